@@ -66,7 +66,7 @@ def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
     Variables that are set already, or that an option overrides, are left out; all are, if only a help is printed.
     """
     from airflow_provider_dm.hooks import settings
-    from airflow_provider_dm.hooks.metadata import DmMetadataHook, is_sqlite, open_store
+    from airflow_provider_dm.hooks.metadata import DmMetadataHook, is_sqlite, open_migrated
 
     if "-h" in words or "--help" in words:
         return {}
@@ -76,6 +76,6 @@ def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
     if not environ.get(META_URL) and not any(word.split("=")[0] == "--meta-url" for word in words):
         url = DmMetadataHook().url()
         if is_sqlite(url):
-            open_store(url).close()
+            open_migrated(url).close()
         found[META_URL] = url.reveal()
     return found

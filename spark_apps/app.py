@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.config.secrets import PIPE, receive
 from airflow_provider_dm.engine.downstream.claim import claim_generation, generation_before_claim
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
-from airflow_provider_dm.engine.meta.lease import LeaseHeld
+from airflow_provider_dm.engine.meta.errors import LeaseHeld
 from airflow_provider_dm.engine.meta.model import SPARK_UI, Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint

@@ -18,7 +18,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
     gc.disable()  # until `main` is called: what an import makes is no garbage
 
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Stopped, load_progress, migrate
+from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadStopped, load_all, load_progress
 from airflow_provider_dm.engine.copy.preconditions import check_beforehand
 from airflow_provider_dm.engine.downstream.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
@@ -69,10 +69,10 @@ def work(app: App) -> Outcome:
         lane=runner.lane,
     )
     while True:
-        match migrate(spec, fences, hooks):
-            case Finished(result):
+        match load_all(spec, fences, hooks):
+            case HandedOver(result):
                 return Outcome(result)
-            case Stopped(result):
+            case LoadStopped(result):
                 _report_paused(app)
                 if not app.wait_while_paused():
                     return Outcome(result, finished=False)

@@ -30,7 +30,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.meta.lease import LeaseHeld
+from airflow_provider_dm.engine.meta.errors import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult, result_json

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.listening import listen_address
 from airflow_provider_dm.engine.meta.model import Stage
-from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation, Location
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +49,8 @@ JOBS: Final = Metric("dm_syncer_finished_jobs_total", "counter", "Row changes an
 WRITTEN: Final = Metric(
     "dm_syncer_written_rows_total", "counter", "Rows written or deleted: changes of the same row are folded."
 )
-BYTES: Final = Metric("dm_syncer_log_bytes_total", "counter", "Bytes of the log applied.")
-FAILURES: Final = Metric(
+LOG_BYTES: Final = Metric("dm_syncer_log_bytes_total", "counter", "Bytes of the log applied.")
+SYNC_FAILURES: Final = Metric(
     "dm_syncer_exit_with_error_count", "counter", "Errors after which a sync resumed automatically."
 )
 CONTESTED: Final = Metric("dm_syncer_contested_rows", "gauge", "Rows that wait for their places in merged tables.")
@@ -66,7 +67,7 @@ HELD_BYTES: Final = Metric("dm_syncer_held_back_log_bytes", "gauge", "Bytes of t
 LOAD: Final = Metric("dm_loader_progress", "gauge", "Chunks that are copied, of one.")
 LOADED: Final = Metric("dm_loader_rows_total", "counter", "Rows copied.")
 
-Value = tuple[Metric, Mapping[str, str], float | None]
+MetricValue = tuple[Metric, Mapping[str, str], float | None]
 Json = Mapping[str, Any]
 
 
@@ -75,7 +76,7 @@ def exposition(task: str, host: str, stages: Mapping[str, Stage], progress: Json
     found: dict[Metric, list[str]] = {}
     for source, stage in stages.items():
         own = {"task": task, "source_id": source}
-        values: list[Value] = [(TASK_STATE, {**own, "worker": host}, STATES[stage])]
+        values: list[MetricValue] = [(TASK_STATE, {**own, "worker": host}, STATES[stage])]
         shown = progress.get(source)
         if isinstance(shown, Mapping):
             values += _load(own, shown) if shown.get("unit") == "load" else _sync(own, host, shown)
@@ -86,7 +87,7 @@ def exposition(task: str, host: str, stages: Mapping[str, Stage], progress: Json
     return "".join(f"{line}\n" for page in pages for line in page)
 
 
-def _sync(own: Mapping[str, str], host: str, shown: Json) -> Iterator[Value]:
+def _sync(own: Mapping[str, str], host: str, shown: Json) -> Iterator[MetricValue]:
     yield LAG, {**own, "worker": host}, shown.get("lag_seconds")
     yield REMAINING, own, shown.get("seconds_left")
     for node, key in (("master", "master"), ("syncer", "location")):
@@ -98,8 +99,8 @@ def _sync(own: Mapping[str, str], host: str, shown: Json) -> Iterator[Value]:
     yield JOBS, {"type": "dml", **own}, shown.get("changes_applied")
     yield JOBS, {"type": "ddl", **own}, shown.get("ddl_applied")
     yield WRITTEN, own, shown.get("rows_written")
-    yield BYTES, own, shown.get("bytes")
-    yield FAILURES, {**own, "resumable_err": "true"}, shown.get("failures")
+    yield LOG_BYTES, own, shown.get("bytes")
+    yield SYNC_FAILURES, {**own, "resumable_err": "true"}, shown.get("failures")
     yield CONTESTED, own, shown.get("contested_rows")
     groups = shown.get("unresolved_groups")
     if groups is not None:
@@ -111,7 +112,7 @@ def _sync(own: Mapping[str, str], host: str, shown: Json) -> Iterator[Value]:
         yield HELD_BYTES, own, shown.get("held_back_bytes")
 
 
-def _load(own: Mapping[str, str], shown: Json) -> Iterator[Value]:
+def _load(own: Mapping[str, str], shown: Json) -> Iterator[MetricValue]:
     if shown.get("chunks"):
         yield LOAD, own, shown["chunks_done"] / shown["chunks"]
     yield LOADED, own, shown.get("rows")

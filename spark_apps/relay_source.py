@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, Shape, record_batches, schema_of
-from airflow_provider_dm.engine.audit.pieces import PIECE_BYTES, Piece, audit_pieces
+from airflow_provider_dm.engine.audit.pieces import PIECE_BYTES, LogPiece, audit_pieces
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.downstream.table_schema import load_table_schema
 from airflow_provider_dm.engine.errors import DmError, InvalidInput, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
-from airflow_provider_dm.engine.relay.reader import RelayFileGone
+from airflow_provider_dm.engine.relay.errors import RelayFileGone
 from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -63,7 +63,7 @@ class TableUndefined(DmError):
 
 
 @dataclass(frozen=True)
-class Options:
+class SourceOptions:
     path: Path
     source: Path | None
     task: Path | None
@@ -77,7 +77,7 @@ class Options:
     piece_bytes: int
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Options:
+    def of(cls, given: Mapping[str, str]) -> SourceOptions:
         """Read the options. Raises InvalidInput. Names are compared without case, as Spark does."""
         options = {name.lower(): value for name, value in given.items()}
         unknown = sorted(options.keys() - KNOWN)
@@ -144,9 +144,9 @@ class RelaySource(DataSource):
         return "dm_relay"
 
     @cached_property
-    def asked(self) -> Options:
+    def asked(self) -> SourceOptions:
         """The options of this read. Raises InvalidInput."""
-        return Options.of(self.options)
+        return SourceOptions.of(self.options)
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
@@ -165,13 +165,13 @@ class RelaySource(DataSource):
         return RelaySourceReader(self.asked, self.tables)
 
 
-def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
+def _shape(asked: SourceOptions, tables: tuple[Table, ...]) -> Shape:
     if asked.table is not None:
         return OneTable(tables[0], text_as_bytes=asked.text_as_bytes)
     return AnyTable(tables, text_as_bytes=asked.text_as_bytes)
 
 
-def _definitions(asked: Options) -> tuple[Table, ...]:
+def _definitions(asked: SourceOptions) -> tuple[Table, ...]:
     """Read the definitions of the tables. Raises InvalidInput, or what login and catalogue raise."""
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
@@ -199,13 +199,13 @@ def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
 
 @dataclass(frozen=True)
 class PiecePartition(InputPartition):
-    piece: Piece
+    piece: LogPiece
 
 
 class RelaySourceReader(DataSourceReader):
     """The reader of a relay log: it plans on the driver, and reads on executors."""
 
-    def __init__(self, asked: Options, tables: tuple[Table, ...]) -> None:
+    def __init__(self, asked: SourceOptions, tables: tuple[Table, ...]) -> None:
         self.asked = asked
         self.tables = tables
 
@@ -233,7 +233,7 @@ class RelaySourceReader(DataSourceReader):
         except FileNotFoundError as error:
             raise RelayFileGone(piece.range.file, str(Path(piece.range.path).parent)) from error
 
-    def _wanted(self, piece: Piece) -> WantedTables:
+    def _wanted(self, piece: LogPiece) -> WantedTables:
         asked, byte_range = self.asked, piece.range
 
         def other(name: TableName) -> None:

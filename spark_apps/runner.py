@@ -22,7 +22,7 @@ from pyspark import RDD, SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.sync.runner import Exchange, Failed, Ok, Shared, attempt, check_blobs, values
+from airflow_provider_dm.engine.sync.runner import Exchange, Ok, Shared, TaskFailed, attempt, check_blobs, values
 from spark_apps import workers
 
 log = logging.getLogger(__name__)
@@ -31,10 +31,10 @@ A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")
 
-Blob = tuple[int, "Ok[bytes] | Failed"]
+Blob = tuple[int, "Ok[bytes] | TaskFailed"]
 """Number of the item, and what it has for a group."""
 
-DEFAULTS: Final = {
+SPARK_DEFAULTS: Final = {
     "spark.master": "local[2,4]",  # local[N] would never retry a task
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -82,7 +82,7 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()  # started by spark-submit: SparkConf then knows what that was given
     conf = SparkConf().setIfMissing("spark.app.name", app_name)
-    for name, value in DEFAULTS.items():
+    for name, value in SPARK_DEFAULTS.items():
         conf.setIfMissing(name, value)
     if str(conf.get("spark.master")).startswith("local"):
         # Workers of this machine are this interpreter, and import the packages from where we did.
@@ -96,8 +96,8 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
         raise SparkNotStarted(str(conf.get("spark.master")), _reason(error)) from error
     for name in ("spark.speculation", "spark.python.unix.domain.socket.enabled"):
         found = context.getConf().get(name)
-        if found != DEFAULTS[name]:
-            log.warning("%s is %s; the recommended value is %s", name, found, DEFAULTS[name])
+        if found != SPARK_DEFAULTS[name]:
+            log.warning("%s is %s; the recommended value is %s", name, found, SPARK_DEFAULTS[name])
     return context
 
 
@@ -188,7 +188,7 @@ class _Each:
 
     task: Callable[[Any], Any]
 
-    def __call__(self, items: Iterable[Any]) -> Iterator[Ok[Any] | Failed]:
+    def __call__(self, items: Iterable[Any]) -> Iterator[Ok[Any] | TaskFailed]:
         for item in items:
             yield attempt(self.task, item)
         freeze_modules()
@@ -206,7 +206,7 @@ class _Produce:
             match attempt(lambda item: check_blobs(self.produce(item), self.groups), item):
                 case Ok(blobs):
                     yield from ((group, (number, Ok(blob))) for group, blob in enumerate(blobs))
-                case Failed() as failed:
+                case TaskFailed() as failed:
                     yield from ((group, (number, failed)) for group in range(self.groups))
         freeze_modules()
 
@@ -218,11 +218,11 @@ class _Consume:
     consume: Callable[[int, Sequence[bytes]], Any]
     items: int
 
-    def __call__(self, group: int, blobs: Iterable[tuple[int, Blob]]) -> Iterator[Ok[Any] | Failed]:
+    def __call__(self, group: int, blobs: Iterable[tuple[int, Blob]]) -> Iterator[Ok[Any] | TaskFailed]:
         ordered = [outcome for _, (_, outcome) in sorted(blobs, key=lambda pair: pair[1][0])]
         yield attempt(self._all, (group, ordered))
         freeze_modules()
 
-    def _all(self, group_and_blobs: tuple[int, list[Ok[bytes] | Failed]]) -> Any:
+    def _all(self, group_and_blobs: tuple[int, list[Ok[bytes] | TaskFailed]]) -> Any:
         group, outcomes = group_and_blobs
         return self.consume(group, check_blobs(values(outcomes), self.items))

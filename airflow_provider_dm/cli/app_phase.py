@@ -11,18 +11,19 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_dm.cli.interrupts import Interrupted, Interrupts
+from airflow_provider_dm.cli.errors import Interrupted
+from airflow_provider_dm.cli.interrupts import Interrupts
 from airflow_provider_dm.cli.output import Output
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
-from airflow_provider_dm.engine.meta.database import MetaUnreachable
-from airflow_provider_dm.launch.job import App
+from airflow_provider_dm.engine.meta.errors import MetaUnreachable
+from airflow_provider_dm.launch.job import AppName
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.submit import SparkApp
 from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
-ATTEMPTS: Final = 3
-PAUSE_SECONDS: Final = 3.0
+APP_ATTEMPTS: Final = 3
+APP_PAUSE_SECONDS: Final = 3.0
 RECOVERED_SECONDS: Final = 600.0
 """An app that ran this long before it died gets all its attempts again."""
 METADATA_SECONDS: Final = 300.0
@@ -50,7 +51,7 @@ class RunContext:
         return Interrupted(f"task {self.supervisor.inputs.task.name}", result or {})
 
 
-def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
+def run_app(context: RunContext, app: AppName, until: str) -> dict[str, Any]:
     """Run one app to its end and return its result.
 
     Raises Interrupted, the error of a relay, or the errors of `SparkApp.outcome`.
@@ -70,10 +71,10 @@ def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
             away_since = (away_since or now) if _is_without_metadata(error) else None
             if away_since is None or now - away_since > METADATA_SECONDS:
                 attempt = 1 if now - began > RECOVERED_SECONDS else attempt + 1
-            if attempt > ATTEMPTS:
+            if attempt > APP_ATTEMPTS:
                 raise
             log.warning("restarting %s: %s", app, error)
-            context.interrupts.wait(PAUSE_SECONDS)
+            context.interrupts.wait(APP_PAUSE_SECONDS)
 
 
 def _is_without_metadata(error: DmError) -> bool:
@@ -81,7 +82,7 @@ def _is_without_metadata(error: DmError) -> bool:
     return ReportedError.of(error).code == MetaUnreachable.code
 
 
-def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:
+def _attempt(context: RunContext, app: AppName, until: str) -> dict[str, Any]:
     if context.interrupts.requested():
         raise context.interrupted()
     supervisor = context.supervisor

@@ -33,8 +33,9 @@ from airflow_provider_dm.launch.binlog_operators import (
     revert_operators,
     set_operators,
 )
+from airflow_provider_dm.launch.errors import TaskUnknown
 from airflow_provider_dm.launch.status import host_of, last_run
-from airflow_provider_dm.launch.task_control import TaskUnknown, chosen_subtasks
+from airflow_provider_dm.launch.task_control import chosen_subtasks
 
 Json = dict[str, Any]
 

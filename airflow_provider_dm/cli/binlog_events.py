@@ -22,8 +22,9 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source
 from airflow_provider_dm.engine.errors import InvalidInput
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, InvalidLocation, Location
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
 
 def add_events(actions: Verbs) -> None:

@@ -99,7 +99,7 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print the names of the tables, optionally of one schema; for one table its definition."""
     if arguments.table is not None:
         return _get(arguments, output)
-    given = Given.of(arguments)
+    given = SchemaInputs.of(arguments)
 
     def act(source: str) -> Json:
         found = given.tables.known(source)
@@ -110,7 +110,7 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
 
 def _get(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print a table's CREATE TABLE, as DM does in `msg`."""
-    given = Given.of(arguments)
+    given = SchemaInputs.of(arguments)
 
     def act(source: str) -> Json:
         found = given.tables.get(source, given.name)
@@ -121,17 +121,17 @@ def _get(arguments: argparse.Namespace, output: Output) -> Exit:
 
 def _update(arguments: argparse.Namespace, output: Output) -> Exit:
     """Store another definition for each source. Raises InvalidInput."""
-    given = Given.of(arguments)
+    given = SchemaInputs.of(arguments)
     return given.each(output, "Update", partial(_change, given, _definition_from(given)))
 
 
 def _delete(arguments: argparse.Namespace, output: Output) -> Exit:
     """Remove a table's definition on each source."""
-    given = Given.of(arguments)
+    given = SchemaInputs.of(arguments)
     return given.each(output, "Delete", partial(_change, given, lambda _: None))
 
 
-def _change(given: Given, new: Callable[[str], Definition | None], source: str) -> Json:
+def _change(given: SchemaInputs, new: Callable[[str], Definition | None], source: str) -> Json:
     given.tables.check_selected(source, given.name)
     definition = new(source)
     with meta.open_store(given.arguments) as store:
@@ -139,7 +139,7 @@ def _change(given: Given, new: Callable[[str], Definition | None], source: str) 
     return {"msg": definition.create_sql if definition is not None else ""}
 
 
-def _definition_from(given: Given) -> Callable[[str], Definition | None]:
+def _definition_from(given: SchemaInputs) -> Callable[[str], Definition | None]:
     """Return a function from a source to the new definition. Raises InvalidInput."""
     arguments, name = given.arguments, given.name
     if [arguments.file is not None, arguments.from_source, arguments.from_target].count(True) != 1:
@@ -153,7 +153,7 @@ def _definition_from(given: Given) -> Callable[[str], Definition | None]:
     return lambda source: in_source(endpoints[source], name)
 
 
-def _source_endpoints(given: Given) -> dict[str, Endpoint]:
+def _source_endpoints(given: SchemaInputs) -> dict[str, Endpoint]:
     """Return the endpoint of each chosen source. Raises InvalidInput."""
     found = {}
     for file in given.arguments.source_file or ():
@@ -174,7 +174,7 @@ def _text_of(file: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Given:
+class SchemaInputs:
     """The task and the sources of the command line, and the task's target."""
 
     arguments: argparse.Namespace
@@ -183,7 +183,7 @@ class Given:
     passwords: Mapping[str, Secret]
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> Given:
+    def of(cls, arguments: argparse.Namespace) -> SchemaInputs:
         """Read the task's file. Raises ConfigError, InvalidInput, …"""
         task = load_task(arguments.task)
         sources = tuple(dict.fromkeys(arguments.sources)) or task.source_ids

@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
+from airflow_provider_dm.cli.inputs import add_file_arguments, read_arguments
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
-from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport
+from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
+from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckReport
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.starts import with_starts
@@ -23,7 +24,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print DM's document with every check; the exit code is 5 if one failed."""
-    inputs = with_starts(read_inputs(arguments.task, arguments.sources, arguments.password_env))
+    inputs = with_starts(read_arguments(arguments.task, arguments.sources, arguments.password_env))
     report = _checked(inputs, work_root())
     try:
         report.require_passed()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.check_task import to_json
-from airflow_provider_dm.cli.inputs import add_password_argument, named_variables, read_inputs, source_endpoint
+from airflow_provider_dm.cli.inputs import add_password_argument, named_variables, read_arguments, source_endpoint
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -65,7 +65,7 @@ def _of_files(arguments: argparse.Namespace, root: Path) -> Iterator[CheckResult
             endpoint = source_endpoint(config, named_variables(arguments.password_env))
             yield from check_source(config, endpoint)
     if arguments.task is not None:
-        inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
+        inputs = read_arguments(arguments.task, arguments.sources, arguments.password_env)
         if inputs.task.metrics_addr:
             yield checked("ports", inputs.task.name, lambda: check_metrics_port(inputs.task.metrics_addr))
         inputs = with_starts(inputs)

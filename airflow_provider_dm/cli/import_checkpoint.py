@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_dm.cli import meta
-from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
+from airflow_provider_dm.cli.inputs import add_file_arguments, read_arguments
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
@@ -55,12 +55,12 @@ def add_verbs(verbs: Verbs) -> None:
 
 def import_checkpoint(arguments: argparse.Namespace, output: Output) -> Exit:
     """Start the task's sources at DM's checkpoint. Raises errors that prevent it."""
-    inputs = _chosen(read_inputs(arguments.task, arguments.sources, arguments.password_env), arguments.only)
+    inputs = _chosen(read_arguments(arguments.task, arguments.sources, arguments.password_env), arguments.only)
     directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():
         _check_all_there(inputs)
         with meta.open_store(arguments) as store:
-            _begin(with_starts(inputs), directory, store, meta.url_of(arguments))
+            _begin(with_starts(inputs), directory, store, meta.meta_url(arguments))
     found = _begun(inputs.target, inputs.task)
     lines = (f"  {one['source']} continues at {one['start']}" for one in found)
     output.answer({"task": inputs.task.name, "sources": found}, "\n".join([f"task {inputs.task.name}:", *lines]))

@@ -68,7 +68,7 @@ def add_password_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[], help=where)
 
 
-def read_inputs(
+def read_arguments(
     task_file: Path,
     source_files: Sequence[Path],
     password_variables: Sequence[str] = (),

@@ -6,20 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
-from typing import Any
-
-from airflow_provider_dm.engine.errors import DmError
-
-
-class Interrupted(DmError):
-    command: str
-    result: dict[str, Any] = field(default_factory=dict)
-    """The result of the running app up to the interrupt."""
-
-    code = "DM-9050"
-    what = "{command} was interrupted; all applied changes are saved."
-    hint = "Run the same command again to continue."
 
 
 class Interrupts:

@@ -13,9 +13,9 @@ from typing import cast
 
 from airflow_provider_dm import __version__
 from airflow_provider_dm.cli import unsupported_verbs
-from airflow_provider_dm.cli.interrupts import Interrupted
+from airflow_provider_dm.cli.errors import Interrupted, UsageError
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
-from airflow_provider_dm.cli.parsing import Command, HelpFormatter, Parser, UsageError, Verbs, behind_the_verb
+from airflow_provider_dm.cli.parsing import HelpFormatter, Parser, VerbFunction, Verbs, behind_the_verb
 from airflow_provider_dm.cli.verbs import OWN_VERBS, VERBS, WITH_ACTIONS
 from airflow_provider_dm.engine.errors import DmError
 
@@ -52,7 +52,7 @@ def _run(words: Sequence[str], program: str) -> int:
     log_to_stderr(verbose=arguments.verbose)
     try:
         # argparse keeps the value of set_defaults without its type.
-        return cast(Command, arguments.command)(arguments, output)
+        return cast(VerbFunction, arguments.command)(arguments, output)
     except DmError as error:
         output.failure(error, document=arguments.verb not in OWN_VERBS)
         return exit_code_of(error)

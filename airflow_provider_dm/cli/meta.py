@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.workdir import work_root
 
-VARIABLE: Final = "DM_META_URL"
+META_URL_VARIABLE: Final = "DM_META_URL"
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -30,14 +30,14 @@ def add_verbs(verbs: Verbs) -> None:
 def migrate_schema(arguments: argparse.Namespace, output: Output) -> Exit:
     """Migrate the metadata DB to this release's schema. Can be repeated."""
     _make_own(arguments)
-    migrate(url_of(arguments))
+    migrate(meta_url(arguments))
     output.answer({}, "the metadata DB is up to date")
     return Exit.DONE
 
 
 def check_schema(arguments: argparse.Namespace, output: Output) -> Exit:
     """Check that the metadata DB is up to date. Raises MetaSchemaDiffers."""
-    with MetaStore.open(url_of(arguments)):
+    with MetaStore.open(meta_url(arguments)):
         output.answer({}, "the metadata DB is up to date")
     return Exit.DONE
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--meta-url",
         metavar="URL",
-        help=f"SQLAlchemy URL of the metadata DB (or set {VARIABLE}, as arguments are visible); "
+        help=f"SQLAlchemy URL of the metadata DB (or set {META_URL_VARIABLE}, as arguments are visible); "
         "default: a SQLite file in the work directory, created and migrated automatically",
     )
     parser.add_argument(
@@ -61,21 +61,21 @@ def root_of(arguments: argparse.Namespace) -> Path:
     return work_root(arguments.work_dir)
 
 
-def url_of(arguments: argparse.Namespace) -> Secret:
+def meta_url(arguments: argparse.Namespace) -> Secret:
     """Return the URL of the database, with its password."""
     return Secret(_named(arguments) or f"sqlite:///{_own_file(arguments)}")
 
 
 def open_store(arguments: argparse.Namespace) -> MetaStore:
     """Open the store; dmctl's own is created and migrated first. Raises MetaSchemaDiffers if a named one is old."""
-    url = url_of(arguments)
+    url = meta_url(arguments)
     if _make_own(arguments):
         migrate(url)
     return MetaStore.open(url)
 
 
 def _named(arguments: argparse.Namespace) -> str | None:
-    named: str | None = arguments.meta_url or known.get(VARIABLE)
+    named: str | None = arguments.meta_url or known.get(META_URL_VARIABLE)
     return named
 
 

@@ -18,48 +18,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, assert_never
 
 from airflow_provider_dm.cli.app_phase import RunContext, run_app
-from airflow_provider_dm.cli.interrupts import Interrupted
+from airflow_provider_dm.cli.errors import Interrupted, RowsDiffer, SourcesNotQuiet
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, Subtask, begun_subtasks
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.verify.errors import DataDiffers
+from airflow_provider_dm.launch.errors import SparkAppFailed
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import App
-from airflow_provider_dm.launch.submit import SparkAppFailed
+from airflow_provider_dm.launch.job import AppName
 
-ROUNDS: Final = 4
+COMPARISON_ROUNDS: Final = 4
 """The number of comparisons of sources with concurrent writes before giving up."""
 TABLES_NAMED: Final = 5
 
 
-class RowsDiffer(DmError):
-    tables: str
-
-    code = "DM-9040"
-    scope = Scope.DOWNSTREAM
-    what = "source and target differ although no source was written to since: {tables}."
-    hint = "Check whether another program writes to the target, and compare these tables; otherwise please report it."
-
-
-class SourcesNotQuiet(DmError):
-    rounds: int
-    moved: str
-
-    code = "DM-9041"
-    scope = Scope.UPSTREAM
-    what = "{rounds} comparisons were invalid because of concurrent writes to the sources: {moved}."
-    hint = "All changes are synced. Run it again without writes to the sources, or use --no-verify."
-
-
-def phases(mode: TaskMode, *, until: str, unneeded: Collection[App]) -> tuple[App, ...]:
+def phases(mode: TaskMode, *, until: str, unneeded: Collection[AppName]) -> tuple[AppName, ...]:
     """Return the apps that are still to run. `unneeded`: not wanted, or done already."""
-    left: dict[App, bool] = {
+    left: dict[AppName, bool] = {
         "full_migration": mode is not TaskMode.INCREMENTAL,
         "incremental_sync": mode is not TaskMode.FULL,
         "verify": until == UNTIL_CAUGHT_UP or mode is TaskMode.FULL,
@@ -131,14 +111,14 @@ class Summary:
         }
 
 
-def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) -> None:
+def run_phases(context: RunContext, summary: Summary, *, until: str, verify: bool) -> None:
     """Run all phases after the precheck, and fill in `summary`.
 
     Raises RowsDiffer, SourcesNotQuiet, and the errors of `run_app`.
     """
     inputs = context.supervisor.inputs
     task, target = inputs.task, inputs.target
-    unneeded: list[App] = [] if verify else ["verify"]
+    unneeded: list[AppName] = [] if verify else ["verify"]
     if _loaded(task, _subtasks(target, task)):
         unneeded.append("full_migration")
     for phase in phases(task.task_mode, until=until, unneeded=unneeded):
@@ -161,7 +141,7 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
         begun = _subtasks(inputs.target, task)
         summary.locations = {one.source: one.start for one in begun if one.start is not None}
     moved: Mapping[str, str] = {}
-    for round_number in range(1, ROUNDS + 1):
+    for round_number in range(1, COMPARISON_ROUNDS + 1):
         if summary.unresolved_groups:  # which the last sync may have added
             context.output.say("nothing is compared: rows are held")
             return
@@ -174,7 +154,7 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
         if not moved:
             summary.verified = False
             raise RowsDiffer(", ".join(differing_tables(result)))
-        if not can_sync or round_number == ROUNDS:
+        if not can_sync or round_number == COMPARISON_ROUNDS:
             break
         for source, how in moved.items():
             context.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
@@ -215,7 +195,7 @@ def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
         summary.locations[source] = Location.parse(state["location"])
 
 
-def _run(context: RunContext, summary: Summary, app: App, until: str) -> dict[str, Any]:
+def _run(context: RunContext, summary: Summary, app: AppName, until: str) -> dict[str, Any]:
     context.output.say(f"{app} …")
     began = time.monotonic()
     try:

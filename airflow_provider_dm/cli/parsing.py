@@ -7,11 +7,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
+from airflow_provider_dm.cli.errors import UsageError
 from airflow_provider_dm.cli.output import Exit, Output
-
-
-class UsageError(Exception):
-    """A wrong command line. The arguments are the verb's usage and the problem."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -70,7 +67,7 @@ VALUE_OPTIONS: Final = frozenset({"--meta-url", "--work-dir", "--source", "-s", 
 """Options that may precede a verb and whose value may be the name of a verb."""
 
 
-Command = Callable[[argparse.Namespace, Output], Exit]
+VerbFunction = Callable[[argparse.Namespace, Output], Exit]
 
 
 class Subparsers(Protocol):
@@ -95,7 +92,7 @@ class Verbs:
     described: Mapping[str, str]
     examples: Mapping[str, tuple[str, ...]]
 
-    def add(self, name: str, command: Command, description: str = "") -> argparse.ArgumentParser:
+    def add(self, name: str, command: VerbFunction, description: str = "") -> argparse.ArgumentParser:
         """Add a verb; the caller adds its arguments."""
         text = description or self.described[name]
         parser = self.subparsers.add_parser(

@@ -28,11 +28,12 @@ from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import has_ended
 from airflow_provider_dm.engine.relay import health
+from airflow_provider_dm.launch.errors import RelayStopped
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped
+from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays
 from airflow_provider_dm.launch.workdir import private_directory, shared_relay
 
-OBEY_SECONDS: Final = 15.0
+RELAY_OBEY_SECONDS: Final = 15.0
 """A relay reads its desired state every second, and reports every second."""
 _LOOK_SECONDS: Final = 0.25
 
@@ -95,7 +96,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     upstream = Upstream(config, endpoint, directory)
     with meta.open_store(arguments) as store:
         log_dir = private_directory(root / "logs")
-        with interrupts() as seen, Relays([upstream], meta_url=meta.url_of(arguments), log_dir=log_dir) as relays:
+        with interrupts() as seen, Relays([upstream], meta_url=meta.meta_url(arguments), log_dir=log_dir) as relays:
             output.say(f"relay of {config.source_id} writes {directory}; Ctrl-C ends it")
             while not seen.wait(LOOK_EVERY_SECONDS) and relays.error is None and not _is_stopped(store, config):
                 pass
@@ -165,7 +166,7 @@ def _is_alive(status: RelayStatus | None) -> bool:
 
 def _wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:
     """Return the relay's status once it has that stage, has ended, or the time is over."""
-    deadline = time.monotonic() + OBEY_SECONDS
+    deadline = time.monotonic() + RELAY_OBEY_SECONDS
     while True:
         status = store.relay_status(source)
         if status is None or status.stage is stage or not _is_alive(status) or time.monotonic() > deadline:
@@ -181,5 +182,5 @@ def _trouble(status: RelayStatus | None, stage: Stage, source: str) -> str:
     if status is None or not _is_alive(status):
         return f"no relay of {source} is running{error}"
     if status.stage is not stage:
-        return f"the relay of {source} is still {status.stage.value} after {OBEY_SECONDS:.0f} s{error}"
+        return f"the relay of {source} is still {status.stage.value} after {RELAY_OBEY_SECONDS:.0f} s{error}"
     return ""

@@ -12,9 +12,10 @@ import time
 from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.app_phase import RunContext
 from airflow_provider_dm.cli.check_task import require_precheck
-from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
-from airflow_provider_dm.cli.interrupts import Interrupted, interrupts
-from airflow_provider_dm.cli.migration import RowsDiffer, SourcesNotQuiet, Summary, migrate
+from airflow_provider_dm.cli.errors import Interrupted, RowsDiffer, SourcesNotQuiet
+from airflow_provider_dm.cli.inputs import add_file_arguments, read_arguments
+from airflow_provider_dm.cli.interrupts import interrupts
+from airflow_provider_dm.cli.migration import Summary, run_phases
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
@@ -22,8 +23,8 @@ from airflow_provider_dm.engine.config.start import checked_time
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.location import InvalidLocation
-from airflow_provider_dm.engine.precheck.result import PrecheckFailed
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.launch.ddl_locks import locks_document
 from airflow_provider_dm.launch.inputs import Inputs
@@ -67,7 +68,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Run all phases of a task. Raises DmError for problems before the first phase."""
-    inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
+    inputs = read_arguments(arguments.task, arguments.sources, arguments.password_env)
     if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):
         raise InvalidInput(
             f"--until {arguments.until} is a place in one source's binlog, but the task has "
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, directory: TaskDir, store: MetaStore) -> Exit:
-    began, summary, url = time.monotonic(), Summary(), meta.url_of(arguments)
+    began, summary, url = time.monotonic(), Summary(), meta.meta_url(arguments)
     try:
         inputs = with_starts(inputs, arguments.start_time)
         require_precheck(inputs, directory.root, output)
@@ -100,7 +101,7 @@ def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, director
         supervisor.take(withdrawn=(Stage.PAUSED, Stage.STOPPED))
         with interrupts() as seen, Relays(supervisor.upstreams, meta_url=url, log_dir=directory.path) as relays:
             context = RunContext(supervisor, directory, relays, output, seen)
-            migrate(context, summary, until=arguments.until, verify=not arguments.no_verify)
+            run_phases(context, summary, until=arguments.until, verify=not arguments.no_verify)
             locks = locks_document(store, inputs.task.name)["locks"]
     except DmError as error:
         summary.seconds["total"] = time.monotonic() - began

@@ -12,7 +12,8 @@ import argparse
 from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
-from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
+from airflow_provider_dm.engine.shard.errors import LockRefuses
+from airflow_provider_dm.engine.shard.lock import Action
 from airflow_provider_dm.launch.ddl_locks import locks_document, unlock
 
 

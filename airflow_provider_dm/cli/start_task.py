@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from airflow_provider_dm.cli import meta
-from airflow_provider_dm.cli.inputs import read_inputs
+from airflow_provider_dm.cli.inputs import read_arguments
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.cli.run import add_run_arguments
@@ -34,7 +34,7 @@ from airflow_provider_dm.launch.status import host_of
 from airflow_provider_dm.launch.task_control import live_run, operate, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
-START_SECONDS: Final = 120.0
+START_TASK_SECONDS: Final = 120.0
 """Time for precheck, relays and the start of a JVM, on a busy machine."""
 _LOOK_SECONDS: Final = 0.25
 LOG: Final = "start-task.log"
@@ -51,7 +51,7 @@ def add_verbs(verbs: Verbs) -> None:
 def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
     """Start the task, or resume it if it is paused. Raises for invalid files, and LeaseHeld if state is to be removed
     during a run."""
-    inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
+    inputs = read_arguments(arguments.task, arguments.sources, arguments.password_env)
     task = inputs.task
     directory = TaskDir.of(task.name, meta.root_of(arguments))
     with meta.open_store(arguments) as store:
@@ -104,7 +104,7 @@ class _Child:
     def start(cls, arguments: argparse.Namespace, directory: TaskDir) -> _Child:
         """Start the process in its own session; passwords and the metadata DB's URL reach it by a pipe."""
         log_path, answer_path = directory.path / LOG, directory.path / ANSWER
-        pipe = filled_pipe({**received(), meta.VARIABLE: meta.url_of(arguments).reveal()})
+        pipe = filled_pipe({**received(), meta.META_URL_VARIABLE: meta.meta_url(arguments).reveal()})
         with _private(log_path) as log, _private(answer_path) as answer, os.fdopen(pipe) as secrets:
             process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *_words(arguments, directory)],
@@ -120,7 +120,7 @@ class _Child:
         """Wait until an app that is not in `before` works on all sources, and return ""; or return the error that ended
         it. From then on the other verbs find the task.
         """
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_TASK_SECONDS
         while time.monotonic() < deadline:
             ended = self.process.poll() is not None
             known = {one.source for one in store.list_subtasks(task=task.name)}
@@ -130,7 +130,7 @@ class _Child:
             if ended:
                 return self._last_words()
             time.sleep(_LOOK_SECONDS)
-        return f"it has not started after {START_SECONDS:.0f} s; its log is {self.log_path}"
+        return f"it has not started after {START_TASK_SECONDS:.0f} s; its log is {self.log_path}"
 
     def _last_words(self) -> str:
         try:

@@ -44,7 +44,7 @@ def tables_of(body: Json) -> Iterator[RenderableType]:
             yield from _status(value)
         elif isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
             if value or not body.get("msg"):
-                yield table_of(value) if value else Text(f"no {key}")
+                yield table_of_rows(value) if value else Text(f"no {key}")
         elif isinstance(value, Mapping):
             yield Text(", ".join(f"{name}: {_text(inner)}" for name, inner in value.items()))
         else:
@@ -53,7 +53,7 @@ def tables_of(body: Json) -> Iterator[RenderableType]:
         yield Text("done")
 
 
-def table_of(rows: Sequence[Json]) -> Table:
+def table_of_rows(rows: Sequence[Json]) -> Table:
     """Return a table of these objects, without columns that are empty in all of them."""
     keys = dict.fromkeys(key for one in rows for key, value in one.items() if _text(value))
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -67,7 +67,7 @@ def table_of(rows: Sequence[Json]) -> Table:
 
 def _status(sources: Sequence[Json]) -> Iterator[RenderableType]:
     """Yield the subtasks and relays of sources, then their errors with the remedies."""
-    yield table_of([row for one in sources for row in _rows(one)])
+    yield table_of_rows([row for one in sources for row in _rows(one)])
     for one in sources:
         relay = (one.get("sourceStatus") or {}).get("relayStatus") or {}
         name = str((one.get("sourceStatus") or {}).get("source", ""))

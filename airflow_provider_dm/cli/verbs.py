@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 
 
-class Verb(NamedTuple):
+class CommandVerb(NamedTuple):
     """A verb of the command line. `room`: the module of this package whose `add_verbs` adds it; `examples`: command
     lines without the name of the program.
     """
@@ -25,8 +25,8 @@ class Verb(NamedTuple):
 OWN_VERBS: Final = frozenset({"run", "import-checkpoint", "meta"})
 """The verbs that DM does not have. They answer in text unless --json is given."""
 
-VERBS: Final[Mapping[str, Verb]] = {
-    "run": Verb(
+VERBS: Final[Mapping[str, CommandVerb]] = {
+    "run": CommandVerb(
         "run",
         "run a task in the foreground: precheck, full migration, incremental sync, verification",
         (
@@ -35,17 +35,17 @@ VERBS: Final[Mapping[str, Verb]] = {
             "run task.yaml -s mysql-01.yaml --master spark://host:7077 --driver-memory 4g",
         ),
     ),
-    "check-task": Verb(
+    "check-task": CommandVerb(
         "check_task",
         "check that a task can run: logins, grants, binlog settings, tables on both sides; changes nothing",
         ("check-task task.yaml -s mysql-01.yaml",),
     ),
-    "doctor": Verb(
+    "doctor": CommandVerb(
         "doctor",
         "check this machine, the metadata DB and, with files, sources and task; each failure has a remedy",
         ("doctor", "doctor -s mysql-01.yaml", "doctor task.yaml -s mysql-01.yaml -s mysql-02.yaml"),
     ),
-    "query-status": Verb(
+    "query-status": CommandVerb(
         "query_status",
         "show the state of tasks, subtasks and relays",
         (
@@ -54,7 +54,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             "query-status -s mysql-01 --json",
         ),
     ),
-    "start-task": Verb(
+    "start-task": CommandVerb(
         "start_task",
         "start a task in the background, or resume a paused one",
         (
@@ -62,12 +62,12 @@ VERBS: Final[Mapping[str, Verb]] = {
             "start-task task.yaml -s mysql-01.yaml --remove-meta",
         ),
     ),
-    "import-checkpoint": Verb(
+    "import-checkpoint": CommandVerb(
         "import_checkpoint",
         "take over a task of DM, at DM's checkpoint in the target",
         ("import-checkpoint task.yaml -s mysql-01.yaml",),
     ),
-    "pause-task": Verb(
+    "pause-task": CommandVerb(
         "task_control",
         "pause a task, or all tasks of a source, between two epochs",
         (
@@ -75,7 +75,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             "pause-task -s mysql-01",
         ),
     ),
-    "resume-task": Verb(
+    "resume-task": CommandVerb(
         "task_control",
         "resume paused tasks",
         (
@@ -83,10 +83,10 @@ VERBS: Final[Mapping[str, Verb]] = {
             "resume-task shop -s mysql-01",
         ),
     ),
-    "stop-task": Verb(
+    "stop-task": CommandVerb(
         "task_control", "end a task and remove its state: relay files are not kept for it any more", ("stop-task shop",)
     ),
-    "binlog": Verb(
+    "binlog": CommandVerb(
         "binlog",
         "skip, replace or precede a DDL statement at which a task stops; show a log's events",
         (
@@ -95,10 +95,10 @@ VERBS: Final[Mapping[str, Verb]] = {
             "binlog events --source-file mysql-01.yaml --from mysql-bin.000003:4711 --rows",
         ),
     ),
-    "handle-error": Verb(
+    "handle-error": CommandVerb(
         "binlog", "DM's old name of `binlog`, with the action after the task", ("handle-error shop -s mysql-01 skip",)
     ),
-    "binlog-schema": Verb(
+    "binlog-schema": CommandVerb(
         "binlog_schema",
         "show and change the definitions by which a task reads the source's log",
         (
@@ -107,10 +107,10 @@ VERBS: Final[Mapping[str, Verb]] = {
             "binlog-schema update task.yaml shop orders orders.sql -s mysql-01",
         ),
     ),
-    "operate-schema": Verb(
+    "operate-schema": CommandVerb(
         "binlog_schema", "DM's old name of `binlog-schema`", ("operate-schema get task.yaml -d shop -t orders",)
     ),
-    "shard-ddl-lock": Verb(
+    "shard-ddl-lock": CommandVerb(
         "shard_ddl_lock",
         "show pending DDL of merged tables, and `unlock` one that is stuck",
         (
@@ -118,11 +118,11 @@ VERBS: Final[Mapping[str, Verb]] = {
             "shard-ddl-lock unlock 'shop-`shop`.`orders`' --owner mysql-02",
         ),
     ),
-    "show-ddl-locks": Verb("shard_ddl_lock", "DM's old name of `shard-ddl-lock`", ("show-ddl-locks shop",)),
-    "unlock-ddl-lock": Verb(
+    "show-ddl-locks": CommandVerb("shard_ddl_lock", "DM's old name of `shard-ddl-lock`", ("show-ddl-locks shop",)),
+    "unlock-ddl-lock": CommandVerb(
         "shard_ddl_lock", "DM's old name of `shard-ddl-lock unlock`", ("unlock-ddl-lock 'shop-`shop`.`orders`'",)
     ),
-    "start-relay": Verb(
+    "start-relay": CommandVerb(
         "relay",
         "pull a source's binlog in the foreground (--source-file), or resume its relay",
         (
@@ -130,23 +130,23 @@ VERBS: Final[Mapping[str, Verb]] = {
             "start-relay -s mysql-01",
         ),
     ),
-    "stop-relay": Verb("relay", "stop the relay of a source, on any machine", ("stop-relay -s mysql-01",)),
-    "pause-relay": Verb("relay", "pause the relays of sources and wait for it", ("pause-relay -s mysql-01",)),
-    "resume-relay": Verb("relay", "resume paused relays and wait for it", ("resume-relay -s mysql-01",)),
-    "purge-relay": Verb(
+    "stop-relay": CommandVerb("relay", "stop the relay of a source, on any machine", ("stop-relay -s mysql-01",)),
+    "pause-relay": CommandVerb("relay", "pause the relays of sources and wait for it", ("pause-relay -s mysql-01",)),
+    "resume-relay": CommandVerb("relay", "resume paused relays and wait for it", ("resume-relay -s mysql-01",)),
+    "purge-relay": CommandVerb(
         "purge_relay",
         "remove relay files that no task needs",
         ("purge-relay -s mysql-01 --filename mysql-bin.000007 --dry-run",),
     ),
-    "operate-source": Verb(
+    "operate-source": CommandVerb(
         "operate_source",
         "create Airflow connections from source files, or delete them",
         ("operate-source create mysql-01.yaml mysql-02.yaml", "operate-source show", "operate-source stop mysql-01"),
     ),
-    "config": Verb(
+    "config": CommandVerb(
         "operate_source", "import the configuration that DM's `config export` wrote", ("config import --dir configs",)
     ),
-    "meta": Verb(
+    "meta": CommandVerb(
         "meta",
         "create or upgrade the metadata DB, or check its schema version",
         (
@@ -154,7 +154,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             "meta check",
         ),
     ),
-    **{name: Verb("unsupported_verbs", f"not supported. {instead}") for name, instead in UNSUPPORTED.items()},
+    **{name: CommandVerb("unsupported_verbs", f"not supported. {instead}") for name, instead in UNSUPPORTED.items()},
 }
 
 WITH_ACTIONS: Final = frozenset({"meta", "binlog", "binlog-schema", "operate-schema", "operate-source", "config"})

@@ -52,7 +52,7 @@ class DmMetadataHook(BaseHook):
 
         Raises MetaSchemaDiffers, MetaUnreachable, NotInstalled, InvalidInput, and as `url` does.
         """
-        return open_store(self.url())
+        return open_migrated(self.url())
 
     get_conn = get_store
 
@@ -127,8 +127,9 @@ def url_without_connection(conn_id: str) -> Secret:
 
 def describe_store(url: Secret) -> tuple[bool, str]:
     """Return (usable, text). Raises errors of opening, except for a schema that is missing or old."""
+    from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers
     from airflow_provider_dm.engine.meta.store import MetaStore
-    from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, MetaSchemaDiffers
+    from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
 
     path = sqlite_file(url)
     if path is not None and not path.exists():
@@ -147,11 +148,11 @@ def is_sqlite(url: Secret) -> bool:
     return url.reveal().startswith(SQLITE)
 
 
-def open_store(url: Secret) -> MetaStore:
+def open_migrated(url: Secret) -> MetaStore:
     """Open a metadata DB; a SQLite file is created as private if missing, and migrated if necessary."""
+    from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers
     from airflow_provider_dm.engine.meta.migrate import migrate
     from airflow_provider_dm.engine.meta.store import MetaStore
-    from airflow_provider_dm.engine.meta.tables import MetaSchemaDiffers
 
     path = sqlite_file(url)
     if path is not None:

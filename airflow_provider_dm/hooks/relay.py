@@ -87,7 +87,8 @@ def goal_of(text: str) -> Location:
 
     Its `server_uuid` "" means the server that the relay follows at the time.
     """
-    from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
+    from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+    from airflow_provider_dm.engine.mysql.location import Location
 
     if not text.lstrip().startswith("{"):
         return Location.parse(text)
@@ -102,7 +103,7 @@ def goal_text(goal: Location) -> str:
     return json.dumps(goal.to_json())
 
 
-def goal_at_end(endpoint: Endpoint) -> Location:
+def server_goal(endpoint: Endpoint) -> Location:
     """Return the current end of this server's binlog.
 
     Raises ServerUnreachable, AccessDenied, BinlogDisabled, BinlogStatusDenied.

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.precheck.grants import Grants
 from airflow_provider_dm.engine.precheck.result import CheckResult, State
 from airflow_provider_dm.engine.precheck.run import check_source
 
-Verdict = tuple[bool, str]
+RoleVerdict = tuple[bool, str]
 """Whether a role fits, and the text about it."""
 
 
@@ -33,7 +33,7 @@ def describe_server(endpoint: Endpoint, wanted: str | None, config: SourceConfig
     return True, " ".join([f"{info.capabilities.title} {info.version} at {endpoint}.", *(text for _, text in roles)])
 
 
-def as_source(info: ServerInfo, results: tuple[CheckResult, ...]) -> Verdict:
+def as_source(info: ServerInfo, results: tuple[CheckResult, ...]) -> RoleVerdict:
     """Return whether the server can be a source, with what is missing and the remedy of each."""
     if not info.capabilities.writes_binlog:
         return False, f"Not as a source: {info.capabilities.title} writes no binlog."
@@ -43,7 +43,7 @@ def as_source(info: ServerInfo, results: tuple[CheckResult, ...]) -> Verdict:
     return False, "Not as a source: " + " ".join(f"{one.message}: {one.remedy}" for one in failures)
 
 
-def as_target(grants: Grants) -> Verdict:
+def as_target(grants: Grants) -> RoleVerdict:
     """Return whether the account can write rows and create tables, and in which schemas."""
     wanted = (*ROWS, "CREATE")
     writable = [schema for schema in grants.schemas("CREATE") if all(schema in grants.schemas(one) for one in ROWS)]

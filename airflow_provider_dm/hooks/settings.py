@@ -55,10 +55,10 @@ def relay_dir_of(source_id: str) -> str:
 
     It overrides the `relay-dir` of sources, as the option of a DM-worker does.
     """
-    from airflow_provider_dm.launch.workdir import quoted
+    from airflow_provider_dm.launch.workdir import path_name
 
     root = relay_root()
-    return "" if root is None else str(root / quoted(source_id))
+    return "" if root is None else str(root / path_name(source_id))
 
 
 def with_relay_dir(source: SourceConfig) -> SourceConfig:

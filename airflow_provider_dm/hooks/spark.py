@@ -30,7 +30,7 @@ from airflow_provider_dm.launch.submit import SparkApp
 if TYPE_CHECKING:
     from airflow_provider_dm.launch.job import Job
 
-KILL_SECONDS: Final = 2.0
+APP_KILL_SECONDS: Final = 2.0
 """For an orderly end. Airflow gives a task five seconds in all, from its SIGTERM to its SIGKILL."""
 _LOCAL: Final = re.compile(r"^local\[(?P<cores>\*|\d+)\]$")
 _CONF_OF: Final = {
@@ -128,7 +128,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         """
         if self.app is not None and not self._ending:
             self._ending = True
-            self.app.stop(KILL_SECONDS)
+            self.app.stop(APP_KILL_SECONDS)
 
 
 def with_attempts(master: str) -> str:

@@ -18,16 +18,8 @@ from airflow_provider_dm.engine.sync.ddl.operators import (
     paused_place,
     sql_pattern,
 )
+from airflow_provider_dm.launch.errors import OtherSourceRefused
 from airflow_provider_dm.launch.task_control import chosen_subtasks
-
-
-class OtherSourceRefused(DmError):
-    task: str
-    source: str
-
-    code = "DM-9047"
-    what = "nothing was done on source {source} of task {task}, because the place does not exist on another source."
-    hint = "Name the sources on which it exists."
 
 
 @dataclass(frozen=True)

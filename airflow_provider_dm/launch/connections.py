@@ -16,21 +16,11 @@ from importlib import util
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.source import IN_A_CONNECTION, SourceConfig
-from airflow_provider_dm.engine.errors import DmError, InvalidInput
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.launch.errors import AirflowRefuses
 
 TYPE: Final = "dm_database"
-
-
-class AirflowRefuses(DmError):
-    """Airflow's program failed; `output` is the end of what it printed."""
-
-    command: str
-    output: str
-
-    code = "DM-1317"
-    what = "`airflow {command}` failed: {output}"
-    hint = "Check AIRFLOW_HOME, `airflow db check` and `airflow db check-migrations`, then run the same again."
 
 
 def connection_of(source: SourceConfig, endpoint: Endpoint) -> dict[str, Any]:

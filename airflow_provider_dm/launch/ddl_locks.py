@@ -7,12 +7,13 @@ from typing import Any
 
 from airflow_provider_dm.engine.meta.model import Json as Stored
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.shard.lock import Action, Lock, LockRefuses, Phase, with_decision, withdrawn
+from airflow_provider_dm.engine.shard.errors import LockRefuses
+from airflow_provider_dm.engine.shard.lock import Action, Lock, Phase, with_decision, withdrawn
 
 Json = dict[str, Any]
 
 
-def locks_of(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> list[tuple[Lock, float]]:
+def stored_locks(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> list[tuple[Lock, float]]:
     """Return (lock, age in seconds) of a task (None: all tasks) and its sources (none given: all)."""
     found = [(Lock.from_json(body), age) for body, age in store.ddl_locks(task)]
     return [(lock, age) for lock, age in found if not sources or set(sources) & set(lock.expected)]
@@ -20,7 +21,7 @@ def locks_of(store: MetaStore, task: str | None = None, sources: Sequence[str] =
 
 def locks_document(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> Json:
     """Return DM's response to show-ddl-locks."""
-    found = [lock_json(lock, age) for lock, age in locks_of(store, task, sources)]
+    found = [lock_json(lock, age) for lock, age in stored_locks(store, task, sources)]
     return {"result": True, "msg": "" if found else "no DDL lock exists", "locks": found}
 
 
@@ -46,7 +47,7 @@ def lock_json(lock: Lock, age: float) -> Json:
 def overdue_locks(store: MetaStore, task: str | None, seconds: float) -> list[tuple[Lock, float]]:
     """Return the locks that need attention: those in conflict, and those that are older than this."""
     ours = (Phase.CONFLICT, Phase.DIFFERS)
-    return [(lock, age) for lock, age in locks_of(store, task) if lock.phase in ours or age > seconds]
+    return [(lock, age) for lock, age in stored_locks(store, task) if lock.phase in ours or age > seconds]
 
 
 def overdue_text(lock: Lock, age: float) -> str:
@@ -66,7 +67,7 @@ def unlock(
     shown may have been resolved since; the decision is then not applied to the next one. The owner executes the
     decision when it reads the lock: in the current run, or in the next one. Raises LockRefuses.
     """
-    there = [lock for lock, _ in locks_of(store) if lock.id == lock_id]
+    there = [lock for lock, _ in stored_locks(store) if lock.id == lock_id]
     if not there:
         raise LockRefuses(lock_id, "no lock has this id")
     open_ones = [lock for lock in there if lock.phase is not Phase.SKIP]
@@ -90,7 +91,7 @@ def unlock(
 
 def forget_locks(store: MetaStore, task: str) -> None:
     """Remove all locks of a task without sources, including locks of sources that were removed before."""
-    for lock, _ in locks_of(store, task):
+    for lock, _ in stored_locks(store, task):
         store.change_ddl_lock(task, lock.id, lock.number, lambda _found: None)
 
 
@@ -101,6 +102,6 @@ def withdraw(store: MetaStore, task: str, source: str) -> None:
         left = None if found is None else withdrawn(Lock.from_json(found), source)
         return None if left is None else left.to_json()
 
-    for lock, _ in locks_of(store, task):
+    for lock, _ in stored_locks(store, task):
         if lock.info(source) is not None:
             store.change_ddl_lock(task, lock.id, lock.number, how)

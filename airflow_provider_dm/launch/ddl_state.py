@@ -24,10 +24,10 @@ from typing import Any
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
+from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Lock, Phase
 from airflow_provider_dm.engine.sync.progress import duration
-from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of
+from airflow_provider_dm.launch.ddl_locks import lock_json, stored_locks
 from airflow_provider_dm.launch.status import lives
 
 Json = dict[str, Any]
@@ -74,7 +74,7 @@ def ddl_state_in(store: MetaStore, task: str | None, lock_id: str | None) -> Ddl
         return Waits(f"the metadata DB has no task to which {lock_id} could belong")
     # Locks are read first: the groups of a source that has reported remain visible until its lock is removed.
     return ddl_state_of(
-        TaskRecords(name, locks_of(store, name), store.list_subtasks(task=name), store.list_runs(task=name)),
+        TaskRecords(name, stored_locks(store, name), store.list_subtasks(task=name), store.list_runs(task=name)),
         lock_id,
         now=time.time(),
     )

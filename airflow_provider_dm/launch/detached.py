@@ -39,8 +39,8 @@ from airflow_provider_dm.launch.submit import SparkApp
 from airflow_provider_dm.launch.supervisor import watch
 from airflow_provider_dm.launch.task_control import want_running
 
-LOG: Final = "launcher.log"
-STOP_SECONDS: Final = 10.0
+LAUNCHER_LOG: Final = "launcher.log"
+LAUNCHER_STOP_SECONDS: Final = 10.0
 """The time for an app to finish its epoch after a relay that it needs has failed."""
 REQUESTS_SECONDS: Final = 1.0
 PREDECESSOR_SECONDS: Final = 30.0
@@ -103,7 +103,7 @@ class Launcher:
             driver_memory=settings.driver_memory,
             conf=dict(settings.conf),
         )
-        path, log_path = run_dir / "launcher.json", run_dir / LOG
+        path, log_path = run_dir / "launcher.json", run_dir / LAUNCHER_LOG
         spec.write(path)
         output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         pipe = filled_pipe(job.secrets.by_name)
@@ -172,7 +172,7 @@ def _run(spec: DetachedSpec, job: Job, store: MetaStore) -> None:
         try:
             outcome = watch(app, relays, store, Audience(log.info, log.info), requested.look)
         finally:
-            app.stop(STOP_SECONDS)
+            app.stop(LAUNCHER_STOP_SECONDS)
     if not outcome.finished:
         requested.restore()
     forget_private(upstreams, store.list_subtasks(task=job.spec.task.name))

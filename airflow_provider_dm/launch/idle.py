@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.result import SyncResult, result_json
-from airflow_provider_dm.launch.ddl_locks import locks_of
+from airflow_provider_dm.launch.ddl_locks import stored_locks
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import new_run_id
 
@@ -60,7 +60,7 @@ def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
     subtasks = store.list_subtasks(task=task.name)
     if not {one.source for one in subtasks}.issuperset(sources):
         return None  # the metadata DB lacks the task's needs
-    if any(one.error or one.desired not in (None, Stage.RUNNING) for one in subtasks) or locks_of(store, task.name):
+    if any(one.error or one.desired not in (None, Stage.RUNNING) for one in subtasks) or stored_locks(store, task.name):
         return None
     with connected(inputs.target) as connection:
         known = known_subtasks(connection, task.meta_schema, task.name, sources)

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.secrets import PassedSecrets
 
-App = Literal["full_migration", "incremental_sync", "verify"]
+AppName = Literal["full_migration", "incremental_sync", "verify"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Job:
 
 def build_job(
     *,
-    app: App,
+    app: AppName,
     task: TaskConfig,
     upstreams: Sequence[Upstream],
     target: Endpoint,

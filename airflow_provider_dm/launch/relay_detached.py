@@ -21,17 +21,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import identity_of, is_of_this_machine
 from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, Life, is_alive
-from airflow_provider_dm.engine.relay.keeper import DEATHS_ALLOWED, AsAsked, Died, Failed, Locked, end_of, pause_after
+from airflow_provider_dm.engine.relay.keeper import (
+    DEATHS_ALLOWED,
+    AsAsked,
+    Died,
+    EndedByError,
+    Locked,
+    end_of,
+    pause_after,
+)
 from airflow_provider_dm.engine.relay.lock import holder_of
 from airflow_provider_dm.engine.relay.process import RelayProcess, end_of_log
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.launch.errors import RelayHangs
 from airflow_provider_dm.launch.relays import error_of, prepare_shared_relay
-from airflow_provider_dm.launch.workdir import quoted
+from airflow_provider_dm.launch.workdir import path_name
 
 FIRST_WORDS_SECONDS: Final = 15.0
 """By then, a relay that cannot log in, or is rejected by its upstream, has ended."""
@@ -39,16 +47,6 @@ FIRST_REPORT_SECONDS: Final = 60.0
 """Its first report is made after its upstream has responded, or after the time-out of a connection."""
 
 log = logging.getLogger(__name__)
-
-
-class RelayHangs(DmError):
-    source: str
-    holder: str
-
-    code = "DM-9038"
-    reaction = Reaction.RETRY
-    what = "the relay of source {source} holds the lock of its directory but has not reported for minutes: {holder}"
-    hint = "Check that process; if it hangs, end it by kill -9: the files are safe."
 
 
 @dataclass
@@ -94,7 +92,7 @@ class DetachedRelay:
                 if deaths >= DEATHS_ALLOWED:
                     raise RelayHangs(self.source_id, holder)
             deaths += 1
-            if isinstance(end, Failed) or (isinstance(end, Died) and deaths > DEATHS_ALLOWED):
+            if isinstance(end, EndedByError) or (isinstance(end, Died) and deaths > DEATHS_ALLOWED):
                 raise error_of(self.source_id, end, deaths=deaths, log_path=self.log_path, masked=self.masked)
             pause = pause_after(deaths)
             log.warning("the relay of %s ended (%s); restart in %.1f s", self.source_id, end or holder, pause)
@@ -138,9 +136,9 @@ class DetachedRelay:
 
     @property
     def _note(self) -> Path:
-        return self.log_path.parent / f"relay-{quoted(self.source_id)}.detached"
+        return self.log_path.parent / f"relay-{path_name(self.source_id)}.detached"
 
-    def _start(self) -> AsAsked | Locked | Failed | Died | None:
+    def _start(self) -> AsAsked | Locked | EndedByError | Died | None:
         """Start a process and wait for its first report. Return how it has ended, or None while it lives."""
         prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.

@@ -8,14 +8,16 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.errors import PurgeRefused
 from airflow_provider_dm.engine.relay.health import is_alive
-from airflow_provider_dm.engine.relay.purge import PurgeRefused, PurgeReport
+from airflow_provider_dm.engine.relay.purge import PurgeReport
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out, read_report
+from airflow_provider_dm.launch.errors import PurgeNotReported, RelayFailed
 
-REPORT_SECONDS: Final = 60.0
+PURGE_REPORT_SECONDS: Final = 60.0
 """A relay reads orders every second; a purge of many files takes longer."""
 
 
@@ -26,32 +28,13 @@ def _relay_log_elsewhere(source: str, host: str, here: str) -> PurgeRefused:
     )
 
 
-class PurgeNotReported(DmError):
-    source: str
-    host: str
-    seconds: float
-
-    code = "DM-4072"
-    reaction = Reaction.RETRY
-    what = "the relay of {source} on {host} has not reported the purge within {seconds:.0f} s; the order is withdrawn."
-    hint = "Read the relay's log there, then purge again. Files that it has removed were not needed by any task."
-
-
-class RelayRefusedPurge(DmError):
-    source: str
-    host: str
-    reported: ReportedError
-
-    what = "the relay of {source} on {host} has purged nothing: {reported.message}"
-
-
 def purge_relay_log(
-    store: MetaStore, source: str, order: PurgeOrder, *, here: Path | None = None, seconds: float = REPORT_SECONDS
+    store: MetaStore, source: str, order: PurgeOrder, *, here: Path | None = None, seconds: float = PURGE_REPORT_SECONDS
 ) -> PurgeReport:
     """Purge the relay log of a source, or plan that. `here`: where it lies if it is on this machine; None: where its
     relay has reported it.
 
-    Raises PurgeRefused, PurgeNotReported, RelayRefusedPurge, and as `carried_out`.
+    Raises PurgeRefused, PurgeNotReported, RelayFailed, and as `carried_out`.
     """
     status, host = store.relay_status(source), socket.gethostname()
     if status is not None and status.host not in ("", host):
@@ -79,5 +62,5 @@ def _ordered(store: MetaStore, status: RelayStatus, order: PurgeOrder, seconds: 
         time.sleep(0.2)
     found = read_report(report)
     if isinstance(found, ReportedError):
-        raise RelayRefusedPurge(source, status.host, found)
+        raise RelayFailed(source, found, f"on {status.host} has purged nothing")
     return found

@@ -28,54 +28,23 @@ from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.subtask import Subtask, noted_place
-from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
+from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.held_start import start_without_effect
-from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, Failed, KeptRelay
+from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, EndedByError, KeptRelay
 from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
-from airflow_provider_dm.launch.job import App, Upstream, source_spec
+from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying, RelayStopped
+from airflow_provider_dm.launch.job import AppName, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import PassedSecrets, inherited
-from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay
+from airflow_provider_dm.launch.workdir import TaskDir, path_name, private_directory, shared_relay
 
 LOOK_EVERY_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
-
-
-class RelayFailed(DmError):
-    source: str
-    reported: ReportedError
-
-    what = "the relay of source {source} stopped: {reported.message}"
-
-
-class RelayKeepsDying(DmError):
-    """The relay of a source crashes at every start."""
-
-    source: str
-    deaths: int
-    exit_code: int
-    log_path: str
-    tail: str
-
-    code = "DM-9031"
-    what = (
-        "the relay of source {source} crashed {deaths} times in a row, the last time with exit code {exit_code}. "
-        "The end of its log ({log_path}):\n{tail}\n"
-    )
-    hint = "Fix the problem in the log, then start it again: the relay continues after its files."
-
-
-class RelayStopped(DmError):
-    source: str
-
-    code = "DM-9032"
-    what = "the relay of source {source} was stopped on request."
-    hint = "Run the same command again to continue."
 
 
 # Directories of relay logs
@@ -161,13 +130,13 @@ def _needs_the_past(one: SubtaskStatus) -> bool:
 
 
 def error_of(
-    source: str, end: AsAsked | Failed | Died, *, deaths: int, log_path: Path, masked: Callable[[str], str]
+    source: str, end: AsAsked | EndedByError | Died, *, deaths: int, log_path: Path, masked: Callable[[str], str]
 ) -> DmError:
     """Return the error that the end of a relay means for its users."""
     match end:
         case AsAsked():
             return RelayStopped(source)
-        case Failed(error):
+        case EndedByError(error):
             return RelayFailed(source, error)
         case Died(code, tail):
             # A message shows only the beginning of a long field.
@@ -214,7 +183,7 @@ class Relays:
         for _, kept, _ in self._kept:
             kept.stop(STOP_SECONDS)
 
-    def failure(self, app: App) -> DmError | None:
+    def failure(self, app: AppName) -> DmError | None:
         """Return why this app cannot continue. A sync can without a shared relay; a load needs it from its start."""
         if self.error is not None or app == "incremental_sync":
             return self.error
@@ -265,5 +234,5 @@ def _kept(
 ) -> tuple[KeptRelay, Callable[[str], str]]:
     """Return the keeper of a source's relay, and a function that masks its secrets in a text."""
     spec, secrets = relay_spec(upstream, meta_url, until="stopped", launcher_pid=os.getpid())
-    log_path = log_dir / f"relay-{quoted(upstream.source_id)}.log"
+    log_path = log_dir / f"relay-{path_name(upstream.source_id)}.log"
     return KeptRelay(spec, {**inherited(environ), **secrets.by_name}, log_path), secrets.masked

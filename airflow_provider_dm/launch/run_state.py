@@ -21,8 +21,9 @@ from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.errors import Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import Run, Stage
+from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.status import lives
-from airflow_provider_dm.launch.submit import Outcome, RunGone, SparkAppFailed, TaskTakenOver
+from airflow_provider_dm.launch.submit import AppOutcome
 
 START_SECONDS: Final = 300.0
 """The maximum time from the start of a launcher on another machine to its app's first report: relays, and a JVM."""
@@ -73,13 +74,13 @@ def run_state(run: Run | None, *, launcher_ended: bool, waited_seconds: float) -
     return Working() if lives(run) else Gone(f"its last report is {run.heartbeat_age_seconds:.0f} s old")
 
 
-def outcome_of(state: RunState, app: str, run_id: str) -> Outcome:
+def outcome_of(state: RunState, app: str, run_id: str) -> AppOutcome:
     """Return the outcome of a run that has ended. Raises SparkAppFailed, TaskTakenOver, RunGone."""
     match state:
         case Finished(result):
-            return Outcome(result)
+            return AppOutcome(result)
         case Stopped(result):
-            return Outcome(result, finished=False)
+            return AppOutcome(result, finished=False)
         case Failed(error) if error.reaction is Reaction.FENCED:
             raise TaskTakenOver(app, run_id)
         case Failed(error):

@@ -192,7 +192,7 @@ def engine_archive(path: Path) -> Path:
             content = file.read_bytes()
             _add(archive, name, content)
             if name.endswith(".py"):
-                _add(archive, f"{name}c", compiled(name, content))
+                _add(archive, f"{name}c", compiled_module(name, content))
     return path
 
 
@@ -203,7 +203,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(entry, content)
 
 
-def compiled(name: str, source: bytes) -> bytes:
+def compiled_module(name: str, source: bytes) -> bytes:
     """Return a module's .pyc, which Python uses without comparing it with the source's date (PEP 552)."""
     code = compile(source, name, "exec", dont_inherit=True)
     flags = (1).to_bytes(4, "little")

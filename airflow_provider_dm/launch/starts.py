@@ -23,8 +23,9 @@ from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begun_subta
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable, connected
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.errors import AccessDenied, ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.shard.group import needed_with

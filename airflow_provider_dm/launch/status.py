@@ -19,9 +19,9 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import has_ended
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of
 from airflow_provider_dm.engine.shard.lock import Lock
-from airflow_provider_dm.launch.ddl_locks import locks_of
+from airflow_provider_dm.launch.ddl_locks import stored_locks
 
-SILENT_SECONDS: Final = 30.0
+RUN_SILENT_SECONDS: Final = 30.0
 """A run sends a heartbeat every few seconds; without one for longer it counts as ended."""
 
 Json = dict[str, Any]
@@ -51,7 +51,7 @@ class Known:
     @cached_property
     def locks(self) -> list[tuple[Lock, float]]:
         """The DDL locks of all tasks, with their ages in seconds."""
-        return locks_of(self._store)
+        return stored_locks(self._store)
 
     def last_run(self, task: str) -> Run | None:
         """Return the newest run of a task that is a load or a sync."""
@@ -117,7 +117,7 @@ def lives(run: Run) -> bool:
 def _is_gone(run: Run) -> bool:
     """Return True if a run has not reported for a while, or its process died on this machine without an outcome."""
     died = run.stage is Stage.RUNNING and has_ended(run.holder.process)
-    return died or run.heartbeat_age_seconds > SILENT_SECONDS
+    return died or run.heartbeat_age_seconds > RUN_SILENT_SECONDS
 
 
 def host_of(run: Run | None) -> str:

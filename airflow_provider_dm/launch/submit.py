@@ -20,8 +20,9 @@ from typing import IO, Any, Final
 
 from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.config.secrets import named_pipe
-from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
 from airflow_provider_dm.engine.meta.model import Run
+from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -39,55 +40,8 @@ _FOR_EVER_SECONDS: Final = 1e9
 log = logging.getLogger(__name__)
 
 
-class SparkAppFailed(DmError):
-    app: str
-    run_id: str
-    reported: ReportedError
-
-    what = "{app} stopped: {reported.message}"
-
-
-class TaskTakenOver(DmError):
-    """A newer run holds the generation; this run cannot write any more."""
-
-    app: str
-    run_id: str
-
-    code = "DM-9021"
-    reaction = Reaction.FENCED
-    what = "{app} (run {run_id}) ended because another run has taken the task over."
-    hint = "Nothing was written twice. Only one run of a task can be active."
-
-
-class SparkAppDied(DmError):
-    """The app ended without a report: killed, out of memory, or a failure of Spark itself."""
-
-    app: str
-    exit_code: int
-    log_path: str
-    tail: str
-
-    code = "DM-9022"
-    reaction = Reaction.RETRY
-    what = "{app} died with exit code {exit_code}. The end of its log ({log_path}):\n{tail}\n"
-    hint = "Run it again: it continues from what is committed in the target."
-
-
-class RunGone(DmError):
-    """A run ended without an outcome, or its machine no longer reports."""
-
-    app: str
-    run_id: str
-    reason: str
-
-    code = "DM-9024"
-    reaction = Reaction.RETRY
-    what = "{app} (run {run_id}) ended without a result: {reason}."
-    hint = "Run it again: it continues from what is committed in the target."
-
-
 @dataclass(frozen=True)
-class Outcome:
+class AppOutcome:
     """The app's result, from its run's row. `finished` False: it was stopped before its goal."""
 
     result: dict[str, Any] = field(default_factory=dict)
@@ -198,25 +152,26 @@ class SparkApp:
             end_now(self.pid)
             self.wait(STOP_SECONDS)
 
-    def outcome(self, run_of: Callable[[str], Run | None]) -> Outcome:
+    def outcome(self, run_of: Callable[[str], Run | None]) -> AppOutcome:
         """Return the outcome of the ended app; `run_of` reads its run from the metadata DB. Waits for the end.
 
-        Raises SparkAppFailed, TaskTakenOver, SparkAppDied or RunGone.
+        Raises SparkAppFailed, TaskTakenOver or RunGone.
         """
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
                 if (result := self._result(run_of)) is None:
                     raise RunGone(spec.app, spec.run_id, "neither the metadata DB nor its log has one")
-                return Outcome(result)
+                return AppOutcome(result)
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
             case reported.EXIT_ERROR if (error := self._reported(run_of)) is not None:
                 raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
-                return Outcome(self._result(run_of) or {}, finished=False)
+                return AppOutcome(self._result(run_of) or {}, finished=False)
             case _:
-                raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
+                reason = f"exit code {code or 0}, log {self.log_path}"
+                raise RunGone(spec.app, spec.run_id, reason, self._pump.tail())
 
     def _result(self, run_of: Callable[[str], Run | None]) -> dict[str, Any] | None:
         """Return the app's result, from the metadata DB or, if it has no record, from the app's stderr."""

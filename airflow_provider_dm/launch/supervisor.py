@@ -23,12 +23,12 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.idle import idle_result, note_idle
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import App, Job, Upstream, build_job, last_generations
+from airflow_provider_dm.launch.job import AppName, Job, Upstream, build_job, last_generations
 from airflow_provider_dm.launch.narration import Audience, Narrator
 from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import tell_needs
-from airflow_provider_dm.launch.submit import Outcome, SparkApp
+from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
 from airflow_provider_dm.launch.task_control import wait_for_others, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -78,7 +78,7 @@ class Supervisor:
         result = idle_result(self.inputs, self.store, until)
         return None if result is None else (note_idle(self.store, self.inputs.task.name, self.holder, result), result)
 
-    def job(self, app: App, until: str) -> Job:
+    def job(self, app: AppName, until: str) -> Job:
         """Return the job of an app that is started now. Raises the errors of `build_job`."""
         return build_job(
             app=app,
@@ -94,7 +94,7 @@ class Supervisor:
 
     def watch(
         self, running: SparkApp, relays: Relays, audience: Audience, look: Callable[[], object] = lambda: None
-    ) -> Outcome:
+    ) -> AppOutcome:
         """Watch an app to its end, as the function `watch` does."""
         return watch(running, relays, self.store, audience, look)
 
@@ -109,7 +109,7 @@ def watch(
     store: MetaStore,
     audience: Audience,
     look: Callable[[], object] = lambda: None,
-) -> Outcome:
+) -> AppOutcome:
     """Wait for the end of an app and show its progress; `look` is called in between.
 
     Raises the error of a relay that the app needs, while the app may still run, and the errors of `SparkApp.outcome`.

@@ -6,7 +6,8 @@
     NothingHeld   no row that was read is held: neither by DDL that shards have not executed, nor by a row at its key
 
 A sync that pauses, retries or does not run is waited for. A sync that ended with an error is not, unless the error is
-older than the waiting: the waiting Airflow task may start before the one that runs the sync again. `judge` is pure.
+older than the waiting: the waiting Airflow task may start before the one that runs the sync again. `judge_sync` is
+pure.
 """
 
 from __future__ import annotations
@@ -85,10 +86,10 @@ def state_in(
     missing = sorted(set(sources) - {one.source for one in known})
     if missing or not known:
         return NotYet(f"the metadata DB has no sync of task {task} on {', '.join(missing) or 'any source'} yet")
-    return judge(known, run, condition, waited_seconds=waited_seconds)
+    return judge_sync(known, run, condition, waited_seconds=waited_seconds)
 
 
-def judge(
+def judge_sync(
     subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition, *, waited_seconds: float
 ) -> SyncState:
     """Return the state of a sync. `run`: the task's newest load or sync."""

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.config.job import HolderSpec
-from airflow_provider_dm.engine.errors import DmError, InvalidInput, Reaction
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import error_text
 from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw
+from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.launch.status import host_of, last_run, lives
 
 OBEY_SECONDS: Final = 20.0
@@ -29,30 +30,6 @@ OTHERS_LOOK_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
 
 log = logging.getLogger(__name__)
-
-
-class TaskUnknown(DmError):
-    """The task has never run, or not on these sources."""
-
-    task: str
-    sources: tuple[str, ...]
-
-    code = "DM-9046"
-    what = "task {task} is not known on {sources}."
-    hint = "`dmctl query-status` shows the tasks and their sources; a task is known after its first run."
-
-
-class ControlNotObeyed(DmError):
-    """The request is stored, and no run has fulfilled it yet."""
-
-    task: str
-    source: str
-    trouble: str
-
-    code = "DM-9049"
-    reaction = Reaction.RETRY
-    what = "source {source} of task {task}: {trouble}."
-    hint = "The request is stored, and the current run or the next one fulfils it; repeat the command to wait for it."
 
 
 def chosen_subtasks(store: MetaStore, task: str, sources: Sequence[str]) -> list[SubtaskStatus]:

@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote
 
-from airflow_provider_dm.engine.errors import DmError, InvalidInput
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.relay.durable import opened
 from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
+from airflow_provider_dm.launch.errors import TaskRunsAlready
 
 RUN_LOG: Final = "app.log"
 RUNS_KEPT: Final = 10
@@ -37,15 +38,6 @@ def _work_dir_not_private(path: str, reason: str) -> InvalidInput:
     return InvalidInput(
         f"{path} cannot be the work directory: {reason}.", "Name another one by --work-dir or DM_WORK_DIR."
     )
-
-
-class TaskRunsAlready(DmError):
-    task: str
-    held_by: str
-
-    code = "DM-9011"
-    what = "task {task} is already running on this machine: {held_by}."
-    hint = "Wait for it or stop it; a stopped task continues at its checkpoint."
 
 
 def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
@@ -96,20 +88,20 @@ class TaskDir:
 
     @property
     def path(self) -> Path:
-        return self.root / "tasks" / quoted(self.task)
+        return self.root / "tasks" / path_name(self.task)
 
     def run(self, run_id: str) -> Path:
         """Return the directory of one run, created as private. Raises InvalidInput."""
         private_directory(self.path / "runs")
-        return private_directory(self.path / "runs" / quoted(run_id))
+        return private_directory(self.path / "runs" / path_name(run_id))
 
     def private_relay(self, source_id: str) -> Path:
         """Return the directory of the relay log of a source without its own relay; it is not created."""
-        return self.path / "relay" / quoted(source_id)
+        return self.path / "relay" / path_name(source_id)
 
     def fallback_relay(self, source_id: str) -> Path:
         """Return the directory in which a sync pulls what the relay log cannot serve; it is not created."""
-        return self.path / "upstream" / quoted(source_id)
+        return self.path / "upstream" / path_name(source_id)
 
     def forget_old_runs(self, kept: int = RUNS_KEPT) -> None:
         """Remove the files of all runs except the newest `kept` and running ones: a sync may be the oldest run."""
@@ -155,12 +147,12 @@ def shared_relay(root: Path, source_id: str, relay_dir: str = "") -> Path:
     overrides both, as `relay-dir` of a DM-worker does; it has a folder for each source, too.
     """
     if overriding := os.environ.get("DM_RELAY_DIR"):
-        return Path(overriding).expanduser().absolute() / quoted(source_id)
+        return Path(overriding).expanduser().absolute() / path_name(source_id)
     named = Path(relay_dir or "relay").expanduser()
-    return named if named.is_absolute() else root / named / quoted(source_id)
+    return named if named.is_absolute() else root / named / path_name(source_id)
 
 
-def quoted(name: str) -> str:
+def path_name(name: str) -> str:
     """Return a name as a safe path component: without separators, and neither `.` nor `..`."""
     safe = quote(name, safe="")
     return safe if safe.strip(".") else safe.replace(".", "%2E")

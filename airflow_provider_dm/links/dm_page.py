@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
     from airflow.sdk.types import TaskInstanceKey
 
-KEY: Final = "dm_page_url"
+DM_PAGE_KEY: Final = "dm_page_url"
 PAGE: Final = "/plugin/dm/dm/"
 """Airflow shows the page `/dm/` of our app inside of its own one at `/plugin/dm`."""
 
@@ -29,13 +29,13 @@ class DmPageLink(BaseOperatorLink):
 
     @property
     def xcom_key(self) -> str:
-        return KEY
+        return DM_PAGE_KEY
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the link that the task instance pushed, else that of the page of all tasks."""
         from airflow.sdk.execution_time.xcom import XCom
 
-        found: str | None = XCom.get_value(ti_key=ti_key, key=KEY)
+        found: str | None = XCom.get_value(ti_key=ti_key, key=DM_PAGE_KEY)
         return found or dm_page_url()
 
 
@@ -61,4 +61,4 @@ def base_url() -> str:
 
 def push_dm_page(context: Context, **parameters: str) -> None:
     """Store the link of this task instance: ``task=NAME`` or ``source=SOURCE-ID``."""
-    context["ti"].xcom_push(key=KEY, value=dm_page_url(**parameters))
+    context["ti"].xcom_push(key=DM_PAGE_KEY, value=dm_page_url(**parameters))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
     from airflow.sdk.types import TaskInstanceKey
 
-KEY: Final = "dm_spark_ui_url"
+SPARK_UI_KEY: Final = "dm_spark_ui_url"
 
 
 class SparkUiLink(BaseOperatorLink):
@@ -29,15 +29,15 @@ class SparkUiLink(BaseOperatorLink):
 
     @property
     def xcom_key(self) -> str:
-        return KEY
+        return SPARK_UI_KEY
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the link that the task instance pushed; Airflow shows no link for an empty text."""
         from airflow.sdk.execution_time.xcom import XCom
 
-        return XCom.get_value(ti_key=ti_key, key=KEY) or ""
+        return XCom.get_value(ti_key=ti_key, key=SPARK_UI_KEY) or ""
 
 
 def push_spark_ui(context: Context, run_id: str) -> None:
     """Store the link of this task instance to the UI of a run of a Spark app."""
-    context["ti"].xcom_push(key=KEY, value=f"{base_url()}/dm/runs/{quote(run_id, safe='')}/spark-ui")
+    context["ti"].xcom_push(key=SPARK_UI_KEY, value=f"{base_url()}/dm/runs/{quote(run_id, safe='')}/spark-ui")

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.config.job import HolderSpec
     from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
     from airflow_provider_dm.launch.inputs import Inputs
-    from airflow_provider_dm.launch.job import App, Job
+    from airflow_provider_dm.launch.job import AppName, Job
     from airflow_provider_dm.launch.lineage import TableFlow
-    from airflow_provider_dm.launch.submit import Outcome
+    from airflow_provider_dm.launch.submit import AppOutcome
     from airflow_provider_dm.launch.supervisor import Supervisor
     from airflow_provider_dm.operators.inputs import Document, Files
 
@@ -114,7 +114,7 @@ class DmSparkAppOperator(DmTaskOperator):
         "driver_memory",
     )
     operator_extra_links = (DmPageLink(), SparkUiLink())
-    app: ClassVar[App]
+    app: ClassVar[AppName]
     until: str = "caught-up"
     """The end of the app's work."""
     writes: ClassVar[bool] = True
@@ -170,7 +170,7 @@ class DmSparkAppOperator(DmTaskOperator):
             ) from error
         return DmSparkSubmitHook(
             conn_id=self.spark_conn_id or DmSparkSubmitHook.default_conn_name,
-            conf=arguments.spark_conf(self.spark_conf),
+            conf=arguments.spark_settings(self.spark_conf),
             driver_memory=arguments.memory(self.driver_memory),
         )
 
@@ -198,7 +198,7 @@ class DmSparkAppOperator(DmTaskOperator):
                 until=until,
                 store=store,
                 meta_url=metadata.url(),
-                holder=holder_of(context["ti"]),
+                holder=task_holder(context["ti"]),
                 settings=spark,
             )
             if self.writes:
@@ -233,9 +233,9 @@ class DmSparkAppOperator(DmTaskOperator):
 
     def _run(self, context: Context, supervisor: Supervisor) -> dict[str, Any]:
         from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.launch.errors import SparkAppFailed
         from airflow_provider_dm.launch.narration import Audience
         from airflow_provider_dm.launch.relays import Relays
-        from airflow_provider_dm.launch.submit import SparkAppFailed
 
         job, run_dir = self._job(context, supervisor)
         say = partial(self.log.info, "%s")
@@ -258,7 +258,7 @@ class DmSparkAppOperator(DmTaskOperator):
             supervisor.finish()
         return result
 
-    def _result_of(self, context: Context, outcome: Outcome, run_id: str) -> dict[str, Any]:
+    def _result_of(self, context: Context, outcome: AppOutcome, run_id: str) -> dict[str, Any]:
         """Return the task's result for a run that has ended, in either mode.
 
         Raises AirflowException, AirflowFailException, and as `accept`.
@@ -294,7 +294,7 @@ class DmSparkAppOperator(DmTaskOperator):
         return table_flows(self._inputs or self._read(task_instance.get_template_context()))
 
 
-def holder_of(ti: Any) -> HolderSpec:
+def task_holder(ti: Any) -> HolderSpec:
     """Return the task instance as the holder of leases; the attempt is its try number."""
     from airflow_provider_dm.engine.config.job import HolderSpec
 

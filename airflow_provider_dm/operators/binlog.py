@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.operators.inputs import Document
 
-Action = Literal["skip", "replace", "inject", "revert"]
+BinlogAction = Literal["skip", "replace", "inject", "revert"]
 
 
 class DmBinlogOperator(BaseOperator):
@@ -58,7 +58,7 @@ class DmBinlogOperator(BaseOperator):
         self,
         *,
         task: Document,
-        action: Action,
+        action: BinlogAction,
         sql: str | Sequence[str] | None = None,
         sources: Sequence[str] | None = None,
         binlog_pos: str | None = None,
@@ -90,7 +90,7 @@ class DmBinlogOperator(BaseOperator):
         from airflow_provider_dm.operators.inputs import task_name
 
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            action = chosen(self.action, "action", get_args(Action))
+            action = chosen(self.action, "action", get_args(BinlogAction))
             task, sources = task_name(self.task, files_of(self, context)), texts(self.sources, "sources")
             push_dm_page(context, task=task)
             at = At(self.binlog_pos or None, self.sql_pattern or None)

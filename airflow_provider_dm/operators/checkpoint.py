@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.operators.inputs import Document
 
-Action = Literal["show", "reset"]
+CheckpointAction = Literal["show", "reset"]
 
 
 class DmCheckpointOperator(BaseOperator):
@@ -46,7 +46,7 @@ class DmCheckpointOperator(BaseOperator):
         self,
         *,
         task: Document,
-        action: Action = "show",
+        action: CheckpointAction = "show",
         sources: Sequence[str] | None = None,
         target_conn_id: str | None = None,
         dm_meta_conn_id: str | None = None,
@@ -71,7 +71,7 @@ class DmCheckpointOperator(BaseOperator):
         from airflow_provider_dm.operators.inputs import read_task, sources_of, target_endpoint
 
         with translated():
-            action = chosen(self.action, "action", get_args(Action))
+            action = chosen(self.action, "action", get_args(CheckpointAction))
             config = read_task(self.task, files_of(self, context))
             push_dm_page(context, task=config.name)
             sources = sources_of(config, texts(self.sources, "sources"))

@@ -113,8 +113,8 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of the run that the trigger has watched. Raises AirflowException, AirflowFailException."""
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.errors import RunGone
         from airflow_provider_dm.launch.run_state import outcome_of, run_state
-        from airflow_provider_dm.launch.submit import RunGone
 
         run_id = str(event.get("run_id"))
         with translated():

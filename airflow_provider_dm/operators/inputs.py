@@ -23,10 +23,10 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 from jinja2 import TemplateError
 
-from airflow_provider_dm.engine.config.problems import ConfigError
+from airflow_provider_dm.engine.config.errors import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig, source_files_differ, unknown_source
-from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task, source_of, task_of, text_of
+from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task, source_of, task_of, yaml_text
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks import database
@@ -55,7 +55,7 @@ class Files:
         """Return a file's text. Raises ConfigError."""
         path = self.folder / name
         try:
-            return self.render(text_of(path))
+            return self.render(yaml_text(path))
         except TemplateError as error:
             raise ConfigError(str(path), (f"{path}: as a Jinja template: {error}",)) from None
 

@@ -47,7 +47,8 @@ class DmPrecheckOperator(DmTaskOperator):
             return self._judged(run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(work_root())))
 
     def _judged(self, report: PrecheckReport) -> dict[str, Any]:
-        from airflow_provider_dm.engine.precheck.result import PrecheckFailed, State
+        from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
+        from airflow_provider_dm.engine.precheck.result import State
 
         passed = [one for one in report.results if one.state is State.OK]
         for line in (f"::group::{len(passed)} checks passed", *passed, "::endgroup::"):

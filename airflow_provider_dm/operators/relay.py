@@ -16,7 +16,7 @@ from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import files_of, holder_of, mask
+from airflow_provider_dm.operators.base import files_of, mask, task_holder
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from airflow_provider_dm.launch.relay_detached import DetachedRelay
     from airflow_provider_dm.operators.inputs import Document
 
-KILL_SECONDS: Final = 2.0
-SAY_EVERY_SECONDS: Final = 60.0
+RELAY_KILL_SECONDS: Final = 2.0
+LOG_EVERY_SECONDS: Final = 60.0
 
 Until = Literal["stopped", "caught-up"]
 
@@ -92,19 +92,19 @@ class DmRelayOperator(BaseOperator):
         """Run the relay to its end, or defer. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.hooks.relay import goal_at_end
+        from airflow_provider_dm.hooks.relay import server_goal
 
         with translated():
             upstream = self._upstream(context)
             push_dm_page(context, source=upstream.source_id)
-            attempt = holder_of(context["ti"]).attempt
+            attempt = task_holder(context["ti"]).attempt
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                 # A person's pause ends only when a person resumes the relay.
                 if store.relay_desired(upstream.source_id) is not Stage.PAUSED:
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
                 log_path = self._log_path(upstream, attempt)
                 if self.deferrable:
-                    goal = goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
+                    goal = server_goal(upstream.endpoint) if self.until == "caught-up" else None
                     return self._see_to_it(upstream, store, log_path, goal)
                 try:
                     self._keep(upstream, store, log_path)
@@ -117,7 +117,7 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.engine.errors import ReportedError
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import goal_of
-        from airflow_provider_dm.launch.relays import RelayFailed
+        from airflow_provider_dm.launch.errors import RelayFailed
 
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             source_id = str(event.get("source"))
@@ -129,7 +129,7 @@ class DmRelayOperator(BaseOperator):
                 case "gone":
                     self.log.warning("the relay of %s is gone: %s; starting it again", source_id, event["message"])
                     upstream = self._upstream(context)
-                    log_path = self._log_path(upstream, holder_of(context["ti"]).attempt)
+                    log_path = self._log_path(upstream, task_holder(context["ti"]).attempt)
                     goal = goal_of(event["goal"]) if event.get("goal") else None
                     return self._see_to_it(upstream, store, log_path, goal, deaths=int(event["deaths"]))
                 case unknown:
@@ -141,7 +141,7 @@ class DmRelayOperator(BaseOperator):
         detached, self._detached = self._detached, None
         if detached is not None:
             self.log.info("ending the relay of %s", detached.source_id)
-            detached.end(KILL_SECONDS)
+            detached.end(RELAY_KILL_SECONDS)
 
     # A process of its own, watched from the triggerer
 
@@ -191,15 +191,16 @@ class DmRelayOperator(BaseOperator):
     def _end_process(self) -> None:
         if self._kept is not None and self._kept.process is not None:
             self.log.info("ending relay process %d", self._kept.process.pid)
-            self._kept.stop(KILL_SECONDS)
+            self._kept.stop(RELAY_KILL_SECONDS)
 
     def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
         """Run the relay until it, or another relay, has reached the goal or was stopped. Raises DmError,
         AirflowException."""
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
-        from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
+        from airflow_provider_dm.engine.relay.keeper import Died, EndedByError, KeptRelay
         from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.launch.relays import RelayFailed, prepare_shared_relay
+        from airflow_provider_dm.launch.errors import RelayFailed
+        from airflow_provider_dm.launch.relays import prepare_shared_relay
 
         source_id, say_at = upstream.source_id, time.monotonic()
         spec, environment, _ = self._spec(upstream, launcher_pid=os.getpid())
@@ -211,11 +212,11 @@ class DmRelayOperator(BaseOperator):
                 if kept.holder is not None and self._is_done_by_another(source_id, store):
                     return
                 if time.monotonic() >= say_at:
-                    say_at = time.monotonic() + SAY_EVERY_SECONDS
+                    say_at = time.monotonic() + LOG_EVERY_SECONDS
                     self.log.info("relay of %s: %s", source_id, described(store.relay_status(source_id)))
             kept.wait(settings.poll_seconds())
         match end:
-            case Failed(error):
+            case EndedByError(error):
                 raise RelayFailed(source_id, error)
             case Died(code):
                 raise AirflowException(f"the relay of {source_id} died with exit code {code}; see {log_path}")
@@ -262,11 +263,11 @@ class DmRelayOperator(BaseOperator):
 
     def _log_path(self, upstream: Upstream, attempt: str) -> Path:
         from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.launch.workdir import private_directory, quoted
+        from airflow_provider_dm.launch.workdir import path_name, private_directory
 
         settings.work_root().mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = private_directory(settings.work_root() / "logs")
-        name = f"relay-{quoted(upstream.source_id)}-{quoted(self.task_id)}-{attempt}.log"
+        name = f"relay-{path_name(upstream.source_id)}-{path_name(self.task_id)}-{attempt}.log"
         return folder / name
 
 

@@ -63,7 +63,8 @@ class DmShardDdlLockOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Store the decision. Raises AirflowException (retry), AirflowFailException."""
-        from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
+        from airflow_provider_dm.engine.shard.errors import LockRefuses
+        from airflow_provider_dm.engine.shard.lock import Action
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_locks import lock_json, unlock
 

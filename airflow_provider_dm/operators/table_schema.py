@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.operators.inputs import Document
 
-Action = Literal["get", "update", "delete"]
+SchemaAction = Literal["get", "update", "delete"]
 Origin = Literal["sql", "source", "target"]
 
 
@@ -57,7 +57,7 @@ class DmTableSchemaOperator(BaseOperator):
         task: Document,
         database: str,
         table: str,
-        action: Action = "get",
+        action: SchemaAction = "get",
         origin: Origin = "sql",
         sql: str | None = None,
         sources: Sequence[str] | None = None,
@@ -89,7 +89,7 @@ class DmTableSchemaOperator(BaseOperator):
         from airflow_provider_dm.operators.inputs import read_task, source_endpoint, sources_of, target_endpoint
 
         with translated():
-            action = chosen(self.action, "action", get_args(Action))
+            action = chosen(self.action, "action", get_args(SchemaAction))
             origin = chosen(self.origin, "origin", get_args(Origin))
             config = read_task(self.task, files_of(self, context))
             push_dm_page(context, task=config.name)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.operators.inputs import Document
 
-Action = Literal["pause", "resume", "stop"]
+ControlAction = Literal["pause", "resume", "stop"]
 
 
 class DmTaskControlOperator(BaseOperator):
@@ -45,7 +45,7 @@ class DmTaskControlOperator(BaseOperator):
         self,
         *,
         task: Document,
-        action: Action,
+        action: ControlAction,
         sources: Sequence[str] | None = None,
         dm_meta_conn_id: str | None = None,
         **kwargs: Any,
@@ -66,7 +66,7 @@ class DmTaskControlOperator(BaseOperator):
 
         wishes = {"pause": Stage.PAUSED, "resume": Stage.RUNNING, "stop": Stage.STOPPED}
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            wish = wishes[chosen(self.action, "action", get_args(Action))]
+            wish = wishes[chosen(self.action, "action", get_args(ControlAction))]
             task = task_name(self.task, files_of(self, context))
             push_dm_page(context, task=task)
             sources = control(store, task, texts(self.sources, "sources"), wish)

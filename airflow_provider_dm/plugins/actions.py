@@ -34,7 +34,7 @@ class Wish(_Body):
     source: str | None = None
 
 
-class Decision(_Body):
+class LockDecision(_Body):
     """A decision about one DDL of a lock. `owner`: the source whose DDL is executed."""
 
     lock: str
@@ -71,7 +71,7 @@ def set_stage(store: MetaStore, wish: Wish, stage: Stage) -> str:
     return f"{', '.join(done)}: {'paused' if stage is Stage.PAUSED else 'resumed'}."
 
 
-def decide(store: MetaStore, decision: Decision) -> str:
+def decide_lock(store: MetaStore, decision: LockDecision) -> str:
     """Store a decision about a DDL lock. Raises LockRefuses."""
     lock = unlock(
         store,
@@ -109,7 +109,7 @@ def purge_preview(store: MetaStore, source: str) -> Json:
     }
 
 
-def purge(store: MetaStore, wanted: Purge) -> str:
+def purge_previewed(store: MetaStore, wanted: Purge) -> str:
     """Remove the files of the preview, except those that a task needs by now. Raises as `purge_relay_log`."""
     report = purge_relay_log(store, wanted.source, PurgeOrder(BeforeFile(wanted.file, wanted.sub_dir)))
     return f"Removed: {report}. {report.kept}".rstrip()

@@ -21,7 +21,7 @@ from starlette.datastructures import URL
 from airflow_provider_dm.engine.errors import DmError, describe
 from airflow_provider_dm.engine.meta.model import SPARK_UI, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_store
+from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_migrated
 from airflow_provider_dm.launch.status import dm_error, lives
 from airflow_provider_dm.plugins import access, actions
 from airflow_provider_dm.plugins.documents import Asked, page_document
@@ -62,7 +62,7 @@ class Metadata:
             if self._store is None or now - self._looked_at > URL_SECONDS:
                 url = DmMetadataHook().url()
                 if self._store is None or url.reveal() != self._url:
-                    self._store, self._url = open_store(url), url.reveal()
+                    self._store, self._url = open_migrated(url), url.reveal()
                 self._looked_at = now
             return self._store
 
@@ -146,8 +146,8 @@ def _add_actions(app: FastAPI, metadata: Metadata) -> None:
         return {"msg": actions.set_stage(metadata.store(), wish, Stage.RUNNING)}
 
     @app.post(**acting("unlock"))
-    def unlock(decision: actions.Decision) -> dict[str, str]:
-        return {"msg": actions.decide(metadata.store(), decision)}
+    def unlock(decision: actions.LockDecision) -> dict[str, str]:
+        return {"msg": actions.decide_lock(metadata.store(), decision)}
 
     @app.post(**acting("binlog"))
     def binlog(order: actions.AtStatement) -> dict[str, str]:
@@ -155,7 +155,7 @@ def _add_actions(app: FastAPI, metadata: Metadata) -> None:
 
     @app.post(**acting("purge"))
     def purge(wanted: actions.Purge) -> dict[str, str]:
-        return {"msg": actions.purge(metadata.store(), wanted)}
+        return {"msg": actions.purge_previewed(metadata.store(), wanted)}
 
     @app.get("/api/purge", dependencies=[Depends(access.can_act)])
     def preview(source: str) -> dict[str, Any]:

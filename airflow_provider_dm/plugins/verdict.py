@@ -38,7 +38,7 @@ ORDER: Final = tuple(Level)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SourceVerdict:
     """The state of one source of a task."""
 
     level: Level
@@ -49,7 +49,7 @@ class Verdict:
         return {"level": self.level.value, "state": self.state, "reason": self.reason}
 
 
-def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Sequence[Json] = ()) -> Verdict:
+def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Sequence[Json] = ()) -> SourceVerdict:
     """Return the verdict on a source. `subtask`: an element of subTaskStatus; `relay`: relayStatus; `run`: the task's
     last run as `documents.run_json` shows it; `locks`: the task's locks in which the source takes part.
     """
@@ -59,36 +59,38 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
         return _failed(errors[0], subtask.get("resumesInSeconds"))
     for lock in locks:
         if lock["phase"] in ("conflict", "differs"):
-            return Verdict(Level.BAD, "DDL conflict", f"The shards of {lock['ID']} have executed different DDL.")
+            return SourceVerdict(Level.BAD, "DDL conflict", f"The shards of {lock['ID']} have executed different DDL.")
     if stage == "Paused":
-        return Verdict(Level.WARN, "Paused", "A person has paused it.")
+        return SourceVerdict(Level.WARN, "Paused", "A person has paused it.")
     if stage == "Running":
         return _running(subtask, relay)
     error = (run or {}).get("error")
     if error:
-        return Verdict(Level.BAD, "Failed", _happened(error))
+        return SourceVerdict(Level.BAD, "Failed", _happened(error))
     at_work = run is not None and run["stage"] == "Running"
     if run is not None and at_work and not run["lives"] and stage != "Finished":
         silent = duration(run["heartbeatAgeSeconds"])
         reason = f"Its run has not reported for {silent}: its process has died, or its machine is unreachable."
-        return Verdict(Level.BAD, "Lost", reason)
+        return SourceVerdict(Level.BAD, "Lost", reason)
     if stage == "Finished":
-        return Verdict(Level.IDLE, "Finished")
+        return SourceVerdict(Level.IDLE, "Finished")
     sync = subtask.get("sync", {})
     if sync.get("heldBackSeconds") is not None:
         reason = f"For {duration(sync['heldBackSeconds'])}; no run of the task is at work."
-        return Verdict(Level.WARN, "Rows held back", _held_back(sync) if at_work else reason)
+        return SourceVerdict(Level.WARN, "Rows held back", _held_back(sync) if at_work else reason)
     if at_work and sync.get("secondsBehindMaster") is None:
-        return Verdict(Level.BUSY, "Starting")
+        return SourceVerdict(Level.BUSY, "Starting")
     if at_work:
-        return Verdict(Level.IDLE, "Done", "It is where this run was to end; other sources are not.")
-    return Verdict(Level.IDLE, "Not running" if stage == "Stopped" else "Not started")
+        return SourceVerdict(Level.IDLE, "Done", "It is where this run was to end; other sources are not.")
+    return SourceVerdict(Level.IDLE, "Not running" if stage == "Stopped" else "Not started")
 
 
-def _failed(error: Json, resumes_in: float | None) -> Verdict:
+def _failed(error: Json, resumes_in: float | None) -> SourceVerdict:
     if resumes_in is None:
-        return Verdict(Level.BAD, "Paused by an error", _happened(error))
-    return Verdict(Level.WARN, "Retrying", f"{_happened(error)} It resumes automatically in {duration(resumes_in)}.")
+        return SourceVerdict(Level.BAD, "Paused by an error", _happened(error))
+    return SourceVerdict(
+        Level.WARN, "Retrying", f"{_happened(error)} It resumes automatically in {duration(resumes_in)}."
+    )
 
 
 def _happened(error: Json) -> str:
@@ -96,25 +98,25 @@ def _happened(error: Json) -> str:
     return f"{error['ErrCode']}: {error['Message'].removesuffix(error['Workaround']).rstrip()}"
 
 
-def _running(subtask: Json, relay: Json | None) -> Verdict:
+def _running(subtask: Json, relay: Json | None) -> SourceVerdict:
     """Return the verdict on a source whose run works."""
     if subtask["unit"] in ("Dump", "Load"):
-        return Verdict(Level.BUSY, "Copying")
+        return SourceVerdict(Level.BUSY, "Copying")
     sync = subtask.get("sync")
     if sync is None:
-        return Verdict(Level.BUSY, "Running")
+        return SourceVerdict(Level.BUSY, "Running")
     lag = sync["secondsBehindMaster"]
     if sync["heldBackSeconds"] is not None or sync["unresolvedGroups"] or sync["contested_rows"]:
-        return Verdict(Level.WARN, "Rows held back", _held_back(sync))
+        return SourceVerdict(Level.WARN, "Rows held back", _held_back(sync))
     if relay is not None and relay["stage"] not in ("Running", "New") and sync["binlogType"] == "local":
-        return Verdict(Level.WARN, f"Relay {relay['stage'].lower()}", "The relay log does not grow.")
+        return SourceVerdict(Level.WARN, f"Relay {relay['stage'].lower()}", "The relay log does not grow.")
     if lag is None:
-        return Verdict(Level.BUSY, "Starting")
+        return SourceVerdict(Level.BUSY, "Starting")
     if float(lag) <= IN_SYNC_SECONDS:
-        return Verdict(Level.GOOD, "In sync")
+        return SourceVerdict(Level.GOOD, "In sync")
     left = sync["remainingSeconds"]
     pace = f", {duration(left)} left at this pace" if left else ""
-    return Verdict(Level.WARN, "Behind", f"{duration(float(lag))} behind{pace}.")
+    return SourceVerdict(Level.WARN, "Behind", f"{duration(float(lag))} behind{pace}.")
 
 
 def _held_back(sync: Json) -> str:

@@ -120,9 +120,9 @@ class RelayCatchUpSensor(MetadataSensor):
 
 
 def end_of_source(conn_id: str, source_id: str) -> Location:
-    """Return the current end of a source's binlog. Raises as `hooks.relay.goal_at_end`, InvalidInput, …"""
-    from airflow_provider_dm.hooks.relay import goal_at_end
+    """Return the current end of a source's binlog. Raises as `hooks.relay.server_goal`, InvalidInput, …"""
+    from airflow_provider_dm.hooks.relay import server_goal
     from airflow_provider_dm.operators.inputs import connection_endpoint
 
     endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "`min_location` is not given")
-    return goal_at_end(endpoint)
+    return server_goal(endpoint)

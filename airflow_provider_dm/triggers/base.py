@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.mysql.endpoint import Secret
 
-Event = dict[str, Any]
+TriggerData = dict[str, Any]
 T = TypeVar("T")
 
 FIRST_DELAY_SECONDS: Final = 10.0
@@ -70,7 +70,7 @@ class MetadataTrigger(BaseTrigger):
         yield self._as_event(event)
 
     @abstractmethod
-    async def _wait(self) -> Event:
+    async def _wait(self) -> TriggerData:
         """Poll until the trigger fires, and return its event."""
 
     async def _task_state(self) -> str | None:
@@ -92,7 +92,7 @@ class MetadataTrigger(BaseTrigger):
         state = states.get(ti.task_id if mapped is None else f"{ti.task_id}_{mapped}")
         return None if state is None else str(getattr(state, "value", state))
 
-    def _as_event(self, event: Event) -> TriggerEvent:
+    def _as_event(self, event: TriggerData) -> TriggerEvent:
         return TriggerEvent(event)
 
     async def _looks(self, look: Callable[[MetaStore], T], *, deadline: float = math.inf) -> AsyncIterator[T | None]:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
 
-KEY: Final = "dm_fired_for"
+FIRED_FOR_KEY: Final = "dm_fired_for"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -33,21 +33,21 @@ class MetadataEventTrigger(MetadataTrigger, BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield an event for each new state, without an end."""
-        fired_for = None if self.asset_state_store is None else await self.asset_state_store.aget(KEY)
+        fired_for = None if self.asset_state_store is None else await self.asset_state_store.aget(FIRED_FOR_KEY)
         async for event in self._looks(self._event):
             if not event or event["state"] == fired_for:
                 continue
             yield TriggerEvent(event)
             fired_for = event["state"]
             if self.asset_state_store is not None:
-                await self.asset_state_store.aset(KEY, fired_for)
+                await self.asset_state_store.aset(FIRED_FOR_KEY, fired_for)
 
-    async def _wait(self) -> Event:
+    async def _wait(self) -> TriggerData:
         await asyncio.Event().wait()  # run() never ends
         raise AssertionError("an event trigger has no last event")
 
     @abstractmethod
-    def _event(self, store: MetaStore) -> Event | None:
+    def _event(self, store: MetaStore) -> TriggerData | None:
         """Return the event of the current state, with the key ``state``; None: no event."""
 
 
@@ -65,7 +65,7 @@ class RelayAdvancedEventTrigger(MetadataEventTrigger):
 
     source_id: str
 
-    def _event(self, store: MetaStore) -> Event | None:
+    def _event(self, store: MetaStore) -> TriggerData | None:
         status = store.relay_status(self.source_id)
         if status is None or status.relay is None:
             return None
@@ -87,7 +87,7 @@ class CaughtUpEventTrigger(MetadataEventTrigger):
 
     task_name: str
 
-    def _event(self, store: MetaStore) -> Event | None:
+    def _event(self, store: MetaStore) -> TriggerData | None:
         from airflow_provider_dm.launch.status import last_run, progress_of
 
         run, known = last_run(store, self.task_name), store.list_subtasks(task=self.task_name)
@@ -115,7 +115,7 @@ class DdlLockEventTrigger(MetadataEventTrigger):
     task_name: str | None = None
     older_than_seconds: float | None = None
 
-    def _event(self, store: MetaStore) -> Event | None:
+    def _event(self, store: MetaStore) -> TriggerData | None:
         from airflow_provider_dm.launch.ddl_locks import locks_document
 
         locks = [one for one in locks_document(store, self.task_name)["locks"] if self._counts(one)]

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
-from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import Life
 
-STOP_SECONDS: Final = 10.0
+RELAY_STOP_SECONDS: Final = 10.0
 """The time that a triggerer waits for the metadata DB to store the request to stop a relay."""
-SAY_EVERY_SECONDS: Final = 300.0
+POLLS_LOG_SECONDS: Final = 300.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -42,7 +42,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
     deadline: float
     end_from_trigger: bool
 
-    async def _wait(self) -> Event:
+    async def _wait(self) -> TriggerData:
         from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded, goal_of, progress_to
 
         goal = goal_of(self.goal)
@@ -60,7 +60,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
                     self.log.info("%s", why)
         raise AssertionError("the loop has no end")
 
-    def _as_event(self, event: Event) -> TriggerEvent:
+    def _as_event(self, event: TriggerData) -> TriggerEvent:
         if not self.end_from_trigger:
             return TriggerEvent(event)
         if event["status"] == "caught-up":
@@ -116,9 +116,11 @@ class RelayWatchTrigger(MetadataTrigger):
             await self._want(Stage.RUNNING)
 
     async def _want(self, stage: Stage) -> None:
-        await asyncio.wait_for(self._look(lambda store: store.set_relay_desired(self.source_id, stage)), STOP_SECONDS)
+        await asyncio.wait_for(
+            self._look(lambda store: store.set_relay_desired(self.source_id, stage)), RELAY_STOP_SECONDS
+        )
 
-    async def _wait(self) -> Event:
+    async def _wait(self) -> TriggerData:
         from airflow_provider_dm.engine.relay.health import Life, doing
         from airflow_provider_dm.hooks.relay import goal_of
 
@@ -130,20 +132,20 @@ class RelayWatchTrigger(MetadataTrigger):
         ):
             if row is None:
                 continue
-            event = decide(*row, goal, life, time.time())
+            event = next_check(*row, goal, life, time.time())
             if event is not None:
                 return {**event, "source": self.source_id, "goal": self.goal}
             status = row[0]
             if status is not None and time.monotonic() >= say_at:
-                say_at = time.monotonic() + SAY_EVERY_SECONDS
+                say_at = time.monotonic() + POLLS_LOG_SECONDS
                 line = "the relay of %s, process %s on %s: %s"
                 self.log.info(line, self.source_id, status.pid, status.host, doing(status))
         raise AssertionError("the loop has no end")
 
 
-def decide(
+def next_check(
     status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: Life, now: float
-) -> Event | None:
+) -> TriggerData | None:
     """Return the event for a worker; None to continue watching. Pure."""
     from airflow_provider_dm.engine.relay import health
     from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
@@ -153,12 +155,12 @@ def decide(
     match health.seen(status, desired):
         case health.Alive():
             return None
-        case health.Stopped():
+        case health.AskedToStop():
             return {"status": "stopped"}
-        case health.Failed(error):
+        case health.RelayFailure(error):
             return {"status": "failed", "error": error}
-        case health.Finished():  # a relay that was started with its own goal
+        case health.CaughtUp():  # a relay that was started with its own goal
             return {"status": "gone", "message": "it ended at its goal", "deaths": 0}
-        case health.Gone(why):
+        case health.RelayGone(why):
             ended_at = now - (health.age_of(status) if status is not None else 0.0)
             return {"status": "gone", "message": why, "deaths": health.deaths_after(life, ended_at)}

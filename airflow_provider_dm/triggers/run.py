@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
@@ -68,7 +68,7 @@ class RunWatchTrigger(MetadataTrigger):
         self.log.info("asking run %s to stop, as the task is %s now", self.run_id, state)
         await self._stop(time.time() + KILL_SECONDS)
 
-    async def _wait(self) -> Event:
+    async def _wait(self) -> TriggerData:
         from airflow_provider_dm.launch.narration import Audience, Narrator
         from airflow_provider_dm.launch.run_state import Gone, Working
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
-from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -34,7 +34,7 @@ class ShardDdlLockTrigger(MetadataTrigger):
     deadline: float
     end_from_trigger: bool
 
-    async def _wait(self) -> Event:
+    async def _wait(self) -> TriggerData:
         from airflow_provider_dm.launch.ddl_state import Differs, Resolved, Waits, ddl_state_in
 
         async for seen in self._looks(
@@ -51,7 +51,7 @@ class ShardDdlLockTrigger(MetadataTrigger):
                     self.log.info("%s", why)
         raise AssertionError("the loop has no end")
 
-    def _as_event(self, event: Event) -> TriggerEvent:
+    def _as_event(self, event: TriggerData) -> TriggerEvent:
         # A failure is raised by a worker, because the kind of the error decides about retries.
         ends = self.end_from_trigger and event["status"] == "resolved"
         return TaskSuccessEvent() if ends else TriggerEvent(event)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
-from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
@@ -41,7 +41,7 @@ class SyncStateTrigger(MetadataTrigger):
     deadline: float
     end_from_trigger: bool
 
-    async def _wait(self) -> Event:
+    async def _wait(self) -> TriggerData:
         from airflow_provider_dm.launch.sync_state import Met, NotYet, SyncEnded, condition_of, state_in
 
         condition = condition_of(self.condition)
@@ -62,7 +62,7 @@ class SyncStateTrigger(MetadataTrigger):
                     self.log.info("%s", why)
         raise AssertionError("the loop has no end")
 
-    def _as_event(self, event: Event) -> TriggerEvent:
+    def _as_event(self, event: TriggerData) -> TriggerEvent:
         # A failure is raised by a worker, where Airflow's retries apply.
         if self.end_from_trigger and event["status"] == "met":
             return TaskSuccessEvent(xcoms={"return_value": event["value"]})

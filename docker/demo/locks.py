@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.shard.lock import Lock, Phase
-from airflow_provider_dm.launch.ddl_locks import locks_of
+from airflow_provider_dm.launch.ddl_locks import stored_locks
 
 LOOK_SECONDS: Final = 0.2
 RESOLVED: Final = "resolved"
@@ -56,7 +56,7 @@ class LockWatch:
         if not self.database.exists():
             return
         with MetaStore.open(Secret(f"sqlite:///{self.database}")) as store:
-            there = {(lock.id, lock.number): lock for lock, _ in locks_of(store, self.task)}
+            there = {(lock.id, lock.number): lock for lock, _ in stored_locks(store, self.task)}
         for key, lock in there.items():
             life = self.lives.setdefault(
                 key, {"id": lock.id, "number": lock.number, "owner": lock.owner, "DDLs": list(lock.ddls), "life": []}

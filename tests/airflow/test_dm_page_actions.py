@@ -13,8 +13,8 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.purge import PurgeRefused
-from airflow_provider_dm.launch.task_control import ControlNotObeyed, TaskUnknown
+from airflow_provider_dm.engine.relay.errors import PurgeRefused
+from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.plugins.actions import (
     AtStatement,
     Wish,

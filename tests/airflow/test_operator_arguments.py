@@ -15,13 +15,13 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet, Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
-from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
+from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 from airflow_provider_dm.launch import task_control
-from airflow_provider_dm.launch.submit import SparkAppFailed
-from airflow_provider_dm.operators.arguments import spark_conf
-from airflow_provider_dm.operators.base import DmSparkAppOperator, DmTaskOperator, folder_of, holder_of
+from airflow_provider_dm.launch.errors import SparkAppFailed
+from airflow_provider_dm.operators.arguments import spark_settings
+from airflow_provider_dm.operators.base import DmSparkAppOperator, DmTaskOperator, folder_of, task_holder
 from airflow_provider_dm.operators.errors import as_airflow
 from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
 from airflow_provider_dm.operators.inputs import chosen_sources
@@ -78,17 +78,17 @@ def test_an_error_makes_airflow_retry_or_stop(error: ServerUnreachable, reaction
 
 def test_a_retry_is_the_same_holder_and_another_run_is_not() -> None:
     ti = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
-    first = holder_of(SimpleNamespace(**ti))
-    retry = holder_of(SimpleNamespace(**ti | {"try_number": 2}))
+    first = task_holder(SimpleNamespace(**ti))
+    retry = task_holder(SimpleNamespace(**ti | {"try_number": 2}))
     assert (first.identity, first.attempt) == ("airflow:d/r/t", "1")
     assert (retry.identity, retry.attempt) == (first.identity, "2")
     for change in ({"run_id": "s"}, {"map_index": 0}, {"task_id": "u"}):
-        assert holder_of(SimpleNamespace(**ti | change)).identity != first.identity
+        assert task_holder(SimpleNamespace(**ti | change)).identity != first.identity
 
 
 def test_a_long_holder_still_fits_and_stays_apart() -> None:
     ti = {"dag_id": "d" * 250, "run_id": "r" * 250, "task_id": "t" * 249, "map_index": -1, "try_number": 1}
-    one, other = (holder_of(SimpleNamespace(**ti | {"task_id": "t" * 249 + end})).identity for end in "ab")
+    one, other = (task_holder(SimpleNamespace(**ti | {"task_id": "t" * 249 + end})).identity for end in "ab")
     assert len(one) <= 512
     assert one != other
 
@@ -134,8 +134,8 @@ def instance(try_number: int = 1) -> SimpleNamespace:
         ({"until": None}, "`until` cannot be used: it is empty"),
         ({"until": 5}, "`until` cannot be used: it is the int 5"),
         ({"until": "tomorrow"}, "DM-1101"),
-        ({"spark_conf": "spark.x=1"}, "`spark_conf` cannot be used"),
-        ({"spark_conf": {"spark.x": None}}, "`spark_conf.spark.x` cannot be used: it is empty"),
+        ({"spark_settings": "spark.x=1"}, "`spark_settings` cannot be used"),
+        ({"spark_settings": {"spark.x": None}}, "`spark_settings.spark.x` cannot be used: it is empty"),
         ({"driver_memory": 1024}, "`driver_memory` cannot be used: it is the int 1024"),
         ({"driver_memory": "lots"}, "`driver_memory` cannot be used: it is the str 'lots'"),
         ({"dm_meta_conn_id": "nope"}, "DM-9060"),
@@ -164,8 +164,8 @@ def test_relays_are_stopped_by_a_list_of_names(source_ids: Any, work_dir: Path) 
 
 
 def test_numbers_and_truths_of_spark_are_written_as_spark_writes_them() -> None:
-    assert spark_conf({"a": 1, "b": True, "c": "x", "d": 0.5}) == {"a": "1", "b": "true", "c": "x", "d": "0.5"}
-    assert spark_conf(None) == {}
+    assert spark_settings({"a": 1, "b": True, "c": "x", "d": 0.5}) == {"a": "1", "b": "true", "c": "x", "d": "0.5"}
+    assert spark_settings(None) == {}
 
 
 @pytest.mark.parametrize("operator", [DmIncrementalSyncOperator, DmVerifyOperator])

@@ -244,7 +244,7 @@ def test_it_tells_what_happened(work_dir: Path) -> None:
     assert event_of(trigger(deadline=time.time() + 0.2)).payload["status"] == "timeout"
     assert isinstance(event_of(trigger(deadline=time.time(), end_from_trigger=True)), TaskFailedEvent)
 
-    say(stage=Stage.PAUSED, error={"ErrCode": "DM-4014", "Message": "gone"})
+    say(stage=Stage.PAUSED, error={"ErrCode": "DM-4023", "Message": "gone"})
     assert event_of(trigger()).payload["status"] == "broken"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import DAG
 
 from airflow_provider_dm.hooks.database import DmDatabaseHook
-from airflow_provider_dm.hooks.relay import Behind, RelayLogHook, goal_at_end, goal_text, progress_to
+from airflow_provider_dm.hooks.relay import Behind, RelayLogHook, goal_text, progress_to, server_goal
 from airflow_provider_dm.operators.relay import DmRelayOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from testbed import Server
@@ -33,7 +33,7 @@ def test_a_goal_of_the_old_server_is_reached_on_the_new_one(
         DmRelayOperator(task_id="pull", **pull)
     assert run_dag(before).state == "success"
     old.sql("INSERT INTO d.t VALUES (1)")
-    goal = goal_at_end(DmDatabaseHook("moved").endpoint())
+    goal = server_goal(DmDatabaseHook("moved").endpoint())
     has_all_of(old, new)
     old.kill()
     promote(new)

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
-from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded, goal_of, goal_text, progress_to
 
 GOAL = Location("mysql-bin.000003", 500)
 AT_GOAL = RelayStatus("one", Stage.RUNNING, relay=GOAL, heartbeat_age_seconds=1.0)
 BEHIND = replace(AT_GOAL, relay=Location("mysql-bin.000003", 499))
-ERROR = {"ErrCode": "DM-4014", "Message": "gone"}
+ERROR = {"ErrCode": "DM-4023", "Message": "gone"}
 OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "9f2c5a10-71ca-11e1-9e33-c80aa9429562"
 
 
@@ -57,7 +58,7 @@ def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
     waits = replace(BEHIND, stage=Stage.PAUSED, error=ERROR, pid=7)
     found = progress_to(waits, GOAL)
     assert isinstance(found, Behind)
-    assert "resumes automatically after [DM-4014] gone" in found.why
+    assert "resumes automatically after [DM-4023] gone" in found.why
     assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), RelayEnded)
     assert isinstance(progress_to(replace(waits, pid=None), GOAL), RelayEnded)
 

@@ -12,13 +12,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dm.engine.errors import NotSupportedYet, describe
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
-from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
+from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, Life
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.hooks.relay import goal_text
 from airflow_provider_dm.operators.relay import DmRelayOperator
-from airflow_provider_dm.triggers.relay import RelayWatchTrigger, decide
+from airflow_provider_dm.triggers.relay import RelayWatchTrigger, next_check
 
 HERE = Location("mysql-bin.000003", 500)
 ERROR = {"ErrCode": "DM-4003", "Message": "no space"}
@@ -29,7 +29,7 @@ NOW = 10_000.0
 
 
 def told(status: RelayStatus | None, desired: Stage | None, goal: Location | None = None, deaths: int = 2) -> Any:
-    event = decide(status, desired, goal, Life(NOW - 40, deaths), NOW)
+    event = next_check(status, desired, goal, Life(NOW - 40, deaths), NOW)
     return event and (event["status"], event.get("deaths"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.hooks.metadata import open_store
+from airflow_provider_dm.hooks.metadata import open_migrated
 from testbed import Server
 from testbed.airflow import Airflow
 from tests.airflow.support import Watch, files_with, running, wait_for
@@ -93,7 +93,7 @@ def test_a_relay_never_survives_its_task_process(airflow: Airflow, source_of: Ca
 def test_of_twenty_deferred_sensors_none_is_lost(airflow: Airflow) -> None:
     """Some are met before they are deferred, most while they are, in the same moment."""
     sources, here = [f"s{number:02}" for number in range(20)], Location("bin.000003", 400)
-    with open_store(Secret(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}")) as store:
+    with open_migrated(Secret(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}")) as store:
 
         def pass_it(names: list[str]) -> None:
             for one in names:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.config.yaml_file import load_task
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.reported import EXIT_FINISHED
-from airflow_provider_dm.hooks.metadata import open_store
+from airflow_provider_dm.hooks.metadata import open_migrated
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
@@ -86,7 +86,7 @@ def differ(airflow: Airflow, servers: Servers, task_file: str) -> None:
     inputs = Inputs(task, configs, tuple(logins[one] for one in SHARDS), logins["dm_target_default"])
     root.mkdir(mode=0o700, exist_ok=True)
     directory, url = TaskDir.of(task.name, root), Secret(f"sqlite:///{root / 'meta.db'}")
-    open_store(url).close()
+    open_migrated(url).close()
     upstreams = inputs.upstreams(directory, "caught-up")
     with MetaStore.open(url) as store, Relays(upstreams, meta_url=url, log_dir=directory.path):
         holder = HolderSpec(identity="test", attempt="1", host="here")

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, continued, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.links.dm_page import KEY, dm_page_url
+from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
 from airflow_provider_dm.notifications.shard_ddl import DmDdlLockNotifier
 from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
 from airflow_provider_dm.sensors.shard_ddl import LOCKS_KEY, ShardDdlDiffers, ShardDdlLockSensor
@@ -92,7 +92,7 @@ def test_sensors_of_both_modes_see_it_resolved_and_tell_what_is_missing(
 
     run = run_dag(dag)
     assert set(states(run).values()) == {"success"}
-    links = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id, key=KEY) for ti in run.get_task_instances()}
+    links = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id, key=DM_PAGE_KEY) for ti in run.get_task_instances()}
     assert links["poked"] == links["deferred"] == dm_page_url(task="shops")
     said = "".join(capfd.readouterr())
     assert "number 0 of shop.orders (shops-`shop`.`orders`)" in said

@@ -14,7 +14,7 @@ from airflow.triggers.base import TaskSuccessEvent
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.links.dm_page import KEY, dm_page_url
+from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
 from airflow_provider_dm.sensors.sync import CheckpointPassedSensor, NoRowsHeldBackSensor, SyncLagSensor
 from airflow_provider_dm.triggers.sync import SyncStateTrigger
 
@@ -58,7 +58,7 @@ def test_they_wait_until_the_sync_is_there(mode: str, behind: None, run_dag: Run
     assert states(run) == dict.fromkeys(("lag", "passed", "held"), "success")
     values = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
     assert values == {"lag": {"one": 1.0}, "passed": {"one": "bin.000003:500"}, "held": {"one": None}}
-    links = {ti.xcom_pull(task_ids=ti.task_id, key=KEY) for ti in run.get_task_instances()}
+    links = {ti.xcom_pull(task_ids=ti.task_id, key=DM_PAGE_KEY) for ti in run.get_task_instances()}
     assert links == {dm_page_url(task="shop")}
 
 

@@ -26,7 +26,7 @@ import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import snapshot
-from airflow_provider_dm.engine.copy.gather import Gathered, Group, gathering
+from airflow_provider_dm.engine.copy.gather import Gathered, ReaderGroup, gathering
 from airflow_provider_dm.engine.copy.reader import snapshot_reader
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query
@@ -102,7 +102,7 @@ def clients(server: Server) -> Iterator[Any]:
             process.join()
 
 
-def read(source: Endpoint, group: Group, number: int, seen: Any) -> None:
+def read(source: Endpoint, group: ReaderGroup, number: int, seen: Any) -> None:
     with snapshot_reader(source, group, number) as reader:
         if reader is None or not reader.wait_until_open():
             return

@@ -23,8 +23,9 @@ from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
 from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.reported import reported_in
-from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
-from airflow_provider_dm.launch.ddl_locks import locks_of, unlock
+from airflow_provider_dm.engine.shard.errors import LockRefuses
+from airflow_provider_dm.engine.shard.lock import Action
+from airflow_provider_dm.launch.ddl_locks import stored_locks, unlock
 from testbed import Server
 from tests.chaos.dying import STEPS
 from tests.chaos.forked import Driver, start_driver
@@ -164,7 +165,7 @@ class Drivers:
 
     def _unlock(self) -> bool:
         """Let DDL be run without the sources that have not made it, where rows of their form fit behind it."""
-        for lock, _ in locks_of(self.shops.store):
+        for lock, _ in stored_locks(self.shops.store):
             fits = not any(
                 word in sql for info in lock.infos for sql in info.ddls for word in ("DROP COL", "CHANGE", "RENAME")
             )

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import opening as held_room
 from airflow_provider_dm.engine.relay import purge_files
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.relay.protocol import BinlogPurged
+from airflow_provider_dm.engine.relay.errors import BinlogPurged
 from airflow_provider_dm.engine.relay.purge import HeldFile, Need
 from airflow_provider_dm.engine.relay.purge_files import hidden_files
 from airflow_provider_dm.engine.relay.reader import RelayReader

@@ -19,8 +19,9 @@ from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile
+from airflow_provider_dm.engine.relay.errors import StreamLost
 from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
-from airflow_provider_dm.engine.relay.protocol import DumpRequest, DumpStream, StreamLost
+from airflow_provider_dm.engine.relay.protocol import DumpRequest, DumpStream
 from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
 
 PREVIOUS_GTIDS, GTID_LIST, STOP = 35, 163, 3

@@ -25,11 +25,12 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.launch.job import App, Upstream, build_job, last_generations, source_spec
+from airflow_provider_dm.launch.errors import SparkAppFailed
+from airflow_provider_dm.launch.job import AppName, Upstream, build_job, last_generations, source_spec
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.secrets import PassedSecrets
 from airflow_provider_dm.launch.spark_command import app_script
-from airflow_provider_dm.launch.submit import SparkApp, SparkAppFailed
+from airflow_provider_dm.launch.submit import SparkApp
 from testbed import Server
 from tests.chaos.proxy import Proxy
 from tests.conftest import FreshSchema
@@ -76,7 +77,9 @@ class World:
         endpoint = Endpoint(SOURCE, self.source.host, self.source.port, self.source.user)
         return Upstream(SourceConfig.model_validate({"source-id": SOURCE}), endpoint, self.folder / "relay")
 
-    def start(self, app: App, user: str, attempt: int, *, identity: str = "dag/run/task", port: int = 0) -> SparkApp:
+    def start(
+        self, app: AppName, user: str, attempt: int, *, identity: str = "dag/run/task", port: int = 0
+    ) -> SparkApp:
         """A run, launched now. `user` is who it is for the target."""
         job = build_job(
             app=app,

@@ -13,7 +13,8 @@ from random import Random
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.images import Cells
-from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
+from airflow_provider_dm.engine.ddl.create_like import create_table_like
+from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.downstream.loads import load_of, run_load
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.downstream.statements import Dialect, Loads, Verb, delete_image

@@ -19,9 +19,9 @@ import pymysql
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported, compiled
-from airflow_provider_dm.engine.rules.expressions.parts import OutOfRange
-from airflow_provider_dm.engine.rules.expressions.session import Session
+from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, OutOfRange
+from airflow_provider_dm.engine.rules.expressions.compiled import compiled
+from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.collation_weights import is_compared_by_weights, read_weights
@@ -341,7 +341,7 @@ class Campaign:
     schema: str
     table: Table
     rows: list[Row]
-    session: Session
+    session: ExpressionSession
     refused: int = 0
     out_of_range: int = 0
     """Expressions at which the server stops, for a row at least."""
@@ -363,7 +363,7 @@ class Campaign:
                 found = [read(row) for row in cursor.fetchall()]
         with connected(endpoint) as connection:
             collations = {one.collation or "" for one in table.columns if is_compared_by_weights(one.collation or "")}
-            session = Session(zone, read_weights(connection, f"{server.name} {server.port}", collations))
+            session = ExpressionSession(zone, read_weights(connection, f"{server.name} {server.port}", collations))
         return cls(server, schema, table, found, session)
 
     def expressions(self, dice: Random, count: int) -> list[str]:

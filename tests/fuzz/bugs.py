@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.errors import MalformedRows
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, Planned
-from airflow_provider_dm.engine.binlog.rows import MalformedRows, RowChange
+from airflow_provider_dm.engine.binlog.rows import RowChange
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row

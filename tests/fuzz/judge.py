@@ -22,7 +22,7 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.errors import UnsupportedFormat
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
+from airflow_provider_dm.engine.schema.errors import UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Table
 from tests.fuzz import anatomy
 from tests.fuzz.anatomy import Malformed

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.boundary import last_boundary
-from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
-from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedImage
+from airflow_provider_dm.engine.binlog.images import cells_of
 from airflow_provider_dm.engine.binlog.kernels import build as kernels
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables

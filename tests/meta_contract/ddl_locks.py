@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.meta.cas import LostRace
+from airflow_provider_dm.engine.meta.errors import LostRace
 from airflow_provider_dm.engine.meta.store import MetaStore
 from tests.meta_contract.opened import OpenStore
 from tests.meta_contract.races import PROCESSES

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.meta import lease as leases
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import matching, read_with_now
 from airflow_provider_dm.engine.meta.database import Database
-from airflow_provider_dm.engine.meta.lease import LeaseHeld, LeaseLost, RunOvertaken
+from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, RunOvertaken
 from airflow_provider_dm.engine.meta.model import (
     Holder,
     Lease,
@@ -125,7 +125,7 @@ class LeaseContract(OpenStore):
         time.sleep(0.2)
         key = matching(tables.lease, {"task": "t", "source": "s"})
         (seen,) = database.read(lambda tx: read_with_now(tx, tables.lease, key))
-        assert leases.decide(seen, BEN, at_least=0, launched_behind=None) == 2
+        assert leases.decide_claim(seen, BEN, at_least=0, launched_behind=None) == 2
         store.renew_lease(late)
         assert not store._take(Lease("t", "s", 2, BEN, 15), seen)
         store.renew_lease(late)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.cas import LostRace
+from airflow_provider_dm.engine.meta.errors import LostRace
 from airflow_provider_dm.engine.meta.model import (
     Operator,
     OperatorKind,

@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_dm.engine.meta.cas import LostRace
+from airflow_provider_dm.engine.meta.errors import LostRace, RunTaken, RunUnknown
 from airflow_provider_dm.engine.meta.model import (
     Holder,
     Stage,
 )
-from airflow_provider_dm.engine.meta.runs import RunTaken, RunUnknown
 from airflow_provider_dm.engine.meta.store import MetaStore
 from tests.meta_contract.opened import ANNA, BEN, OpenStore
 

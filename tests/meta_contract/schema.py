@@ -8,9 +8,9 @@ from sqlalchemy import Connection, inspect, text
 
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.meta.tables import MetaSchemaDiffers
 from airflow_provider_dm.engine.meta.url import parse_url
 from tests.meta_contract.opened import OpenStore
 from tests.meta_contract.races import race

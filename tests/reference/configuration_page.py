@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from airflow_provider_dm.engine.config.base import DmModel, aliases_of, seconds
-from airflow_provider_dm.engine.config.rule_models import EVENTS, FilterRule
+from airflow_provider_dm.engine.config.rule_models import FILTER_EVENTS, FilterRule
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.get_provider_info import get_provider_info
@@ -65,7 +65,7 @@ def configuration_page() -> str:
                 about = first_paragraph(below)
                 lines += [f"### {TITLES[below.__name__]}", "", *([cell(about), ""] if about else []), *_keys(below)]
                 if below is FilterRule:
-                    lines += [f"Events: {', '.join(f'`{one}`' for one in sorted(EVENTS))}.", ""]
+                    lines += [f"Events: {', '.join(f'`{one}`' for one in sorted(FILTER_EVENTS))}.", ""]
     return page([*lines, *_airflow()])
 
 

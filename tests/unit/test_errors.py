@@ -8,10 +8,9 @@ from dataclasses import fields, replace
 import pytest
 
 from airflow_provider_dm.engine import errors
-from airflow_provider_dm.engine.config.problems import ConfigError
+from airflow_provider_dm.engine.config.errors import ConfigError
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, ReportedError, describe
-from airflow_provider_dm.engine.relay.opening import UpstreamLacks
-from airflow_provider_dm.engine.relay.places import PlaceNotFound
+from airflow_provider_dm.engine.relay.errors import PlaceNotFound, UpstreamLacks
 from airflow_provider_dm.engine.reported import MARK, reported_in
 from tests.reference.errors_page import every_error
 
@@ -66,7 +65,7 @@ def test_every_error_says_what_to_do(kind: type[DmError]) -> None:
 
 
 def test_an_error_that_passes_on_a_childs_asks_for_what_the_childs_does():
-    from airflow_provider_dm.launch.submit import SparkAppFailed
+    from airflow_provider_dm.launch.errors import SparkAppFailed
 
     gone = errors.InvariantBroken("a", "b")
     passing = replace(ReportedError.of(gone), reaction=Reaction.RETRY)

@@ -32,7 +32,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_dm.engine.binlog.changes import Batch
-from airflow_provider_dm.engine.binlog.images import Cells, MalformedImage, cells_of
+from airflow_provider_dm.engine.binlog.errors import MalformedImage
+from airflow_provider_dm.engine.binlog.images import Cells, cells_of
 from airflow_provider_dm.engine.binlog.layout import Layout
 from airflow_provider_dm.engine.binlog.located import Events
 from airflow_provider_dm.engine.binlog.maps import WantedTables
@@ -40,13 +41,13 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, EVENT, LAYOUT
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
-from airflow_provider_dm.engine.schema.charsets import Decoder, decoder
+from airflow_provider_dm.engine.schema.charsets import TextDecoder, decoder
 from airflow_provider_dm.engine.schema.codec import Style, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
-BATCH_ROWS: Final = 8192
-BATCH_BYTES: Final = 16 << 20
+EVENT_BATCH_ROWS: Final = 8192
+EVENT_BATCH_BYTES: Final = 16 << 20
 """Maximum bytes of row images in a batch; a single row may have more."""
 LONGEST_DECIMAL: Final = 38
 """Maximum digits of Spark's decimals."""
@@ -93,10 +94,10 @@ class Form:
     text: Callable[[pa.Array], pa.Array]
 
 
-def form_of(table: Table, column: Column, *, text_as_bytes: bool = False) -> Form:
+def arrow_form(table: Table, column: Column, *, text_as_bytes: bool = False) -> Form:
     """Return the form in which a column is shown. Raises UnsupportedColumnType."""
     style = codec_for(table.name, column).style
-    read: Decoder | None = None
+    read: TextDecoder | None = None
     match style:
         case Style.PLAIN:
             return _cast_to(_number_type(column))
@@ -217,7 +218,7 @@ class AnyTable:
         definition = self._tables[table]
         forms = self._forms.get(table)
         if forms is None:
-            forms = [form_of(definition, one, text_as_bytes=self._text_as_bytes) for one in definition.columns]
+            forms = [arrow_form(definition, one, text_as_bytes=self._text_as_bytes) for one in definition.columns]
             self._forms[table] = forms
         texts = _converted(definition, [form.text for form in forms], columns)
         rows, width = len(columns[0]), len(columns)
@@ -235,7 +236,7 @@ class OneTable:
 
     def __init__(self, table: Table, *, text_as_bytes: bool = False) -> None:
         self._table = table
-        self._forms = [form_of(table, column, text_as_bytes=text_as_bytes) for column in table.columns]
+        self._forms = [arrow_form(table, column, text_as_bytes=text_as_bytes) for column in table.columns]
 
     @cached_property
     def type(self) -> pa.DataType:
@@ -309,7 +310,7 @@ def _sized(batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in batches:
         for part in _cut(batch):
             part_size = int(_image_sizes(part).sum())
-            if held and (rows + len(part) > BATCH_ROWS or size + part_size > BATCH_BYTES):
+            if held and (rows + len(part) > EVENT_BATCH_ROWS or size + part_size > EVENT_BATCH_BYTES):
                 yield _joined(held)
                 held, rows, size = [], 0, 0
             held.append(part)
@@ -327,8 +328,8 @@ def _cut(batch: Batch) -> Iterator[Batch]:
     passed = np.cumsum(_image_sizes(batch))
     first = 0
     while first < len(batch):
-        limit = int(passed[first - 1] if first else 0) + BATCH_BYTES
-        end = max(first + 1, min(first + BATCH_ROWS, int(np.searchsorted(passed, limit, "right"))))
+        limit = int(passed[first - 1] if first else 0) + EVENT_BATCH_BYTES
+        end = max(first + 1, min(first + EVENT_BATCH_ROWS, int(np.searchsorted(passed, limit, "right"))))
         whole = first == 0 and end == len(batch)
         yield batch if whole else Batch(batch.data, batch.changes[first:end], batch.layouts, batch.compiled)
         first = end

@@ -72,7 +72,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Page:
+class EventPage:
     """Events in the order of the log, and the location after them; None at the end of the log.
 
     A page that holds a whole transaction ends with one: rows cannot be shown without the preceding table map.
@@ -99,7 +99,7 @@ class _Heard:
         return found
 
 
-def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
+def server_page(endpoint: Endpoint, wanted: Wanted) -> EventPage:
     """Return a page of a server's log. Raises InvalidInput, and TLS errors."""
     heard = _Heard()
 
@@ -117,7 +117,7 @@ def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
         ) from error
 
 
-def relay_page(files: Sequence[LogFile], wanted: Wanted) -> Page:
+def relay_page(files: Sequence[LogFile], wanted: Wanted) -> EventPage:
     """Return a page of a relay log. `files`: beginning with that of `begin`. Raises the errors of reading files."""
     heard = _Heard()
     return _page(wanted, heard, {}, lambda **_settings: _Files(files, wanted.begin.position, heard))
@@ -144,7 +144,7 @@ class _Listening(GuardedConnection):
 # Reading
 
 
-def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., Any]) -> Page:
+def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., Any]) -> EventPage:
     logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # it warns about logs without column names
     stream = BinLogStreamReader(
         connection_settings=settings,
@@ -162,17 +162,17 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
     try:
         for place, code, shown in _shown(stream, heard, wanted):
             if wanted.until is not None and place.sort_key >= wanted.until.sort_key:
-                return Page(tuple(found), str(place))
+                return EventPage(tuple(found), str(place))
             if code in GTIDS:
                 begun = (len(found), place)
             if shown is not None and len(found) == wanted.limit:
                 before, at = begun if begun[0] else (len(found), place)
-                return Page(tuple(found[:before]), str(at))
+                return EventPage(tuple(found[:before]), str(at))
             if shown is not None:
                 found.append(shown)
     finally:
         stream.close()
-    return Page(tuple(found), None)
+    return EventPage(tuple(found), None)
 
 
 def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Location, int, Json | None]]:

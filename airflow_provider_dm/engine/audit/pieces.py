@@ -19,16 +19,17 @@ from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.errors import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayReader
 
 PIECE_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True)
-class Piece:
+class LogPiece:
     """A range. `gtid`: of the transaction in which it begins, if it begins inside a transaction."""
 
     range: ByteRange
@@ -38,7 +39,7 @@ class Piece:
 
 def audit_pieces(
     root: Path, *, start: str | None = None, end: str | None = None, piece_bytes: int = PIECE_BYTES
-) -> list[Piece]:
+) -> list[LogPiece]:
     """Return the row changes from `start` (default: the first file) to `end` (the last complete transaction), in order.
 
     Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` is between two transactions.
@@ -51,7 +52,7 @@ def audit_pieces(
     names = {sub_dir.suffix: str(sub_dir) for sub_dir in directory.sub_dirs()}
     ranges = _ranges(root, RelayReader(root), lo, hi, piece_bytes)
     gtids = _gtids_of_seams(ranges)
-    return [Piece(one, names[one.suffix], gtid) for one, gtid in zip(ranges, gtids, strict=True)]
+    return [LogPiece(one, names[one.suffix], gtid) for one, gtid in zip(ranges, gtids, strict=True)]
 
 
 def _first(directory: RelayDirectory) -> Location:

@@ -17,23 +17,12 @@ from abc import ABC, abstractmethod
 from typing import cast
 from uuid import UUID
 
+from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed
 from airflow_provider_dm.engine.binlog.gtid_events import Gtid, gtid_text
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, InvariantBroken
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
 
 FROM_THE_NEW_SERVER = f"From the new server, with a new relay-dir, {MIGRATE_AGAIN}."
-
-
-class FailoverNotFollowed(DmError):
-    """A new server's log cannot be joined to the old server's: they have different transactions, or no GTIDs."""
-
-    found: str
-    way_out: str
-
-    code = "DM-4045"
-    scope = Scope.UPSTREAM
-    what = "{found}"
-    hint = "{way_out}"
 
 
 def history_diverged(at: str, gtid: str, left: str) -> FailoverNotFollowed:

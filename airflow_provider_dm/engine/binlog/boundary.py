@@ -76,7 +76,7 @@ _ROWS_HEAD: Final = _ROWS_FLAGS + 2
 
 
 @dataclass(frozen=True)
-class Tail:
+class FileTail:
     """The end of the last complete transaction of a file, and the GTID set up to there (as text)."""
 
     position: int
@@ -98,19 +98,19 @@ class Numbered(NamedTuple):
     end: int
 
 
-def last_boundary(path: str, size: int) -> Tail | None:
+def last_boundary(path: str, size: int) -> FileTail | None:
     """Return the last boundary in the first `size` bytes of a file with any kind of events.
 
     For the relay, which also stores unknown events. None if the format event is incomplete.
     Raises MalformedEvent, UnsupportedFormat.
     """
-    with opened(path, size, path) as log:
+    with opened_log(path, size, path) as log:
         if log is None:
             return None
         found = scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False)
         if found.ended is Ended.EVENT:  # damage: raise the error for its location
             scan(log, found.end, cut=size + 1, apply=False)
-        return Tail(found.end, found.trail.added_to("", log.format.flavour))
+        return FileTail(found.end, found.trail.added_to("", log.format.flavour))
 
 
 def has_transaction(path: str, size: int) -> bool:
@@ -118,12 +118,12 @@ def has_transaction(path: str, size: int) -> bool:
 
     Raises MalformedEvent, UnsupportedFormat.
     """
-    with opened(path, size, path) as log:
+    with opened_log(path, size, path) as log:
         return log is not None and scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False).transactions > 0
 
 
 @contextmanager
-def opened(path: str, size: int, name: str) -> Iterator[OpenLog | None]:
+def opened_log(path: str, size: int, name: str) -> Iterator[OpenLog | None]:
     """Open the first `size` bytes of a file; None while its format event is incomplete.
 
     Raises UnsupportedFormat, OSError.

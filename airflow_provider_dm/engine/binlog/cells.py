@@ -16,11 +16,13 @@ from typing import Final
 
 from pymysqlreplication.constants import FIELD_TYPE
 
+from airflow_provider_dm.engine.binlog.errors import Contradiction
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema import addresses, numbers, strings, temporal
-from airflow_provider_dm.engine.schema.codec import GEOMETRIES, Transform, UnsupportedColumnType, enum_members
+from airflow_provider_dm.engine.schema.codec import GEOMETRIES, Transform, enum_members
 from airflow_provider_dm.engine.schema.compression import LARGEST_VALUE, decompress_cell
-from airflow_provider_dm.engine.schema.json_binary import text_of
+from airflow_provider_dm.engine.schema.errors import MalformedValue, UnsupportedColumnType
+from airflow_provider_dm.engine.schema.json_binary import json_text
 from airflow_provider_dm.engine.schema.model import Column
 
 # Missing in mysql-replication: MySQL 9's vectors, MariaDB's compressed columns.
@@ -107,10 +109,6 @@ NUMERIC: Final = frozenset({
 """Types with a bit in the table map's list of unsigned columns."""
 
 
-class Contradiction(Exception):
-    """The table map's type differs from the catalogue's; the text is the table map's type."""
-
-
 @dataclass(frozen=True)
 class Cell:
     """A cell of `size` bytes, or (size 0) of a little-endian length in `prefix` bytes and as many bytes of data."""
@@ -136,7 +134,7 @@ def cell_for(table: TableName, column: Column, code: int, metadata: bytes) -> Ce
     """Return the cell of a column. Raises Contradiction, UnsupportedColumnType."""
     try:
         cell = _cell(table, column, code, metadata)
-    except (numbers.MalformedNumber, temporal.MalformedTime) as error:
+    except MalformedValue as error:
         raise Contradiction(str(error)) from error
     if cell is None:
         raise UnsupportedColumnType(str(table), column.name, column.column_type)
@@ -313,7 +311,7 @@ def set_reader(names: tuple[bytes, ...]) -> Transform:
     def read(data: bytes) -> bytes:
         bits = int.from_bytes(data, "little")
         if bits >> len(names):
-            raise numbers.MalformedNumber(f"a SET of {len(names)} members with the bits {bits:#x}")
+            raise MalformedValue(f"a SET of {len(names)} members with the bits {bits:#x}")
         return b",".join(name for index, name in enumerate(names) if bits >> index & 1)
 
     return read
@@ -338,7 +336,7 @@ _READERS: Final[dict[CellKind, Callable[[Cell], Transform | None]]] = {
     CellKind.PADDED: lambda cell: _padder(cell.precision),
     CellKind.ENUM: lambda cell: enum_reader(cell.members),
     CellKind.SET: lambda cell: set_reader(cell.members),
-    CellKind.JSON: lambda _: text_of,
+    CellKind.JSON: lambda _: json_text,
     CellKind.UUID: lambda _: addresses.uuid_text,
     CellKind.INET4: lambda _: addresses.inet4_text,
     CellKind.INET6: lambda _: addresses.inet6_text,

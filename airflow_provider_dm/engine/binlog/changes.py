@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from airflow_provider_dm.engine.binlog.images import Cells, MalformedImage, cells_of, rows_of
+from airflow_provider_dm.engine.binlog.errors import MalformedImage
+from airflow_provider_dm.engine.binlog.images import Cells, cells_of, rows_of
 from airflow_provider_dm.engine.binlog.maps import TableLayout
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, EVENT, LAYOUT

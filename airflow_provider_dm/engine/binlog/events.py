@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 
 from pymysqlreplication.constants import BINLOG
 
-from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError, Scope
-
 
 class Do(IntEnum):
     """The engine's action for an event. Zero is the value of an unwritten entry.
@@ -171,31 +169,3 @@ _UNDECLARED: Final = "no server that this release supports writes it"
 EVENTS: Final = every_code(DECLARED)
 DO: Final = bytes(kind.do for kind in EVENTS)
 """`DO[code]`: for hot loops and kernels; derived from the table."""
-
-
-class UnknownEvent(DmError):
-    """An event that must not be skipped and cannot be applied."""
-
-    at: str
-    kind: int
-    name: str
-    why: str
-
-    code = "DM-3001"
-    scope = Scope.UPSTREAM
-    what = "the event {name} (code {kind}) at {at} cannot be applied: {why}."
-    hint = f"Everything before it is applied. Make its change by hand, then {CONTINUE_AFTER}."
-
-    @classmethod
-    def of(cls, at: str, kind: int) -> UnknownEvent:
-        """Return the error for event code `kind` at location `at`."""
-        return cls(at, kind, EVENTS[kind].name, EVENTS[kind].why)
-
-    def workaround(self) -> str:
-        return _LOST if self.kind == INCIDENT else self.hint
-
-
-_LOST: Final = (
-    "Everything before it is applied. The lost changes are unknown: the source's error log has the time and cause. "
-    f"Compare the tables with the source's, correct what differs, and {CONTINUE_AFTER}; or {MIGRATE_AGAIN}."
-)

@@ -14,22 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from airflow_provider_dm.engine.binlog.errors import MalformedImage
 from airflow_provider_dm.engine.binlog.layout import Layout
-from airflow_provider_dm.engine.binlog.row_decoder import Decoder, MalformedCells, decoder_of
+from airflow_provider_dm.engine.binlog.row_decoder import Decoder, decoder_of
 from airflow_provider_dm.engine.schema.codec import Row, Value
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 Buffer = bytes | memoryview
 
 _LARGE: Final = 4 << 20  # size of a buffer from which on the images may be a small part of it
 _SPARE_ROWS: Final = 64  # number of rows with longer text than usual for which there is space at first
-
-
-class MalformedImage(ValueError):
-    """Image number `index` does not match its layout."""
-
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(reason)
-        self.index = index
 
 
 @dataclass(frozen=True)
@@ -147,7 +141,7 @@ def _plain_rows(layout: Layout, data: bytes, images: Any, picked: Sequence[int])
     for index, (start, end) in enumerate(images.tolist()):
         try:
             yield decode(data, start, end)
-        except MalformedCells as error:
+        except MalformedValue as error:
             raise MalformedImage(index, str(error)) from error
 
 
@@ -186,6 +180,6 @@ def _raise_malformed(layout: Layout, data: bytes, images: Any, index: int, picke
     """Raise MalformedImage with the plain decoder's reason."""
     try:
         _decoder(layout, tuple(picked))(data, int(images[index, 0]), int(images[index, 1]))
-    except MalformedCells as error:
+    except MalformedValue as error:
         raise MalformedImage(index, str(error)) from error
     raise MalformedImage(index, "the compiled decoder refuses an image that the plain one reads; please report this")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_provider_dm.engine.binlog.errors import OldLogNotHeld
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import Location, missing_at
 
 
@@ -39,27 +39,6 @@ class OpenPlace:
 def half_epoch(source: str, edge: Location) -> OpenPlace:
     """Return the end of an epoch that some buckets have applied (frontier rule 1)."""
     return OpenPlace(source, edge, "some of the rows up to there are written")
-
-
-class OldLogNotHeld(DmError):
-    """The log continues in another server's, and a needed part of the old server's log is missing."""
-
-    source: str
-    here: str
-    place: str
-    open: str
-    newer: str
-
-    code = "DM-4068"
-    scope = Scope.UPSTREAM
-    what = (
-        "the sync of {source} has reached {here}. Another server has taken over ({newer}), and the old server's log "
-        "from there to {place} is missing: {open}, and the same locations in the new server's log are unknown."
-    )
-    hint = (
-        "Restore the old server's relay log if there is a copy of it, or point the source to the old server again, "
-        f"with a new relay-dir, until that location is passed; otherwise {MIGRATE_AGAIN}."
-    )
 
 
 def first_open(places: Sequence[OpenPlace], here: Location, suffix: int) -> OpenPlace | None:

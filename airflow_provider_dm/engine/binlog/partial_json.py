@@ -16,8 +16,9 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.layout import Layout
 from airflow_provider_dm.engine.binlog.lengths import Lengths
-from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end, locate
-from airflow_provider_dm.engine.schema.json_binary import MalformedJson, apply_diffs, text_of
+from airflow_provider_dm.engine.binlog.row_decoder import CellPlace, image_end, locate
+from airflow_provider_dm.engine.schema.errors import MalformedValue
+from airflow_provider_dm.engine.schema.json_binary import apply_diffs, json_text
 
 _DIFFERENCES: Final = 1
 """The only known value option."""
@@ -33,7 +34,7 @@ def with_texts(layout: Layout) -> Layout:
 def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Iterator[tuple[bytes, bytes]]:
     """Yield (image before, image after) of each update in data[start:end], for `with_texts(layout)`.
 
-    Raises MalformedCells, and MalformedEvent for a length that is too short; `at` is the event's location.
+    Raises MalformedValue, and MalformedEvent for a length that is too short; `at` is the event's location.
     """
     documents = [index for index, cell in enumerate(layout.cells) if cell.kind is CellKind.JSON]
     while start < end:
@@ -42,7 +43,7 @@ def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Ite
         reader = Lengths(data[options_at:end], at, "an update with JSON differences")
         options, partial = reader.number(), 0
         if options & ~_DIFFERENCES:
-            raise MalformedCells(f"value options {options:#x}")
+            raise MalformedValue(f"value options {options:#x}")
         if options:
             partial = int.from_bytes(reader.take((len(documents) + 7) // 8), "little")
         after_at = options_at + reader.position
@@ -53,16 +54,16 @@ def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Ite
         start = image_end(layout.cells, data, after_at, end)
 
 
-def _changed(data: bytes, index: int, old: Place | None, new: Place | None) -> bytes:
+def _changed(data: bytes, index: int, old: CellPlace | None, new: CellPlace | None) -> bytes:
     if old is None or new is None:
-        raise MalformedCells(f"column {index + 1} has differences to or from NULL")
+        raise MalformedValue(f"column {index + 1} has differences to or from NULL")
     try:
         return apply_diffs(data[slice(*old)], data[slice(*new)])
-    except MalformedJson as error:
-        raise MalformedCells(f"column {index + 1}: {error}") from error
+    except MalformedValue as error:
+        raise MalformedValue(f"column {index + 1}: {error}") from error
 
 
-def _image(layout: Layout, data: bytes, start: int, places: list[Place | None], texts: dict[int, bytes]) -> bytes:
+def _image(layout: Layout, data: bytes, start: int, places: list[CellPlace | None], texts: dict[int, bytes]) -> bytes:
     """Return an image with the texts of its documents; `texts` are those already computed."""
     parts = [data[start : start + layout.bitmap_size]]
     for index, (cell, place) in enumerate(zip(layout.cells, places, strict=True)):
@@ -78,6 +79,6 @@ def _image(layout: Layout, data: bytes, start: int, places: list[Place | None], 
 
 def _text(document: bytes, index: int) -> bytes:
     try:
-        return text_of(document)
-    except MalformedJson as error:
-        raise MalformedCells(f"column {index + 1}: {error}") from error
+        return json_text(document)
+    except MalformedValue as error:
+        raise MalformedValue(f"column {index + 1}: {error}") from error

@@ -38,7 +38,7 @@ def columns_of(mask: int) -> tuple[int, ...]:
 
 
 def whole_images(cells: Sequence[Cell], present: Sequence[int], data: bytes, start: int, end: int) -> Iterator[bytes]:
-    """Yield the images of data[start:end], each with every column. Raises MalformedCells.
+    """Yield the images of data[start:end], each with every column. Raises MalformedValue.
 
     `cells`: of all columns. `present`: the bitmaps of present columns, of each image in turn (an update has two).
     """

@@ -21,14 +21,20 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_dm.engine.binlog.boundary import OpenLog, opened, scan, verify_events
-from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, LocationNotInLog, MalformedEvent
+from airflow_provider_dm.engine.binlog.boundary import OpenLog, opened_log, scan, verify_events
+from airflow_provider_dm.engine.binlog.errors import (
+    BrokenFileChain,
+    LocationNotInLog,
+    MalformedEvent,
+    NoRows,
+    OldLogNotHeld,
+)
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import GtidTrail
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPlace, check_passed
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace, check_passed
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.binlog.prepared_ranges import Held, NoRows, PreparedRanges
+from airflow_provider_dm.engine.binlog.prepared_ranges import ListLogFiles, PreparedRanges
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, cross
 from airflow_provider_dm.engine.binlog.transaction import NOWHERE, Ended, FoundDdl, Stretch
 from airflow_provider_dm.engine.binlog.xa import Prepared
@@ -47,7 +53,7 @@ def plan_epoch(
     range_bytes: int,
     repetitions: Repetitions | None = None,
     prepared: Sequence[Prepared] = (),
-    held: Held | None = None,
+    held: ListLogFiles | None = None,
     bounds_only: bool = False,
     until_time: int | None = None,
     open_places: Sequence[OpenPlace] = (),
@@ -130,7 +136,7 @@ class _Plan:
                 # It was read elsewhere, ahead of this relay, before the source crashed: the next file repeats it.
                 return self.cross(None, following) and not self._full()
             raise LocationNotInLog(str(self.here), f"{file.name} ends at {file.size}")
-        with opened(file.path, file.size, file.name) as log:
+        with opened_log(file.path, file.size, file.name) as log:
             if log is None:
                 self._check_dropped(file, None, Ended.TORN, following)
             elif not self._scan_file(file, log, following):

@@ -10,35 +10,26 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from airflow_provider_dm.engine.binlog.boundary import list_xa, opened
-from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog
+from airflow_provider_dm.engine.binlog.boundary import list_xa, opened_log
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, NoRows, XaRowsGone
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.transaction import FoundEnd, FoundPrepared, Seam, Stretch
-from airflow_provider_dm.engine.binlog.xa import Prepared, XaRowsGone, Xid, file_of
+from airflow_provider_dm.engine.binlog.xa import Prepared, Xid, file_of
 from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 
 logger = logging.getLogger(__name__)
 
-Held = Callable[[], Sequence[LogFile]]
+ListLogFiles = Callable[[], Sequence[LogFile]]
 """Lists all readable files of the log, possibly of several directories, in the order of preference."""
-
-
-class NoRows(Exception):
-    """The rows of a prepared transaction, whose commit is at `position`, are not available; `why` is the reason."""
-
-    def __init__(self, position: int, why: DmError) -> None:
-        super().__init__(position, why)
-        self.position = position
-        self.why = why
 
 
 class PreparedRanges:
     """XA transactions that are prepared at the end of a growing plan. Mutable; `changed`: not those of the start."""
 
     def __init__(
-        self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: Held | None, *, bounds_only: bool
+        self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: ListLogFiles | None, *, bounds_only: bool
     ) -> None:
         self.prepared = prepared
         self.changed = False
@@ -101,7 +92,7 @@ class PreparedRanges:
                 raise NoRows(position, why)
             known, its_file = looked_up
             logger.info("the XA transaction %s, committed at %s, was prepared at %s", xid, commit, known.at)
-        with opened(its_file.path, its_file.size, its_file.name) as log:
+        with opened_log(its_file.path, its_file.size, its_file.name) as log:
             if log is None:
                 raise NoRows(position, _gone(commit, known))
         whole = ByteRange(its_file.path, its_file.name, its_file.suffix, known.at.position, known.end, log.format)
@@ -144,7 +135,7 @@ def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Pre
         file = order[place]
         until = commit.position if place == end else file.size
         try:
-            with opened(file.path, min(until, file.size), file.name) as log:
+            with opened_log(file.path, min(until, file.size), file.name) as log:
                 listed = [] if log is None else list_xa(log, BINLOG_HEADER_SIZE, end=until)
         except DmError as error:
             logger.warning("%s was not searched for %s: %s", file, xid, error)

@@ -22,15 +22,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.applied import (
-    FROM_THE_NEW_SERVER,
-    FailoverNotFollowed,
-    Left,
-    history_diverged,
-    not_numbered,
-)
-from airflow_provider_dm.engine.binlog.boundary import OpenLog, list_transactions, opened, scan
-from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
+from airflow_provider_dm.engine.binlog.applied import FROM_THE_NEW_SERVER, Left, history_diverged, not_numbered
+from airflow_provider_dm.engine.binlog.boundary import OpenLog, list_transactions, opened_log, scan
+from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed, LocationNotInLog
 from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gtids
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.log_file import LogFile
@@ -185,7 +179,7 @@ def _read_before(here: Location, file: LogFile) -> GtidSet:
 
     Needed if `here` has no set, and for transactions that a busy server may have omitted from the new file's head.
     """
-    with opened(file.path, file.size, file.name) as log:
+    with opened_log(file.path, file.size, file.name) as log:
         if log is None:
             raise LocationNotInLog(str(here), f"{file.name} has no complete format description")
         return held_before(log, here.position, numbered=not here.gtid_set)
@@ -223,7 +217,7 @@ def named_before(file: LogFile) -> GtidSet | None:
 
     Raises UnsupportedFormat, MalformedEvent, ChecksumMismatch; FailoverNotFollowed if the file does not have the set.
     """
-    with opened(file.path, file.size, file.name) as log:
+    with opened_log(file.path, file.size, file.name) as log:
         return None if log is None else _named_before(log, must=True)
 
 

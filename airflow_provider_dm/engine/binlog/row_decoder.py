@@ -12,25 +12,22 @@ from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.cells import Cell, reader
 from airflow_provider_dm.engine.schema.codec import Row, Transform, Value
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
-Place: TypeAlias = tuple[int, int]
+CellPlace: TypeAlias = tuple[int, int]
 Decoder: TypeAlias = Callable[[bytes, int, int], Row]
-"""(data, start, end) -> values of the image data[start:end]. Raises MalformedCells."""
+"""(data, start, end) -> values of the image data[start:end]. Raises MalformedValue."""
 
 _DAMAGE: Final = (IndexError, struct.error, ValueError, OverflowError)
 
 
-class MalformedCells(ValueError):
-    """Row images that do not match the columns; the caller knows the location and raises the error for users."""
-
-
-def locate(cells: Sequence[Cell], data: bytes, start: int, end: int) -> list[Place | None]:
-    """Return (start, end) of each cell of the image at `start`; None for NULL. Raises MalformedCells."""
+def locate(cells: Sequence[Cell], data: bytes, start: int, end: int) -> list[CellPlace | None]:
+    """Return (start, end) of each cell of the image at `start`; None for NULL. Raises MalformedValue."""
     position = start + (len(cells) + 7) // 8
     if position > end:
-        raise MalformedCells("a row without its NULL bits")
+        raise MalformedValue("a row without its NULL bits")
     nulls = int.from_bytes(data[start:position], "little")
-    places: list[Place | None] = []
+    places: list[CellPlace | None] = []
     for index, cell in enumerate(cells):
         if nulls >> index & 1:
             places.append(None)
@@ -38,18 +35,18 @@ def locate(cells: Sequence[Cell], data: bytes, start: int, end: int) -> list[Pla
         size = cell.size
         if cell.prefix:
             if position + cell.prefix > end:
-                raise MalformedCells(f"column {index + 1} ends after its event")
+                raise MalformedValue(f"column {index + 1} ends after its event")
             size = int.from_bytes(data[position : position + cell.prefix], "little")
             position += cell.prefix
         if position + size > end:
-            raise MalformedCells(f"column {index + 1} ends after its event")
+            raise MalformedValue(f"column {index + 1} ends after its event")
         places.append((position, position + size))
         position += size
     return places
 
 
 def image_end(cells: Sequence[Cell], data: bytes, start: int, end: int) -> int:
-    """Return the end of the image that begins at `start`. Raises MalformedCells."""
+    """Return the end of the image that begins at `start`. Raises MalformedValue."""
     return _end_of(locate(cells, data, start, end), cells, start)
 
 
@@ -60,20 +57,20 @@ def decoder_of(cells: tuple[Cell, ...], picked: tuple[int, ...]) -> Decoder:
     def decode(data: bytes, start: int, end: int) -> Row:
         places = locate(cells, data, start, end)
         if _end_of(places, cells, start) != end:
-            raise MalformedCells("bytes after the last column of a row")
+            raise MalformedValue("bytes after the last column of a row")
         try:
             return tuple([_value(read, data, places[index]) for index, read in readers])
         except _DAMAGE as error:
-            raise MalformedCells(str(error)) from error
+            raise MalformedValue(str(error)) from error
 
     return decode
 
 
-def _end_of(places: Sequence[Place | None], cells: Sequence[Cell], start: int) -> int:
+def _end_of(places: Sequence[CellPlace | None], cells: Sequence[Cell], start: int) -> int:
     return max((place[1] for place in places if place is not None), default=start + (len(cells) + 7) // 8)
 
 
-def _value(read: Transform | None, data: bytes, place: Place | None) -> Value:
+def _value(read: Transform | None, data: bytes, place: CellPlace | None) -> Value:
     if place is None:
         return None
     cell = data[place[0] : place[1]]

@@ -25,11 +25,16 @@ from airflow_provider_dm.engine.binlog.boundary import OpenLog, scan
 from airflow_provider_dm.engine.binlog.cells import Cell
 from airflow_provider_dm.engine.binlog.changes import Batch, RowChange
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_rows
-from airflow_provider_dm.engine.binlog.errors import MalformedEvent
-from airflow_provider_dm.engine.binlog.events import DO, Do, UnknownEvent
+from airflow_provider_dm.engine.binlog.errors import (
+    MalformedEvent,
+    MalformedImage,
+    MalformedRows,
+    PartialRowImage,
+    UnknownEvent,
+)
+from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
-from airflow_provider_dm.engine.binlog.images import MalformedImage
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.lengths import Lengths
 from airflow_provider_dm.engine.binlog.maps import Maps, WantedTables
@@ -37,13 +42,13 @@ from airflow_provider_dm.engine.binlog.partial_json import row_pairs
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
 from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import ByteRange
-from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end
+from airflow_provider_dm.engine.binlog.row_decoder import CellPlace, image_end
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS
 from airflow_provider_dm.engine.binlog.transaction import BEGUN, OUTSIDE, FoundPrepared
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 __all__ = ["MalformedRows", "PartialRowImage", "RowChange", "decode_range", "split_range"]
 
@@ -55,36 +60,6 @@ many an event has."""
 _WHAT: Final = np.frombuffer(splitting.WHAT, np.uint8)
 _NO_TABLE: Final = frozenset({0xFFFFFFFFFFFF, 0xFFFFFF, 0xFFFFFFFF})
 _NOWHERE: Final = (splitting.NO_ROW, splitting.NO_ROW)
-
-
-class PartialRowImage(DmError):
-    """A row event that omits columns whose values are needed."""
-
-    at: str
-    table: str
-    columns: tuple[str, ...]
-
-    code = "DM-3020"
-    scope = Scope.UPSTREAM
-    what = "the rows of {table} at {at} lack columns: {columns}."
-    hint = (
-        "Set binlog_row_image=FULL for every session of the source, leave the table out by block-allow-list, and "
-        "migrate it with another task. MariaDB 11.8 omits generated columns even then, which is an error only if they "
-        "are part of a key, or if the target does not compute them."
-    )
-
-
-class MalformedRows(DmError):
-    """Row images that do not match their table's columns."""
-
-    at: str
-    table: str
-    reason: str
-
-    code = "DM-3021"
-    scope = Scope.UPSTREAM
-    what = "the rows of {table} at {at} cannot be decoded: {reason}."
-    hint = "The relay's copy is damaged, or the table had another definition at this location."
 
 
 def decode_range(
@@ -326,7 +301,7 @@ class _Splitter:
             if layout != splitting.UNWANTED and event >= self.maps.layouts[layout].skip_before:
                 try:
                     yield from self._images(event, at, str(name), layout, code, data, start, end)
-                except MalformedCells as error:
+                except MalformedValue as error:
                     raise MalformedRows(at, str(name), str(error)) from error
         if int.from_bytes(data[start + 6 : start + ID_AND_FLAGS], "little") & splitting.END_OF_STATEMENT:
             self.maps.forget()
@@ -336,7 +311,7 @@ class _Splitter:
     ) -> Iterator[Batch]:
         """Yield the changes of one rows event, at position `event` of its file.
 
-        Raises MalformedCells before the first batch.
+        Raises MalformedValue before the first batch.
         """
         of = self.maps.layouts[layout].layout
         operation = splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES)
@@ -360,7 +335,7 @@ class _Splitter:
             return
         rows = sum(1 for _ in _places(of.cells, data, start, end))
         if operation & splitting.OPERATION == splitting.UPDATES and rows % 2:
-            raise MalformedCells("an update without its new row")
+            raise MalformedValue("an update without its new row")
         for places in _pieces(_places(of.cells, data, start, end)):
             yield self._piece(data, layout, event, operation & splitting.OPERATION, places)
 
@@ -377,8 +352,8 @@ class _Splitter:
             names = [column.name for column in of.table.columns] + ["(hidden)"] * of.table.hidden
             raise PartialRowImage(at, table, tuple(names[index] for index in sorted(missing)))
 
-    def _piece(self, data: bytes, layout: int, event: int, operation: int, places: Iterable[Place]) -> Batch:
-        changes: Iterable[tuple[Place, Place]]
+    def _piece(self, data: bytes, layout: int, event: int, operation: int, places: Iterable[CellPlace]) -> Batch:
+        changes: Iterable[tuple[CellPlace, CellPlace]]
         if operation == splitting.UPDATES:
             pairs = iter(places)
             changes = zip(pairs, pairs, strict=True)
@@ -390,8 +365,8 @@ class _Splitter:
         return self._batch(data, np.array(rows, np.int64).reshape(len(rows), splitting.FIELDS))
 
 
-def _places(cells: Sequence[Cell], data: bytes, start: int, end: int) -> Iterator[Place]:
-    """Yield start and end of each image of data[start:end]. Raises MalformedCells."""
+def _places(cells: Sequence[Cell], data: bytes, start: int, end: int) -> Iterator[CellPlace]:
+    """Yield start and end of each image of data[start:end]. Raises MalformedValue."""
     while start < end:
         stop = image_end(cells, data, start, end)
         yield start, stop

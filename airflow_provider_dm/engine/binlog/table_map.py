@@ -14,17 +14,9 @@ from typing import Final
 from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import map_texts
-from airflow_provider_dm.engine.binlog.cells import (
-    METADATA_SIZE,
-    NUMERIC,
-    Cell,
-    CellKind,
-    Contradiction,
-    cell_for,
-)
-from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.cells import METADATA_SIZE, NUMERIC, Cell, CellKind, cell_for
+from airflow_provider_dm.engine.binlog.errors import Contradiction, MalformedEvent, SchemaMismatch
 from airflow_provider_dm.engine.binlog.lengths import Lengths
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -32,23 +24,6 @@ ID_AND_FLAGS: Final = 8
 _SIGNEDNESS, _COLUMN_NAME = 1, 4
 _HASH_NAME: Final = "DB_ROW_HASH_"
 _HASH_SIZE: Final = 8
-
-
-class SchemaMismatch(DmError):
-    """The log's columns differ from the catalogue's."""
-
-    at: str
-    table: str
-    log: str
-    catalogue: str
-
-    code = "DM-5010"
-    scope = Scope.UPSTREAM
-    what = "{table} has changed: at {at} the log has {log}, the known definition has {catalogue}."
-    hint = (
-        "Give the table's definition at this location by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run "
-        "the task again; or begin after the DDL that changed the table."
-    )
 
 
 @dataclass(frozen=True)

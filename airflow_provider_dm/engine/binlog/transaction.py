@@ -30,8 +30,7 @@ from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.compressed import uncompressed_query
-from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, mixed_engine_rollback
-from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, UnknownEvent, mixed_engine_rollback
 from airflow_provider_dm.engine.binlog.gtid_events import (
     Gtid,
     GtidTrail,

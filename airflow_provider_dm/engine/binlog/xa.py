@@ -24,7 +24,6 @@ from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import Location
 
 _PREPARE: Final = struct.Struct("<BIII")  # one phase, format, sizes of gtrid and bqual
@@ -32,25 +31,6 @@ _LONGEST_PART: Final = 64
 _END: Final = re.compile(
     rb"XA (COMMIT|ROLLBACK) X'((?:[0-9A-F]{2})*)',X'((?:[0-9A-F]{2})*)',(\d{1,20})\s*", re.IGNORECASE
 )
-
-
-class XaRowsGone(DmError):
-    """A prepared transaction is committed, but its rows are no longer in the log."""
-
-    at: str
-    xid: str
-    prepared: str
-
-    code = "DM-3012"
-    scope = Scope.UPSTREAM
-    what = (
-        "the XA transaction {xid} is committed at {at}. Its rows were prepared at {prepared}, which no existing log "
-        "contains any more."
-    )
-    hint = (
-        "Everything before it is applied. If there is a copy of that file, restore it to the relay directory; "
-        f"otherwise make the changes by hand and {CONTINUE_AFTER}; or {MIGRATE_AGAIN}."
-    )
 
 
 class Xid(NamedTuple):

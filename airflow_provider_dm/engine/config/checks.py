@@ -11,13 +11,13 @@ from typing import Final
 
 from airflow_provider_dm.engine.config.explain import did_you_mean
 from airflow_provider_dm.engine.config.problems import Path, Problem, path_text
-from airflow_provider_dm.engine.config.yaml_lines import Document
+from airflow_provider_dm.engine.config.yaml_lines import YamlDocument
 
 Raw = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Reference:
+class KeyReference:
     """A key of a mysql-instance that names entries of a section of the task."""
 
     key: str
@@ -29,20 +29,20 @@ class Reference:
 
 LISTS: Final = ("block-allow-list", "black-white-list")
 REFERENCES: Final = (
-    Reference("route-rules", ("routes",)),
-    Reference("filter-rules", ("filters",)),
-    Reference("expression-filters", ("expression-filter", "expression-filters")),
-    Reference("block-allow-list", LISTS, "black-white-list", True),
-    Reference("mydumper-config-name", ("mydumpers",)),
-    Reference("loader-config-name", ("loaders",)),
-    Reference("syncer-config-name", ("syncers",)),
-    Reference("validator-config-name", ("validators",)),
+    KeyReference("route-rules", ("routes",)),
+    KeyReference("filter-rules", ("filters",)),
+    KeyReference("expression-filters", ("expression-filter", "expression-filters")),
+    KeyReference("block-allow-list", LISTS, "black-white-list", True),
+    KeyReference("mydumper-config-name", ("mydumpers",)),
+    KeyReference("loader-config-name", ("loaders",)),
+    KeyReference("syncer-config-name", ("syncers",)),
+    KeyReference("validator-config-name", ("validators",)),
 )
 UNITS: Final = ("mydumper", "loader", "syncer")
 PASSWORDS: Final = ("password", "password-env", "password-file")
 
 
-def task_problems(document: Document) -> Iterator[Problem]:
+def task_problems(document: YamlDocument) -> Iterator[Problem]:
     """Yield the contradictions and undefined references in a task."""
     task = _mapping(document.data)
     yield from _sharding(document, task)
@@ -54,7 +54,7 @@ def task_problems(document: Document) -> Iterator[Problem]:
     yield from _one_password(document, _mapping(task.get("target-database")), ("target-database",))
 
 
-def unused_lists(document: Document) -> Iterator[Problem]:
+def unused_lists(document: YamlDocument) -> Iterator[Problem]:
     """Yield a problem for each block-allow list that no source names. DM accepts these, so it is only a warning."""
     task = _mapping(document.data)
     used = {name for _, instance in _instances_of(task) for key in LISTS for name in _names(instance.get(key))}
@@ -64,12 +64,12 @@ def unused_lists(document: Document) -> Iterator[Problem]:
                 yield Problem((section, name), f'no mysql-instance names "{name}" of {section}, so it filters nothing')
 
 
-def source_problems(document: Document) -> Iterator[Problem]:
+def source_problems(document: YamlDocument) -> Iterator[Problem]:
     source = _mapping(document.data)
     yield from _one_password(document, _mapping(source.get("from")), ("from",))
 
 
-def _sharding(document: Document, task: Raw) -> Iterator[Problem]:
+def _sharding(document: YamlDocument, task: Raw) -> Iterator[Problem]:
     if _true(task.get("strict-optimistic-shard-mode")) and task.get("shard-mode") != "optimistic":
         line = document.line(("shard-mode",)) if "shard-mode" in task else None
         where = f" (line {line})" if line else ""
@@ -77,7 +77,7 @@ def _sharding(document: Document, task: Raw) -> Iterator[Problem]:
         yield Problem(("strict-optimistic-shard-mode",), text)
 
 
-def _instances(document: Document, task: Raw) -> Iterator[Problem]:
+def _instances(document: YamlDocument, task: Raw) -> Iterator[Problem]:
     first: dict[object, Path] = {}
     for path, instance in _instances_of(task):
         source = instance.get("source-id")
@@ -102,7 +102,7 @@ def _instance_keys(path: Path, instance: Raw) -> Iterator[Problem]:
         yield Problem((*path, "meta"), f'{path_text((*path, "meta"), "")} needs "binlog-name" or "binlog-gtid"')
 
 
-def _references(task: Raw, reference: Reference) -> Iterator[Problem]:
+def _references(task: Raw, reference: KeyReference) -> Iterator[Problem]:
     """Yield references that DM refuses: to a missing entry, or repeated; and entries without a reference."""
     section = next((name for name in reference.sections if task.get(name)), reference.sections[0])
     defined = _mapping(task.get(section))
@@ -123,13 +123,13 @@ def _references(task: Raw, reference: Reference) -> Iterator[Problem]:
             yield Problem((section, name), f'no mysql-instance names "{name}" of {section}: use or remove it')
 
 
-def _one_password(document: Document, database: Raw, path: Path) -> Iterator[Problem]:
+def _one_password(document: YamlDocument, database: Raw, path: Path) -> Iterator[Problem]:
     given = [key for key in PASSWORDS if _given(database, key)]
     for other in given[1:]:
         yield _together(document, path, given[0], other)
 
 
-def _together(document: Document, path: Path, one: str, other: str) -> Problem:
+def _together(document: YamlDocument, path: Path, one: str, other: str) -> Problem:
     """Report two keys that exclude each other at the later one, with the line of the earlier one."""
     places = [(document.line((*path, key)) or 0, key) for key in (one, other)]
     (line, earlier), (_, later) = sorted(places, key=lambda place: place[0])

@@ -14,7 +14,8 @@ from typing import Final, Self
 from pydantic import Field, SecretStr
 
 from airflow_provider_dm.engine.config.base import DmModel, Names
-from airflow_provider_dm.engine.config.dm_encryption import CannotDecrypt, decrypted, looks_encrypted
+from airflow_provider_dm.engine.config.dm_encryption import decrypted, looks_encrypted
+from airflow_provider_dm.engine.config.errors import CannotDecrypt
 from airflow_provider_dm.engine.config.secrets import taken
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls

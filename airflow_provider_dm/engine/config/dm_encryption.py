@@ -12,15 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.config.errors import CannotDecrypt
+
 SECRET_KEY_VARIABLE: Final = "DM_SECRET_KEY_FILE"
 _VECTOR: Final = 16
 _KEY_BYTES: Final = 32
 _PUBLISHED_KEY: Final = bytes.fromhex("a529b7665997f043a30ac8fadcb51d6aa032c226ab5b7750530b12b8c1a16a48")
 """The key of all DMs before 8.0; not a secret."""
-
-
-class CannotDecrypt(ValueError):
-    """A text that cannot be decrypted with the available key; states why, without any part of the text."""
 
 
 def looks_encrypted(password: str) -> bool:

@@ -15,10 +15,10 @@ from typing import Final, Literal, Self
 from pydantic import Field
 
 from airflow_provider_dm.engine.config.base import Strict
+from airflow_provider_dm.engine.config.errors import SecretMissing
 from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -32,15 +32,6 @@ def place_of(until: str) -> Location | None:
     Raises InvalidLocation.
     """
     return None if until in (UNTIL_CAUGHT_UP, UNTIL_FOREVER) else Location.parse(until)
-
-
-class SecretMissing(DmError):
-    variable: str
-    wanted_by: str
-
-    code = "DM-1301"
-    what = "the secret {variable} of {wanted_by} has not reached this process."
-    hint = "Launch the app through an operator or dmctl, which pass it on."
 
 
 class SecretRef(Strict):

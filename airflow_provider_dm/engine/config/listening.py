@@ -6,7 +6,7 @@ import socket
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
-MOST: Final = 65_535
+LAST_PORT: Final = 65_535
 
 
 def listen_address(text: str) -> tuple[socket.AddressFamily, tuple[str, int]]:
@@ -18,7 +18,7 @@ def listen_address(text: str) -> tuple[socket.AddressFamily, tuple[str, int]]:
     (('127.0.0.1', 8262), ('::1', 8262))
     """
     host, _, port = text.rpartition(":")
-    if int(port) > MOST:
-        raise ValueError(f"its port has to be at most {MOST}")
+    if int(port) > LAST_PORT:
+        raise ValueError(f"its port has to be at most {LAST_PORT}")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     return family, (host.strip("[]") or LOOPBACK, int(port))

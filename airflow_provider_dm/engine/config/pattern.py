@@ -10,19 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.config.errors import InvalidPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _CLASS: Final = re.compile(r"\[(?P<not>!?)(?P<body>[^\]]+)\]")
-
-
-class InvalidPattern(DmError):
-    pattern: str
-    why: str
-
-    code = "DM-1103"
-    what = "{pattern!r} cannot be used as a pattern: {why}."
-    hint = "Correct the pattern in the rules of the task."
 
 
 @dataclass(frozen=True)

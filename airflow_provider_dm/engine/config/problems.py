@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from airflow_provider_dm.engine.errors import DmError
-
 Path = tuple[str | int, ...]
 """Keys and list indexes from the top of a document."""
 
@@ -19,22 +17,6 @@ class Problem:
     text: str
     line: int | None = None
     """1-based; None: to be looked up by `path`."""
-
-
-class ConfigError(DmError):
-    """A configuration that cannot be used. `problems` are lines of the form `FILE:LINE: what is wrong`."""
-
-    file: str
-    problems: tuple[str, ...]
-
-    code = "DM-1001"
-    hint = "Correct the file, and run the same again."
-
-    def happened(self) -> str:
-        return "\n".join(self.problems)
-
-    def message(self) -> str:
-        return self.happened()  # each line contains its own remedy
 
 
 def path_text(path: Path, top: str) -> str:

@@ -10,7 +10,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 
 from airflow_provider_dm.engine.config.base import DmModel, one_or_many
-from airflow_provider_dm.engine.config.pattern import InvalidPattern, Pattern
+from airflow_provider_dm.engine.config.errors import InvalidPattern
+from airflow_provider_dm.engine.config.pattern import Pattern
 
 
 def _readable(text: str, sign: str = "") -> str:
@@ -103,7 +104,7 @@ class RouteRule(DmModel):
     """The same from the source-id."""
 
 
-EVENTS: Final = frozenset(
+FILTER_EVENTS: Final = frozenset(
     {
         *("all", "all dml", "all ddl", "none", "none dml", "none ddl", "insert", "update", "delete"),
         *("create database", "drop database", "alter database"),
@@ -133,13 +134,13 @@ _OTHER_NAMES: Final = {
 
 def _event(text: str) -> str:
     name = _OTHER_NAMES.get(text.lower(), text.lower())
-    if name not in EVENTS:
-        near = get_close_matches(name, EVENTS, 1)
+    if name not in FILTER_EVENTS:
+        near = get_close_matches(name, FILTER_EVENTS, 1)
         raise ValueError(f"there is no event {text!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     return name
 
 
-Action = Annotated[
+FilterAction = Annotated[
     Literal["Do", "Ignore", "Error"],
     BeforeValidator(lambda value: value.capitalize() if isinstance(value, str) else value),
 ]
@@ -156,7 +157,7 @@ class FilterRule(DmModel):
     """Kinds of row changes and DDL, listed below."""
     sql_pattern: Annotated[tuple[RegularExpression, ...], Several] = ()
     """Regular expressions over the text of DDL."""
-    action: Action
+    action: FilterAction
     """`Ignore`: leave out what matches. `Do`: leave out what does not match. `Error`: stop."""
     description: str = ""
     """Without effect."""

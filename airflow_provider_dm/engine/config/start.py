@@ -9,7 +9,8 @@ from typing import Final, Self
 from pydantic import Field, field_validator
 
 from airflow_provider_dm.engine.config.base import DmModel
-from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 
 # With a relay log DM writes the sub-directory's number into the name: mysql-bin|000002.000003.
 _WITH_SUFFIX: Final = re.compile(r"^(?P<base>[\w.-]+)\|(?P<suffix>\d{6})\.(?P<number>\d{6,})$", re.ASCII)

@@ -14,16 +14,17 @@ from pydantic import ValidationError
 
 from airflow_provider_dm.engine.config import checks, explain
 from airflow_provider_dm.engine.config.base import Strict
-from airflow_provider_dm.engine.config.problems import ConfigError, Problem
+from airflow_provider_dm.engine.config.errors import ConfigError
+from airflow_provider_dm.engine.config.problems import Problem
 from airflow_provider_dm.engine.config.shape import Model, mappings
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.config.yaml_lines import Document, read_document
+from airflow_provider_dm.engine.config.yaml_lines import YamlDocument, read_document
 
 log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Strict)
-Checks = Callable[[Document], Iterable[Problem]]
+Checks = Callable[[YamlDocument], Iterable[Problem]]
 
 DEPRECATED: Final = frozenset(
     {
@@ -37,12 +38,12 @@ DEPRECATED: Final = frozenset(
 
 def load_task(path: FilePath | str) -> TaskConfig:
     """Read a task.yaml. Raises ConfigError."""
-    return parse_task(text_of(path), str(path))
+    return parse_task(yaml_text(path), str(path))
 
 
 def load_source(path: FilePath | str) -> SourceConfig:
     """Read a source.yaml. Raises ConfigError."""
-    return parse_source(text_of(path), str(path))
+    return parse_source(yaml_text(path), str(path))
 
 
 def parse_task(text: str, file: str = "task.yaml") -> TaskConfig:
@@ -57,15 +58,15 @@ def parse_source(text: str, file: str = "source.yaml") -> SourceConfig:
 
 def task_of(mapping: Mapping[str, object], name: str = "the task") -> TaskConfig:
     """Build a task from a dictionary with DM's keys, for example in a DAG. Raises ConfigError, without lines."""
-    return _build(TaskConfig, Document(mapping), name, "the task", checks.task_problems)
+    return _build(TaskConfig, YamlDocument(mapping), name, "the task", checks.task_problems)
 
 
 def source_of(mapping: Mapping[str, object], name: str = "the source") -> SourceConfig:
     """Build a source from a dictionary with DM's keys, for example in a DAG. Raises ConfigError, without lines."""
-    return _build(SourceConfig, Document(mapping), name, "the source", checks.source_problems)
+    return _build(SourceConfig, YamlDocument(mapping), name, "the source", checks.source_problems)
 
 
-def text_of(path: FilePath | str) -> str:
+def yaml_text(path: FilePath | str) -> str:
     """Return the text of a configuration file. Raises ConfigError."""
     try:
         return FilePath(path).read_text(encoding="utf-8")
@@ -75,7 +76,7 @@ def text_of(path: FilePath | str) -> str:
         raise ConfigError(str(path), (f"{path}: is not UTF-8 text",)) from None
 
 
-def _build(model: type[M], document: Document, file: str, top: str, further: Checks) -> M:
+def _build(model: type[M], document: YamlDocument, file: str, top: str, further: Checks) -> M:
     problems = list(document.problems)
     if document.data is None:
         raise _error(file, document, problems or [Problem((), f"{top} is empty")])
@@ -94,7 +95,7 @@ def _build(model: type[M], document: Document, file: str, top: str, further: Che
     return value
 
 
-def _error(file: str, document: Document, problems: Iterable[Problem]) -> ConfigError:
+def _error(file: str, document: YamlDocument, problems: Iterable[Problem]) -> ConfigError:
     placed = [(problem.line or document.line(problem.path), problem.text) for problem in problems]
     placed.sort(key=lambda pair: pair[0] or 0)
     return ConfigError(file, tuple(dict.fromkeys(f"{_place(file, line)}: {text}" for line, text in placed)))
@@ -104,13 +105,13 @@ def _place(file: str, line: int | None) -> str:
     return file if line is None else f"{file}:{line}"
 
 
-def _warn(model: Model, document: Document, file: str) -> None:
+def _warn(model: Model, document: YamlDocument, file: str) -> None:
     for problem in checks.unused_lists(document):
         log.warning("%s: %s", _place(file, document.line(problem.path)), problem.text)
     for path in _deprecated(model, document):
         log.warning("%s: the key %s is deprecated and has no effect", _place(file, document.line(path)), path[-1])
 
 
-def _deprecated(model: Model, document: Document) -> Iterator[tuple[str | int, ...]]:
+def _deprecated(model: Model, document: YamlDocument) -> Iterator[tuple[str | int, ...]]:
     for path, _, mapping in mappings(model, document.data):
         yield from ((*path, key) for key in mapping if key in DEPRECATED)

@@ -24,7 +24,7 @@ _QUOTED: Final = re.compile(r"'(?!<)[^']{2,}'|\"[^\"]{2,}\"")
 
 
 @dataclass(frozen=True)
-class Document:
+class YamlDocument:
     """Data of dict, list, str and None; `lines` are 1-based; `problems`: those found by the parser."""
 
     data: object
@@ -39,7 +39,7 @@ class Document:
         return None
 
 
-def read_document(text: str) -> Document:
+def read_document(text: str) -> YamlDocument:
     """Read YAML text; never raises: invalid YAML results in a document with a problem and no data."""
     try:
         loader = yaml.SafeLoader(text)
@@ -48,9 +48,9 @@ def read_document(text: str) -> Document:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        return Document(None, problems=(_syntax_problem(error),))
+        return YamlDocument(None, problems=(_syntax_problem(error),))
     if root is None:
-        return Document({}, {(): 1})
+        return YamlDocument({}, {(): 1})
     return _Reader().document(root)
 
 
@@ -72,10 +72,10 @@ class _Reader:
         self._open: list[yaml.Node] = []
         self._nodes = 0
 
-    def document(self, root: yaml.Node) -> Document:
+    def document(self, root: yaml.Node) -> YamlDocument:
         self._lines[()] = _line(root)
         data = self._value(root, ())
-        return Document(data, self._lines, tuple(self._problems))
+        return YamlDocument(data, self._lines, tuple(self._problems))
 
     def _value(self, node: yaml.Node, path: Path) -> object:
         self._nodes += 1

@@ -48,18 +48,18 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
-from airflow_provider_dm.engine.reading.errors import NotBegunYet
+from airflow_provider_dm.engine.reading.errors import NotBegunYet, SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.ghosts import ghosts_there
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, existing, list_views, schema_collations
+from airflow_provider_dm.engine.schema.catalogue import existing, list_views, schema_collations
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 
 log = logging.getLogger(__name__)
 
 RELAY_WAIT_SECONDS: Final = 60.0
-RELAY_LOOK_SECONDS: Final = 0.5
+RELAY_POLL_SECONDS: Final = 0.5
 SURVEY_ATTEMPTS: Final = 10
 
 
@@ -70,18 +70,20 @@ def source_moved(source: str, before: str, now: str) -> NotBegunYet:
     )
 
 
-Begun = Callable[[str, Location], None]
+OnBegun = Callable[[str, Location], None]
 """Called with (source-id, location): the relay log is needed from there on. Called before the plan is committed, and
 possibly several times: rather too much log is kept than too little."""
 
 
-def finished(target: Endpoint, source: Source) -> bool:
+def is_loaded(target: Endpoint, source: Source) -> bool:
     """Return True if this source's full load is complete."""
     found = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
     return found is not None and found.unit == UNIT_SYNC
 
 
-def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: Begun) -> list[Loading]:
+def begin(
+    task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: OnBegun
+) -> list[Loading]:
     """Return the sources with their plans in the target. Raises all reasons for a refusal; see the module docstring."""
     stored = {source.id: _stored_start(target, source) for source in sources}
     fresh = {source.id: _survey(source, target, begun) for source in sources if stored[source.id] is None}
@@ -121,7 +123,7 @@ def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
     return frozenset(one.target for one in load_feeders(connection, ref))
 
 
-def _announce(target: Endpoint, source: Source, place: Location, begun: Begun) -> None:
+def _announce(target: Endpoint, source: Source, place: Location, begun: OnBegun) -> None:
     """Record the need as the holder of the generation, which no other run can claim meanwhile."""
 
     def body(connection: Connection) -> None:
@@ -143,7 +145,7 @@ def log_needed(target: Endpoint, source: Source) -> Location:
     return run_transaction(target, body)
 
 
-def _resume(source: Source, start: Location, target: Endpoint, begun: Begun) -> Loading:
+def _resume(source: Source, start: Location, target: Endpoint, begun: OnBegun) -> Loading:
     """Check that the rules and the target's tables are still those by which rows were copied.
 
     Raises SchemaChangedDuringCopy, RulesChanged, NoTargetTable.
@@ -177,7 +179,7 @@ class _Surveyed:
     ghosts: OnlineDdls
 
 
-def _survey(source: Source, target: Endpoint, begun: Begun) -> _Surveyed:
+def _survey(source: Source, target: Endpoint, begun: OnBegun) -> _Surveyed:
     """Return the source as of a location of its log. Raises NotBegunYet, …"""
     outdated = ""
     for _ in range(SURVEY_ATTEMPTS):
@@ -210,7 +212,7 @@ def _beside(source: Source) -> tuple[Mapping[str, str], frozenset[TableName], On
         return schema_collations(connection), views, ghosts_there(connection, rules)
 
 
-def _start(source: Source, server_uuid: str, target: Endpoint, begun: Begun) -> Location:
+def _start(source: Source, server_uuid: str, target: Endpoint, begun: OnBegun) -> Location:
     """Return the current end of the source's log, recorded as needed. Raises NotBegunYet."""
     suffix = 1
     if source.reads_log:
@@ -269,4 +271,4 @@ def wait_for_relay(
                 f"{source.id}: no relay log of this server began in {source.spec.relay_dir} within {seconds:.0f} s.",
                 "Start the relay of this source first: the log of the copy's duration has to be kept.",
             )
-        sleep(RELAY_LOOK_SECONDS)
+        sleep(RELAY_POLL_SECONDS)

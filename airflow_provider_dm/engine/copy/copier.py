@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pymysql
 
 from airflow_provider_dm.engine.copy.job import ChunkJob
-from airflow_provider_dm.engine.copy.keyless import Snapshot, write_in_pages, write_whole_table
+from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot, write_in_pages, write_whole_table
 from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
 from airflow_provider_dm.engine.copy.reader import SnapshotReader
 from airflow_provider_dm.engine.copy.writing import write_rows_of
@@ -77,13 +77,13 @@ def _copy_whole(
     dialect, name = target_dialect(target), job.mapping.source.name
 
     def body(into: Connection) -> None:
-        write_whole_table(into, Snapshot(source, connection), job, seen, dialect)
+        write_whole_table(into, ReaderSnapshot(source, connection), job, seen, dialect)
         check_born_so(source, name, seen.birth)
 
     try:
         with reader.reading(name) as connection:
             if job.is_alone:
-                write_in_pages(target, Snapshot(source, connection), job, seen, dialect)
+                write_in_pages(target, ReaderSnapshot(source, connection), job, seen, dialect)
             else:
                 run_transaction(target, body)
     except (pymysql.err.Error, OSError) as error:

@@ -14,10 +14,11 @@ from typing import Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
+from airflow_provider_dm.engine.copy.errors import TargetNotEmpty
 from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.downstream.statements import Verb
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
@@ -31,21 +32,6 @@ MOST_ROWS: Final = 500_000
 """Maximum estimated rows of a table without paging, in one transaction, if the target table has other rows as well."""
 MOST_SCANNED: Final = 10_000
 """Maximum rows without a key whose generated values are compared with the source's: every hundred need a scan."""
-
-
-class TargetNotEmpty(DmError):
-    """A table that is to be filled already has rows."""
-
-    target: str
-    sources: tuple[str, ...]
-
-    code = "DM-7013"
-    scope = Scope.DOWNSTREAM
-    what = "the target table {target} already has rows, none of which this task has copied."
-    hint = (
-        "Empty it, or route to another table. If the copy is meant to overwrite rows with the same key, set the "
-        "loader's on-duplicate-logical to replace; rows that only the target has are then kept."
-    )
 
 
 def target_table_gone(target: str, source: str) -> NoTargetTable:

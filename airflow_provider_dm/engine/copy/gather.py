@@ -28,15 +28,16 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
-from airflow_provider_dm.engine.copy.snapshot import Held, ReadLockNotPermitted, SourceLock, read_under_lock
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
+from airflow_provider_dm.engine.copy.errors import NotGathered, ReadLockNotPermitted
+from airflow_provider_dm.engine.copy.snapshot import Held, SourceLock, read_under_lock
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import (
     BinlogSize,
     binlog_end,
     current_location,
     end_if_shown,
-    location_at,
     location_if_shown,
+    location_of_end,
 )
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
@@ -63,22 +64,8 @@ _BITS: Final = 96
 """A file's number and a position in it."""
 
 
-class NotGathered(DmError):
-    source: str
-    reason: str
-
-    code = "DM-7027"
-    scope = Scope.INTERNAL
-    reaction = Reaction.RETRY
-    what = "{source}: the snapshots could not be opened at one location: {reason}."
-    hint = (
-        "Check that Spark has free slots for the readers, that the source accepts three connections of each reader, "
-        "and that it answers the driver and the readers within some tenths of a second. The next attempt may succeed."
-    )
-
-
 @dataclass(frozen=True)
-class Group:
+class ReaderGroup:
     """The readers of one gather, and the names of their user locks."""
 
     token: str
@@ -144,7 +131,7 @@ def gathering(
     with connected(source, read_timeout=READ_TIMEOUT_SECONDS) as connection:
         if consistency in LOCKLESS and not server_info(connection).capabilities.snapshots_are_located:
             raise NotSupportedYet(f"consistency: {consistency} on MySQL", source.name, "Choose auto, lock or flush.")
-        group = Group(secrets.token_hex(8), readers)
+        group = ReaderGroup(secrets.token_hex(8), readers)
         for word in ("driver", "go"):
             user_lock(connection, group.name(word))
         ((me,),) = query(connection, "SELECT CONNECTION_ID()")
@@ -165,7 +152,7 @@ class Gathering:
     """The driver's side of one gather. After an error, another gather with other readers may succeed."""
 
     source: Endpoint
-    group: Group
+    group: ReaderGroup
     consistency: Consistency
     connection: Connection
     me: int
@@ -207,7 +194,7 @@ class Gathering:
         self._admit(opened.readers)
         at = opened.at
         if not at.gtid_set:
-            at = location_at(self.connection, BinlogSize(at.file, at.position))
+            at = location_of_end(self.connection, BinlogSize(at.file, at.position))
         return Gathered(at, frozenset(opened.readers), opened.tables, found.blocked_seconds, found.attempts)
 
     def _without_lock(self, tables: Collection[TableName]) -> Gathered:
@@ -220,7 +207,7 @@ class Gathering:
         self._admit(chosen)
         number, position = divmod(place, 1 << POSITION_BITS)
         base = BinlogFile.parse(self._end(self.connection).name).base
-        at = location_at(self.connection, BinlogSize(str(BinlogFile(base, number)), position))
+        at = location_of_end(self.connection, BinlogSize(str(BinlogFile(base, number)), position))
         return Gathered(at, frozenset(chosen), there, 0.0, 0)
 
     def _places(self, readers: Collection[int]) -> list[int]:

@@ -36,8 +36,9 @@ from airflow_provider_dm.engine.downstream.shard_groups import merged_targets
 from airflow_provider_dm.engine.downstream.statements import Dialect
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas, lock_feeders
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
-from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
+from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.errors import AnswerCut
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.blocks import blocks
@@ -49,7 +50,7 @@ _REMOVED_AT_ONCE: Final = 10_000
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ReaderSnapshot:
     """A reader's connection with its snapshot, and the server of the connection."""
 
     source: Endpoint
@@ -57,7 +58,7 @@ class Snapshot:
 
 
 def write_whole_table(
-    connection: Connection, snapshot: Snapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
+    connection: Connection, snapshot: ReaderSnapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
 ) -> None:
     """Write the table, as the body of a transaction. It may run again: the snapshot returns the same rows.
 
@@ -73,7 +74,9 @@ def write_whole_table(
     count_chunk_rows(connection, job.fence.ref, seen.number, counted)
 
 
-def write_in_pages(target: Endpoint, snapshot: Snapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect) -> None:
+def write_in_pages(
+    target: Endpoint, snapshot: ReaderSnapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
+) -> None:
     """Write a table that is the only one of its target. Raises what `write_whole_table` raises, and
     SchemaChangedDuringCopy."""
     literals = row_literals(job.mapping.source, dialect.server.flavour)
@@ -124,7 +127,7 @@ def _remove(connection: Connection, fence: Fence, chunk: ChunkProgress, into: Ta
     return False
 
 
-def _pieces(snapshot: Snapshot, job: ChunkJob) -> Generator[Cells, None, None]:
+def _pieces(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, None]:
     """Yield all rows of the table, some MB at a time. Raises AnswerCut if rows are missing, and what reading raises."""
     table, expected = job.mapping.source, _count(snapshot, job)
     columns, to_row = row_reader(table)
@@ -148,7 +151,7 @@ def _pieces(snapshot: Snapshot, job: ChunkJob) -> Generator[Cells, None, None]:
         yield Cells.joined(some)
 
 
-def _count(snapshot: Snapshot, job: ChunkJob) -> int:
+def _count(snapshot: ReaderSnapshot, job: ChunkJob) -> int:
     try:
         ((count,),) = query(snapshot.connection, f"SELECT COUNT(*) FROM {job.mapping.source.name.quoted()}")
     except (pymysql.err.Error, OSError) as error:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
-from airflow_provider_dm.engine.copy.begin import Begun, begin, finished, log_needed
+from airflow_provider_dm.engine.copy.begin import OnBegun, begin, is_loaded, log_needed
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
@@ -43,20 +43,20 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Stopped:
+class LoadStopped:
     """The run was asked to stop; a new start continues it."""
 
     result: Json
 
 
 @dataclass(frozen=True)
-class Finished:
+class HandedOver:
     """Every source is handed over to sync."""
 
     result: Json
 
 
-Outcome = Finished | Stopped
+LoadOutcome = HandedOver | LoadStopped
 
 
 def _never(_source: str) -> threading.Event:
@@ -65,14 +65,14 @@ def _never(_source: str) -> threading.Event:
 
 @dataclass(frozen=True)
 class Hooks:
-    """Callbacks of `migrate`. `store`: None if no log is read (task-mode full)."""
+    """Callbacks of `load_all`. `store`: None if no log is read (task-mode full)."""
 
     runner: Runner
     store: MetaStore | None = None
     stop: Callable[[], bool] = lambda: False
     closed: Callable[[str], threading.Event] = _never
     """Returns the event that ends a source's sync after its epoch."""
-    begun: Begun = lambda _source, _start: None
+    begun: OnBegun = lambda _source, _start: None
     """Called before a source starts: the relay log is needed from this location on."""
     ended: Callable[[str, Location], None] = lambda _source, _until: None
     """Called when a source is handed over: the log is needed from this location on, and everything before is applied.
@@ -81,7 +81,7 @@ class Hooks:
     """Called by the thread of each source, if there are several."""
 
 
-def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome:
+def load_all(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> LoadOutcome:
     """Load all sources of the job. `fences`: of the claims in the target, by source-id.
 
     Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "resumed", "rounds",
@@ -101,7 +101,7 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
         for one in spec.sources
         for source_id in [one.config.source_id]
     ]
-    open_sources = [source for source in sources if not finished(target, source)]
+    open_sources = [source for source in sources if not is_loaded(target, source)]
     for source in sources:
         if source not in open_sources:
             check_nothing_new(target, source)
@@ -116,7 +116,7 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
         "notes": sorted({note for loading in loadings for note in loading.notes}),
         "sources": results,
     }
-    return Finished(result) if complete else Stopped(result)
+    return HandedOver(result) if complete else LoadStopped(result)
 
 
 @dataclass
@@ -211,7 +211,9 @@ class _Run:
             return
         assert self.hooks.store is not None
         synced = SyncSource.of(self.spec.model_copy(update={"until": UNTIL_CAUGHT_UP}), source.fence)
-        while not self._stops() and not all(finished(self.target, load.loading.source) for load in self.loads.values()):
+        while not self._stops() and not all(
+            is_loaded(self.target, load.loading.source) for load in self.loads.values()
+        ):
             if any(load.waiting_since is not None for load in self.loads.values()):
                 run_sync(synced, self.hooks.runner, self.hooks.store, self.hooks.closed(source.id))
             time.sleep(ACCOMPANY_SECONDS)

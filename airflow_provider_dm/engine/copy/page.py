@@ -19,8 +19,8 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.blocks import Block, blocks
-from airflow_provider_dm.engine.reading.keyset import Key, KeyOrder, read_key, write_key
+from airflow_provider_dm.engine.reading.blocks import RowBlock, blocks
+from airflow_provider_dm.engine.reading.keyset import KeyOrder, PageKey, read_key, write_key
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -77,8 +77,8 @@ class PageReader:
         return self._made(found, weight, last=False)
 
     def _behind(
-        self, snapshot: Connection, after: Key | None, progress: ChunkProgress, limit: int
-    ) -> Generator[Block, None, None]:
+        self, snapshot: Connection, after: PageKey | None, progress: ChunkProgress, limit: int
+    ) -> Generator[RowBlock, None, None]:
         """Yield the result of the first step that returns rows."""
         for step in self.order.steps(after, progress.low, progress.high):
             with closing(self._select(snapshot, step, limit)) as some:
@@ -88,7 +88,7 @@ class PageReader:
                     yield from some
                     return
 
-    def _select(self, snapshot: Connection, condition: bytes, limit: int) -> Generator[Block, None, None]:
+    def _select(self, snapshot: Connection, condition: bytes, limit: int) -> Generator[RowBlock, None, None]:
         sql = b"SELECT %b FROM %b %b WHERE %b ORDER BY %b LIMIT %d" % (
             *(self.columns.encode(), self.table.name.quoted().encode(), self.order.hint().encode(), condition),
             *(self.order.order_by().encode(), limit),
@@ -100,7 +100,7 @@ class PageReader:
             return Page(Cells.none(len(self.table.columns)), weight, last, None)
         return Page(Cells.joined(found), weight, last, write_key(self._last_key(found)))
 
-    def _last_key(self, found: list[Cells]) -> Key:
+    def _last_key(self, found: list[Cells]) -> PageKey:
         cells = found[-1]
         (row,) = cells.some_rows(np.array([len(cells) - 1]))
         return tuple(row[position] or b"" for position in self.order.positions)

@@ -23,15 +23,15 @@ from airflow_provider_dm.engine.reading.errors import NotBegunYet
 
 log = logging.getLogger(__name__)
 
-WAIT_SECONDS: Final = 20.0
-LOOK_SECONDS: Final = 0.5
+PREPARED_WAIT_SECONDS: Final = 20.0
+PREPARED_POLL_SECONDS: Final = 0.5
 _NOT_PERMITTED: Final = ACCESS_DENIED | {1401}  # MySQL's error without XA_RECOVER_ADMIN
 
 
 def wait_for_prepared(
     endpoint: Endpoint,
     *,
-    seconds: float = WAIT_SECONDS,
+    seconds: float = PREPARED_WAIT_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until all transactions that are prepared now have ended. Raises NotBegunYet (retry)."""
@@ -44,7 +44,7 @@ def wait_for_prepared(
                     f"and do not end: {', '.join(sorted(waited_for))}.",
                     "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and start again.",
                 )
-            sleep(LOOK_SECONDS)
+            sleep(PREPARED_POLL_SECONDS)
             waited_for &= prepared_now(connection)
 
 

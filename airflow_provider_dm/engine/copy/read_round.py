@@ -22,10 +22,11 @@ import pymysql
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.design import verb_for
-from airflow_provider_dm.engine.copy.gather import Group
+from airflow_provider_dm.engine.copy.errors import SnapshotLost
+from airflow_provider_dm.engine.copy.gather import ReaderGroup
 from airflow_provider_dm.engine.copy.job import ChunkJob, ReaderResult
 from airflow_provider_dm.engine.copy.page import PageSizes
-from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
+from airflow_provider_dm.engine.copy.reader import SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.copy.writing import sibling_names
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence
@@ -34,22 +35,20 @@ from airflow_provider_dm.engine.downstream.shard_groups import merged_targets
 from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, query
+from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy, SourceReadFailed
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
-from airflow_provider_dm.engine.reading.source_session import (
-    SchemaChangedDuringCopy,
-    SourceReadFailed,
-    source_connection,
-)
+from airflow_provider_dm.engine.reading.source_session import source_connection
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.5
+CHUNK_POLL_SECONDS: Final = 0.5
 """The interval in which an idle reader checks chunks that others are copying."""
 
 
@@ -57,7 +56,7 @@ LOOK_SECONDS: Final = 0.5
 class ReadRound:
     """The function of one reader. It contains credentials, so it is sent as code, not an item that Spark may spill."""
 
-    group: Group
+    group: ReaderGroup
     fence: Fence
     subtask: SubtaskConfig
     round: int
@@ -85,7 +84,7 @@ class ReadRound:
             found = [self._copy(job, reader, sizes, altered) for job in jobs]
             rows += sum(one or 0 for one in found)
             if not any(one is not None for one in found):
-                time.sleep(LOOK_SECONDS)
+                time.sleep(CHUNK_POLL_SECONDS)
         return rows
 
     def _copy(self, job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, altered: set[TableName]) -> int | None:

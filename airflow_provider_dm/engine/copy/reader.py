@@ -18,39 +18,27 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.copy.gather import POLL_SECONDS, POSITION_BITS, Group, holders, typed, user_lock
+from airflow_provider_dm.engine.copy.errors import SnapshotLost
+from airflow_provider_dm.engine.copy.gather import POLL_SECONDS, POSITION_BITS, ReaderGroup, holders, typed, user_lock
 from airflow_provider_dm.engine.copy.snapshot import snapshot_place
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, LOCK_WAIT
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BinlogFile
-from airflow_provider_dm.engine.reading.source_session import READ_TIMEOUT_SECONDS, SourceReadFailed, source_error
+from airflow_provider_dm.engine.reading.errors import SourceReadFailed
+from airflow_provider_dm.engine.reading.source_session import READ_TIMEOUT_SECONDS, source_error
 
 log = logging.getLogger(__name__)
 
-SILENT_SECONDS: Final = 60
+READER_SILENCE: Final = 60
 """The server ends a snapshot whose reader is silent for this long, as a frozen reader is."""
 WATCH_SECONDS: Final = 1.0
 
 
-class SnapshotLost(DmError):
-    """A reader has lost its snapshot. Other readers, or the next round, copy the rest."""
-
-    source: str
-    reason: str
-
-    code = "DM-7028"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "{source}: a snapshot has ended before its round: {reason}."
-    hint = "Check the source's limits for idle sessions, and DDL; the copy continues by itself."
-
-
 @contextmanager
-def snapshot_reader(source: Endpoint, group: Group, number: int) -> Iterator[SnapshotReader | None]:
+def snapshot_reader(source: Endpoint, group: ReaderGroup, number: int) -> Iterator[SnapshotReader | None]:
     """Take part in a gather as reader `number`, and yield its snapshot; None if this reader does not take part.
 
     A reader does not take part if it is late, repeats a lost Spark task, or its driver has ended.
@@ -82,7 +70,7 @@ class SnapshotReader:
     """A snapshot of the source at the location of its gather."""
 
     source: Endpoint
-    group: Group
+    group: ReaderGroup
     connection: Connection
     second: Connection
     """Only `_watch` uses it."""
@@ -145,7 +133,7 @@ class SnapshotReader:
 
     def _join(self, number: int) -> bool:
         """Take part in the gather. Return False if this reader does not."""
-        query(self.connection, f"SET SESSION wait_timeout = {SILENT_SECONDS}, net_write_timeout = {SILENT_SECONDS}")
+        query(self.connection, f"SET SESSION wait_timeout = {READER_SILENCE}, net_write_timeout = {READER_SILENCE}")
         go, ready, done = (self.group.name(word) for word in ("go", f"ready-{number}", f"done-{number}"))
         wait = f"SELECT IF(GET_LOCK('{go}', 1) = 1, RELEASE_LOCK('{go}'), 0)"  # snapshot.WAITING_READER begins so
         if self._is_closed() or not user_lock(self.connection, ready):

@@ -29,12 +29,12 @@ from itertools import count
 from typing import Any, Final
 
 from airflow_provider_dm.engine.copy.begin import source_moved
-from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, NotGathered, gathering
+from airflow_provider_dm.engine.copy.errors import NotGathered, SnapshotLost, TablesWait
+from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, gathering
 from airflow_provider_dm.engine.copy.job import ReaderResult
 from airflow_provider_dm.engine.copy.keyless import remove_leftovers
 from airflow_provider_dm.engine.copy.loading import Loading
 from airflow_provider_dm.engine.copy.read_round import ReadRound
-from airflow_provider_dm.engine.copy.reader import SnapshotLost
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.frontier import Act, Step, extent, fenced_transaction, read_whole_frontier
@@ -43,17 +43,17 @@ from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.shard_groups import held_tables
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS, complete_load, note_location
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.merge.contests import Contests, Spares, WrittenToMeanwhile, spare_none
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.merge.contests import Contests, Spares, spare_none
+from airflow_provider_dm.engine.merge.errors import TooManyContested, WrittenToMeanwhile
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
-from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.mysql.binlog_status import NOT_SHOWN
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import Births, read_births, settled_births
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.catalogue import existing, read_tables
 from airflow_provider_dm.engine.schema.model import Table
@@ -66,35 +66,16 @@ ROUND_SECONDS: Final = 600.0
 """The maximum time that the readers of a round read: the source keeps old row versions for their snapshots."""
 SHORT_ROUND_SECONDS: Final = 60.0
 """The same if there are not enough slots for all sources of the run."""
-LOOK_SECONDS: Final = 0.2
+ROUND_POLL_SECONDS: Final = 0.2
 WAITING_SECONDS: Final = 2.0
 """The interval of checks for rows of other sources that wait for the frontier of this one."""
 MOST_WAITING: Final = 1_000
-IDLE_SECONDS: Final = 1.0
-FAILURES: Final = 6
+ROUND_IDLE_SECONDS: Final = 1.0
+ROUND_FAILURES: Final = 6
 """The maximum number of consecutive rounds that fail with a transient error and without a row."""
 
 WAITS_SECONDS: Final = 600.0
 """The maximum time that a load waits for the end of DDL."""
-
-
-class TablesWait(DmError):
-    """All tables that are left to copy are in the middle of a DDL."""
-
-    source: str
-    tables: str
-
-    code = "DM-7029"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = (
-        "{source}: {tables} cannot be copied yet: other shards have to execute the same DDL first, an online DDL tool "
-        "has renamed them temporarily, or they are altered continuously."
-    )
-    hint = (
-        "Execute the DDL on all shards (`dmctl shard-ddl-lock TASK` shows the missing ones), and run the load with all "
-        "sources of these tables, so that their logs are read; or let the tool finish. Then run the load again."
-    )
 
 
 Json = dict[str, Any]
@@ -150,7 +131,7 @@ class SourceLoad:
                 failures = 0
             except DmError as error:
                 failures = 0 if self._rows() > before else failures + 1
-                if error.reacts() is not Reaction.RETRY or failures >= FAILURES:
+                if error.reacts() is not Reaction.RETRY or failures >= ROUND_FAILURES:
                     raise
                 self._explain(error)
                 log.warning("%s: the load continues after: %s", self.loading.source.id, error)
@@ -201,7 +182,7 @@ class SourceLoad:
         if time.monotonic() - self.waiting_since > WAITS_SECONDS:
             left = sorted({one.table for one in self._chunks() if not one.done})
             raise TablesWait(self.loading.source.id, ", ".join(map(str, left)))
-        self._sleep(IDLE_SECONDS)
+        self._sleep(ROUND_IDLE_SECONDS)
         return ""
 
     # A round
@@ -279,7 +260,7 @@ class SourceLoad:
         began = looked = time.monotonic()
         left = set(readers)
         while left:
-            done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+            done, left = wait(left, timeout=ROUND_POLL_SECONDS, return_when=FIRST_EXCEPTION)
             failed = [one for one in done if one.exception() is not None]
             now = time.monotonic()
             if failed or self.stop() or now - began > (SHORT_ROUND_SECONDS if self.short else ROUND_SECONDS):
@@ -383,7 +364,7 @@ class SourceLoad:
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self.stop():
-            time.sleep(min(LOOK_SECONDS, seconds))
+            time.sleep(min(ROUND_POLL_SECONDS, seconds))
 
     def _sleeps(self, seconds: float) -> bool:
         self._sleep(seconds)

@@ -29,7 +29,8 @@ from typing import Final, Generic, TypeVar
 import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
+from airflow_provider_dm.engine.copy.errors import ReadLockNotGranted, ReadLockNotPermitted
+from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
@@ -41,12 +42,12 @@ log = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 0.8
 """The maximum wait of a request. Writers wait behind it, and behind the lock itself."""
-LOCK_SECONDS: Final = 1
+READ_LOCK_SECONDS: Final = 1
 """The maximum silence of a session that holds the lock: a whole number of seconds, as in the server."""
 LOCK_ATTEMPTS: Final = 12
 FIRST_ATTEMPTS: Final = 3
 """This many requests for the preferred lock are made before the first one for the other lock."""
-PAUSE_SECONDS: Final = 2.0
+LOCK_PAUSE_SECONDS: Final = 2.0
 """Pause between two requests, for the writers."""
 OLD_STATEMENT_SECONDS: Final = 1
 
@@ -61,40 +62,6 @@ _SYSTEM_USER: Final = "system user"
 """A replica's own threads. A flush does not wait for them; the global lock, which is requested first, does."""
 
 T = TypeVar("T")
-
-
-class ReadLockNotGranted(DmError):
-    """Open transactions or long statements on the source prevented the read lock in time."""
-
-    source: str
-    waited_for: str
-    seconds: float
-
-    code = "DM-7001"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "{source}: the read lock of the snapshots was not granted in {seconds:.0f} s, waiting for {waited_for}."
-    hint = (
-        "End transactions that stay open or hang in commit (also prepared XA transactions), long-running statements "
-        "and locks. With `consistency: auto`, an account with RELOAD (MySQL: and PROCESS) does not have to wait for "
-        "open transactions."
-    )
-
-
-class ReadLockNotPermitted(DmError):
-    """The account may not take the momentary lock of `consistency`."""
-
-    source: str
-    privilege: str
-    reason: str
-
-    code = "DM-7002"
-    scope = Scope.UPSTREAM
-    what = "{source}: the privilege {privilege} is missing ({reason})."
-    hint = (
-        "Grant it to the replication account, or choose the other lock by `consistency` (auto takes either). MariaDB: "
-        "`consistency: snapshot` needs no lock."
-    )
 
 
 class SourceLock(Enum):
@@ -176,7 +143,7 @@ def read_under_lock(
         locker = _Locker(endpoint, guard, flavour, locks_of(consistency, flavour))
         for attempt in range(LOCK_ATTEMPTS):
             if attempt:
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(LOCK_PAUSE_SECONDS)
             try:
                 value = locker.attempt(attempt, tables, read)
             except _NotGranted as refused:
@@ -244,7 +211,10 @@ class _Locker:
         began = time.monotonic()
         try:
             with connected(self.endpoint) as connection:
-                query(connection, f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}, wait_timeout = {LOCK_SECONDS}")
+                query(
+                    connection,
+                    f"SET SESSION lock_wait_timeout = {READ_LOCK_SECONDS}, wait_timeout = {READ_LOCK_SECONDS}",
+                )
                 began = time.monotonic()
                 with self._ended_in_time(connection):
                     query(connection, lock.statement(tables))

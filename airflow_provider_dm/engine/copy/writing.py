@@ -17,14 +17,14 @@ from typing import Final
 import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.downstream.contested_row import contested_keys
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.loads import load_of, run_load
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, Statement, Verb
-from airflow_provider_dm.engine.downstream.tuples import write_cells
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
@@ -33,29 +33,6 @@ ROWS_OF_A_STATEMENT = 1_000
 """Measured: statements of 500 rows are some percent slower, of 2,000 rows not faster."""
 FEWEST_LOADED: Final = 200
 """A LOAD takes three round trips, an INSERT one."""
-
-
-class DuplicateDuringCopy(DmError):
-    """A row of the copy has the key of a row that is already in the target."""
-
-    source: str
-    table: str
-    target: str
-    key: str
-    siblings: tuple[str, ...]
-
-    code = "DM-7006"
-    scope = Scope.DOWNSTREAM
-    what = (
-        "{source}: a row of {table} has the same value of the unique key {key} as a row that is already in {target}, "
-        "which takes the rows of: {siblings}."
-    )
-    hint = (
-        "Nothing was replaced. Either another of these tables has a row of this key: make the keys distinct, or route "
-        "to different tables. Or the source has no such key, or the key's collation in the target compares more values "
-        "as equal: change or drop the key there. Or another program has written the row: delete it. If rows are meant "
-        "to overwrite each other, set the loader's on-duplicate-logical to replace."
-    )
 
 
 def write_rows_of(
@@ -70,7 +47,7 @@ def write_rows_of(
 
     @cache
     def inserts() -> list[Statement]:
-        return list(write_cells(job.mapping, cells, numbers, job.verb, literals, dialect=dialect, max_rows=most))
+        return list(write_tuple_cells(job.mapping, cells, numbers, job.verb, literals, dialect=dialect, max_rows=most))
 
     if load is None:
         inserts()  # before the transaction

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.ddl.create_table import (
     element_of,
     options_of,
 )
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.reader import Reader
 
 _KEY: Final = ("INDEX", "KEY")

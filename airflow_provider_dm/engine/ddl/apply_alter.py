@@ -18,7 +18,8 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import BINARY, Collation, collation_named
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, with_collation
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXT_SIZES, with_collation
+from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotKnown
 from airflow_provider_dm.engine.ddl.expressions import mentions, with_names, without_mode
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
@@ -32,7 +33,6 @@ from airflow_provider_dm.engine.ddl.resolve import (
     settled,
     table_collation,
 )
-from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown
 from airflow_provider_dm.engine.ddl.target_code import is_care, with_changed_partitions
 
 Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
@@ -123,7 +123,7 @@ def _defined_columns(
     if converted is not None:  # the conversion includes new columns, even those that name a charset
         of_characters = [one.type.charset not in (None, BINARY) for one, _ in resolved]
         for column, is_text in zip(columns, of_characters, strict=True):
-            odd = column.type.binary or column.type.name in (*MEMBERS, *TEXTS, "json")
+            odd = column.type.binary or column.type.name in (*MEMBERS, *TEXT_SIZES, "json")
             if (is_text and odd) or column.type.name in BLOBS:  # MySQL changes a TEXT to a TINYTEXT, and so on
                 raise CannotTrack(f"CONVERT TO CHARACTER SET and {column.type.name} for {column.name} in one statement")
         columns = [

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
+from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 _GENERAL: Final = (

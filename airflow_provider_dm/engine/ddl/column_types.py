@@ -22,23 +22,24 @@ from airflow_provider_dm.engine.ddl.collations import (
     collation_named,
     default_collation,
 )
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
+from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import ColumnType
 from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS, UTF8_CHARSETS
 
-TEXTS: Final = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
+TEXT_SIZES: Final = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
 BLOBS: Final = {"tinyblob": 0xFF, "blob": 0xFFFF, "mediumblob": 0xFFFFFF, "longblob": 0xFFFFFFFF}
 """Maximum length in bytes."""
-OF_CHARACTERS: Final = frozenset({"char", "varchar", "enum", "set", *TEXTS})
+OF_CHARACTERS: Final = frozenset({"char", "varchar", "enum", "set", *TEXT_SIZES})
 """Types that have a collation."""
 MEMBERS: Final = frozenset({"enum", "set"})
 GEOMETRIES: Final = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
     | {"geometrycollection"}
 )
-LARGE: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES, "json"})
+LARGE: Final = frozenset({*TEXT_SIZES, *BLOBS, *GEOMETRIES, "json"})
 """Types of values whose length is not limited by a column's definition; not MySQL's vectors."""
-_BYTES: Final = dict(zip(TEXTS, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}
+_BYTES: Final = dict(zip(TEXT_SIZES, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}
 """The type that a character type becomes under the charset `binary`."""
 _WITH_ASCII: Final = ASCII_CHARSETS | UTF8_CHARSETS | {BINARY}
 _MOST_VARYING: Final = 0xFFFF
@@ -89,9 +90,9 @@ def with_collation(server: Server, kind: ColumnType, collation: Collation) -> Co
     if kind.name in MEMBERS and not _are_same(kind, collation.charset):
         # Both flavours reinterpret the bytes of the members in the new charset: 'a','bcd' in ucs2 are '','扣'.
         raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {collation.charset}")
-    if kind.name in TEXTS:
-        characters = TEXTS[kind.name] // character_bytes(str(kind.collation))
-        kind = replace(kind, name=_smallest(TEXTS, characters * character_bytes(collation.name)))
+    if kind.name in TEXT_SIZES:
+        characters = TEXT_SIZES[kind.name] // character_bytes(str(kind.collation))
+        kind = replace(kind, name=_smallest(TEXT_SIZES, characters * character_bytes(collation.name)))
     return _of_characters(server, kind, collation)
 
 
@@ -127,7 +128,7 @@ def _of_characters(server: Server, kind: ColumnType, collation: Collation) -> Co
 
 def _sized(server: Server, kind: ColumnType, character_bytes: int) -> ColumnType:
     """Return the type that holds the declared length: for TEXT(n), BLOB(n) and a VARCHAR that is too long."""
-    family = BLOBS if kind.name in BLOBS or kind.name == "varbinary" else TEXTS
+    family = BLOBS if kind.name in BLOBS or kind.name == "varbinary" else TEXT_SIZES
     if kind.name in ("text", "blob") and kind.arguments:
         size = int(kind.arguments[0])
         # MariaDB ignores a length of zero.
@@ -172,8 +173,8 @@ def _arguments(server: Server, kind: ColumnType) -> tuple[str, ...]:
 
 def octets(kind: ColumnType) -> int | None:
     """Return the maximum bytes of a resolved string type; None for other types."""
-    if kind.name in TEXTS or kind.name in BLOBS:
-        return (TEXTS | BLOBS)[kind.name]
+    if kind.name in TEXT_SIZES or kind.name in BLOBS:
+        return (TEXT_SIZES | BLOBS)[kind.name]
     if kind.name == "vector":
         return int(kind.arguments[0]) * _VECTOR_ELEMENT
     if kind.name in ("binary", "varbinary"):

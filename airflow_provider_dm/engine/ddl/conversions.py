@@ -32,7 +32,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, OF_CHARACTERS, TEXTS, WIDTHS, octets
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, OF_CHARACTERS, TEXT_SIZES, WIDTHS, octets
 from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.statements import (
     ChangeColumn,
@@ -58,7 +58,7 @@ _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigin
 _DIGITS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20}
 """Maximum digits of an integer, signed or unsigned."""
 _CHARSETS: Final = UTF8_CHARSETS | {"ascii", "latin1"}
-_CHARACTERS: Final = frozenset({"char", "varchar", *TEXTS})
+_CHARACTERS: Final = frozenset({"char", "varchar", *TEXT_SIZES})
 _BYTES: Final = frozenset({"binary", "varbinary", *BLOBS})
 _CLOCKS: Final = frozenset({"datetime", "timestamp", "time"})
 _LOCAL: Final = {"timestamp": "datetime"}
@@ -84,7 +84,7 @@ def unlike(source: tuple[Flavour, Version], target: tuple[Flavour, Version]) -> 
     return "{} at the source and {} in the target".format(*names)
 
 
-def columns_of(before: TableDefinition, after: TableDefinition, specs: Sequence[Spec]) -> Iterator[Pair]:
+def column_pairs(before: TableDefinition, after: TableDefinition, specs: Sequence[Spec]) -> Iterator[Pair]:
     """Yield each column after an ALTER TABLE with these clauses, paired with the same column before it."""
     named = {one.name.lower(): one for one in before.columns}
     new_names = {name: name for name in named}
@@ -115,7 +115,7 @@ def computed(pair: Pair, *, strict: bool, numbers: Collection[str] | None = None
     if new.generated is not None and (old.generated, old.type) != (new.generated, new.type):
         return f"{name} is computed again"
     if not keeps_values(old.type, new.type, strict=strict):
-        return f"{name} becomes {shown(new.type)}, and was {shown(old.type)}"
+        return f"{name} becomes {type_text(new.type)}, and was {type_text(old.type)}"
     to_not_null = old.nullable is not False and new.nullable is False
     if to_not_null and not strict and new.type.name not in _USUAL:
         return f"{name} becomes NOT NULL"
@@ -173,10 +173,10 @@ def chosen_otherwise(table: TableDefinition, specs: Sequence[Spec]) -> str | Non
     return None
 
 
-def shown(kind: ColumnType) -> str:
+def type_text(kind: ColumnType) -> str:
     """Return a type for messages.
 
-    >>> shown(ColumnType("int", ("10",), unsigned=True)), shown(ColumnType("varchar", ("9",), charset="latin1"))
+    >>> type_text(ColumnType("int", ("10",), unsigned=True)), type_text(ColumnType("varchar", ("9",), charset="latin1"))
     ('int unsigned', 'varchar(9) of latin1')
     """
     arguments = "" if kind.name in WIDTHS or not kind.arguments else f"({','.join(kind.arguments)})"
@@ -255,7 +255,7 @@ def _keeps_text(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
     if new.name in ("char", "varchar"):
         return strict or most <= _size(new)
     in_utf8 = {old.charset, new.charset} <= UTF8_CHARSETS
-    bytes_alike = old.name in TEXTS and (in_utf8 or old.charset == new.charset)
+    bytes_alike = old.name in TEXT_SIZES and (in_utf8 or old.charset == new.charset)
     needed = most if bytes_alike else most * character_bytes(str(new.collation))
     return strict or needed <= int(octets(new) or 0)
 

@@ -14,31 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable, charset_of, collation_for, replaced
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for, replaced
+from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget, NotCopyable, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, TableDefinition
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier, Way
 from airflow_provider_dm.engine.ddl.write import definition_sql
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
-
-
-class CannotCreateTarget(DmError):
-    """The source's table has a feature that the target's table cannot be created with."""
-
-    source: str
-    target: str
-    found: str
-
-    code = "DM-7010"
-    scope = Scope.DOWNSTREAM
-    what = "the target table {target} does not exist and cannot be created like {source}, which has {found}."
-    hint = "Create it by hand, with the same columns and keys, then start again. Nothing was changed."
 
 
 @dataclass(frozen=True)

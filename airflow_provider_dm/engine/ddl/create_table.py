@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
-from airflow_provider_dm.engine.ddl.lexer import ORACLE, REAL_AS_FLOAT, TokenKind, Unreadable
+from airflow_provider_dm.engine.ddl.errors import Unreadable
+from airflow_provider_dm.engine.ddl.lexer import ORACLE, REAL_AS_FLOAT, TokenKind
 from airflow_provider_dm.engine.ddl.reader import Reader
 
 TYPES: Final = (

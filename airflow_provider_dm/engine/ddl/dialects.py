@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.column_types import GEOMETRIES, OF_CHARACTERS
+from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Key, KeyKind
 from airflow_provider_dm.engine.ddl.write import key_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
@@ -61,10 +62,6 @@ _TEXT: Final = re.compile(r"(?:_binary\s*)?'[ -&(-\[\]-~]*'|NULL|-?[0-9.]+", re.
 _ENCODED: Final = re.compile("[bx]'|0[bx]", re.IGNORECASE)
 """A default in binary or hexadecimal: bytes in the charset of the column."""
 _ONLY_MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
-
-
-class NotCopyable(Exception):
-    """Something that a target's table cannot be created with; the argument names it."""
 
 
 # Collations

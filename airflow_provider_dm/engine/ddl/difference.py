@@ -9,7 +9,7 @@ order of columns differs, columns may have been moved or may have exchanged name
 
 Columns come before keys, as a person would write them: all shards of a merged table have to make the same statement,
 and another shard's statement may be in the log. The result is verified: the model applies it to the first table and the
-outcome must equal the second one (NotDerivable). Foreign keys are kept if both tables have the same or one has none, as
+outcome must equal the second one (CannotTrack). Foreign keys are kept if both tables have the same or one has none, as
 after CREATE TABLE … LIKE; names of foreign keys and CHECKs are not compared.
 """
 
@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.expressions import mentions
-from airflow_provider_dm.engine.ddl.server import CannotTrack
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AddConstraint,
@@ -55,21 +55,17 @@ _HIDDEN: Final = ("IGNORED", "INVISIBLE")
 _NOT_DERIVABLE: Final = "the definitions do not determine the ALTER TABLE"
 
 
-class NotDerivable(Exception):
-    """The ALTER TABLE between two definitions is ambiguous or unknown; the argument is the reason."""
-
-
 def alter_between(tracker: Tracker, before: TableName, after: TableName) -> AlterTable | None:
-    """Return the ALTER TABLE that makes `before` equal to `after`; None if they are equal. Raises NotDerivable."""
+    """Return the ALTER TABLE that makes `before` equal to `after`; None if they are equal. Raises CannotTrack."""
     old, new = (_bare(tracker.definition(name)) for name in (before, after))
     specs = (*_columns(old, new), *_constraints(old, new), *_options(old, new), *_partitions(old, new))
     made = AlterTable(before, specs)
     try:
         became = _bare(tracker.after(made, AS_SHOWN).definition(before)) if specs else old
     except CannotTrack as error:
-        raise NotDerivable(f"{_NOT_DERIVABLE}: {error}") from None
+        raise CannotTrack(f"{_NOT_DERIVABLE}: {error}") from None
     if _compared(became) != _compared(new):
-        raise NotDerivable(_NOT_DERIVABLE)
+        raise CannotTrack(_NOT_DERIVABLE)
     return made if specs else None
 
 
@@ -80,12 +76,12 @@ def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     added = [one for name, one in ours.items() if name not in theirs]
     stored = [next((one.name for one in some if one.generated is None), None) for some in (dropped, added)]
     if None not in stored:
-        raise NotDerivable(f"its column {stored[1]} may be {stored[0]} under a new name, or a new column")
+        raise CannotTrack(f"its column {stored[1]} may be {stored[0]} under a new name, or a new column")
     yield from (DropColumn(one.name) for one in dropped)
     for number, (name, column) in enumerate(ours.items()):
         before = theirs.get(name)
         if before != column and column.type.name in _SETS and _has_doubles(column.type.arguments):
-            raise NotDerivable(
+            raise CannotTrack(
                 f"its column {column.name} has a member twice: its character set lacks characters of the old members"
             )
         if before is None:
@@ -93,10 +89,10 @@ def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
             yield AddColumn(_concise_column(column, old, new), None if last else _place(new, number))
         elif before != column:
             if (before.generated is None) != (column.generated is None):
-                raise NotDerivable(f"its column {column.name} was or became a generated column")
+                raise CannotTrack(f"its column {column.name} was or became a generated column")
             yield ChangeColumn(before.name, _concise_column(column, old, new), None)
     if [name for name in theirs if name in ours] != [name for name in ours if name in theirs]:
-        raise NotDerivable("its columns were either moved or have exchanged names")
+        raise CannotTrack("its columns were either moved or have exchanged names")
 
 
 def _has_doubles(members: tuple[str, ...]) -> bool:
@@ -132,7 +128,7 @@ def _constraints(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     )
     yield from (AddConstraint(replace(one, constraint=None)) for code, one in wanted.items() if code not in checks)
     if _references(new) not in ((), _references(old)):
-        raise NotDerivable("its foreign keys differ")
+        raise CannotTrack("its foreign keys differ")
 
 
 def _visible(key: Key) -> Key:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.lexer import (
     ANSI_QUOTES,
     MSSQL,
     NO_BACKSLASH_ESCAPES,
     Token,
     TokenKind,
-    Unreadable,
     pieces,
     string_value,
 )

@@ -13,7 +13,8 @@ from enum import Enum
 from itertools import takewhile
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.lexer import SILENT, Token, TokenKind, Unreadable, pieces, tokens
+from airflow_provider_dm.engine.ddl.errors import Unreadable
+from airflow_provider_dm.engine.ddl.lexer import SILENT, Token, TokenKind, pieces, tokens
 
 _MOST_SHOWN: Final = 80
 _SHOWN: Final = frozenset({TokenKind.NAME, TokenKind.WORD})

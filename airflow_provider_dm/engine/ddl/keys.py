@@ -22,11 +22,12 @@ from airflow_provider_dm.engine.ddl.column_types import (
     GEOMETRIES,
     MEMBERS,
     OF_CHARACTERS,
-    TEXTS,
+    TEXT_SIZES,
     octets,
     packed_bytes,
 )
-from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown, Server
+from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotKnown
+from airflow_provider_dm.engine.ddl.server import Server
 
 PRIMARY: Final = "PRIMARY"
 _OVER_EXPRESSION: Final = "functional_index"
@@ -197,12 +198,12 @@ def _prefix(server: Server, column: ddl.ColumnDefinition, given: int | None) -> 
         return given
     if kind.name in PREFIXED:
         return None if kind.arguments == (str(given),) else given
-    return given if kind.name in TEXTS or kind.name in BLOBS else None
+    return given if kind.name in TEXT_SIZES or kind.name in BLOBS else None
 
 
 def _shortened(server: Server, column: ddl.ColumnDefinition, prefix: int | None, longest: int) -> int | None:
     """Return the prefix that fits into a plain key: the server cuts a longer one with a warning."""
-    whole = (TEXTS | BLOBS).get(column.type.name, longest)
+    whole = (TEXT_SIZES | BLOBS).get(column.type.name, longest)
     most = longest if server.mariadb else min(whole, longest)
     if _part_bytes(column, prefix) <= most:
         return prefix
@@ -240,8 +241,8 @@ def _part_bytes(column: ddl.ColumnDefinition, prefix: int | None) -> int:
         return _POINT_BYTES
     if prefix is not None:
         return prefix * _character_bytes(column)
-    if kind.name in TEXTS or kind.name in BLOBS or kind.name in GEOMETRIES:
-        return TEXTS["longtext"]  # its declared length does not limit the index
+    if kind.name in TEXT_SIZES or kind.name in BLOBS or kind.name in GEOMETRIES:
+        return TEXT_SIZES["longtext"]  # its declared length does not limit the index
     if kind.name in PREFIXED:
         return int(kind.arguments[0]) * _character_bytes(column)
     return packed_bytes(kind)
@@ -314,8 +315,8 @@ def _prefix_left(
         return prefix
     if prefix is None and not server.mariadb:
         prefix = _prefix_of_whole(old.type, new.type)
-    if kind.name in TEXTS or kind.name in BLOBS:
-        return prefix if prefix is None or prefix <= (TEXTS | BLOBS)[kind.name] else None
+    if kind.name in TEXT_SIZES or kind.name in BLOBS:
+        return prefix if prefix is None or prefix <= (TEXT_SIZES | BLOBS)[kind.name] else None
     if prefix is None or kind.name not in PREFIXED:
         return None
     return prefix if prefix <= int(kind.arguments[0]) else None
@@ -327,7 +328,7 @@ def _prefix_of_whole(old: ddl.ColumnType, new: ddl.ColumnType) -> int | None:
     A CHAR(20) that becomes a TEXT is in the key with 20 characters. An ENUM takes one byte in a key, so its successor
     is in the key with one character, even if the key is unique.
     """
-    to_text = new.name in TEXTS or new.name in BLOBS
+    to_text = new.name in TEXT_SIZES or new.name in BLOBS
     if old.name in PREFIXED:
         return int(old.arguments[0]) if to_text else None
     if old.name not in MEMBERS or not (to_text or new.name in PREFIXED):

@@ -19,6 +19,8 @@ from enum import Enum
 from functools import cache
 from typing import Final, NamedTuple
 
+from airflow_provider_dm.engine.ddl.errors import Unreadable
+
 REAL_AS_FLOAT: Final = 1 << 0
 ANSI_QUOTES: Final = 1 << 2
 ORACLE: Final = 1 << 9
@@ -63,10 +65,6 @@ class Token(NamedTuple):
     @property
     def end(self) -> int:
         return self.start + len(self.raw)
-
-
-class Unreadable(Exception):
-    """A text that cannot be parsed with certainty; the argument is the reason."""
 
 
 def tokens(sql: str, sql_mode: int) -> Iterator[Token]:

@@ -21,8 +21,8 @@ from typing import Final, TypeVar
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.alter import specs_of
 from airflow_provider_dm.engine.ddl.create_table import KEY_KINDS, definition, key, key_options, key_type, options_of
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
-from airflow_provider_dm.engine.ddl.reader import AnotherStatement, Reader
+from airflow_provider_dm.engine.ddl.errors import AnotherStatement, NotRead, Unreadable
+from airflow_provider_dm.engine.ddl.reader import Reader
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _HARMLESS_HEADS: Final = frozenset(
@@ -51,17 +51,6 @@ class About:
 
     tables: tuple[TableName, ...]
     if_not_exists: bool = False
-
-
-class NotRead(Unreadable):
-    """A statement that could not be read to its end. `about`: the certain part."""
-
-    def __init__(self, why: str, about: About) -> None:
-        super().__init__(why, about)
-        self.about = about
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 def parse(sql: str, sql_mode: int, schema: str) -> ddl.Statement:

@@ -10,15 +10,12 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import TypeVar
 
-from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, string_value, tokens
+from airflow_provider_dm.engine.ddl.errors import AnotherStatement, Unreadable
+from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, string_value, tokens
 from airflow_provider_dm.engine.ddl.statements import Code
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 T = TypeVar("T")
-
-
-class AnotherStatement(Unreadable):
-    """A second statement follows in the text, so nothing about the text is certain."""
 
 
 class Reader:

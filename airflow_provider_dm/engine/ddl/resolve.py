@@ -22,9 +22,10 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named, default_collation
 from airflow_provider_dm.engine.ddl.column_types import LARGE, resolved_type
 from airflow_provider_dm.engine.ddl.constraints import named_checks, named_foreign_keys
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.expressions import without_mode
 from airflow_provider_dm.engine.ddl.keys import by_name, settled_keys
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.strings import LATIN1
 

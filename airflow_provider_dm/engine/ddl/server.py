@@ -12,14 +12,6 @@ STRICT_TRANS_TABLES: Final = 1 << 21
 STRICT_ALL_TABLES: Final = 1 << 22
 
 
-class CannotTrack(Exception):
-    """A statement after which the definition of a table is not certain; the argument is the reason."""
-
-
-class NotKnown(CannotTrack):
-    """A statement about a table, column or key that is not known."""
-
-
 @dataclass(frozen=True, slots=True)
 class Server:
     """The properties of an upstream server by which a definition is resolved."""

@@ -18,16 +18,13 @@ from enum import IntFlag
 from typing import Any, Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.write import string_sql
 
 PUBLIC: Final = 5
 """The state of a column or an index that is visible to all sessions."""
 UNSPECIFIED: Final = -1
 """A length that the statement did not specify."""
-
-
-class NotMapped(Exception):
-    """A TableInfo has content that is not understood; the argument names it."""
 
 
 class Flag(IntFlag):
@@ -43,7 +40,7 @@ class Flag(IntFlag):
     ON_UPDATE_NOW = 8192
 
 
-INTEGERS: Final = {1: "tinyint", 2: "smallint", 9: "mediumint", 3: "int", 8: "bigint"}
+TIDB_INTEGERS: Final = {1: "tinyint", 2: "smallint", 9: "mediumint", 3: "int", 8: "bigint"}
 MOMENTS: Final = {7: "timestamp", 12: "datetime", 11: "time"}
 FLOATS: Final = {4: "float", 5: "double"}
 BLOBS: Final = {249: "tiny", 252: "", 250: "medium", 251: "long"}
@@ -74,27 +71,27 @@ _LITERAL_MOMENT: Final = "CURRENT_TIMESTAMP"
 
 
 def definition_of(info: Mapping[str, Any]) -> ddl.TableDefinition:
-    """Convert a TableInfo to a definition. Raises NotMapped."""
+    """Convert a TableInfo to a definition. Raises CannotTrack."""
     try:
         return _definition(info)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NotMapped(f"its structure is different ({type(error).__name__}: {error})") from None
+        raise CannotTrack(f"its structure is different ({type(error).__name__}: {error})") from None
 
 
 def _definition(info: Mapping[str, Any]) -> ddl.TableDefinition:
     _only(info, _OF_TABLE, "the table")
     for what in ("fk_info", "constraint_info"):
         if info.get(what):
-            raise NotMapped(f"it has {what}")
+            raise CannotTrack(f"it has {what}")
     _public(info, "the table")
     columns = sorted(info["cols"] or (), key=lambda one: int(one["offset"]))
     if not columns:
-        raise NotMapped("it has no columns")
+        raise CannotTrack("it has no columns")
     keys = [_key(one) for one in info.get("index_info") or ()]
     primary = [one["name"]["O"] for one in columns if Flag(_bits(one)) & Flag.PRIMARY]
     if primary and not any(key.kind is ddl.KeyKind.PRIMARY for key in keys):  # TiDB's handle: it has no index
         if len(primary) > 1:
-            raise NotMapped("its primary key has no index")
+            raise CannotTrack("its primary key has no index")
         keys.insert(0, ddl.Key(ddl.KeyKind.PRIMARY, (ddl.KeyPart(primary[0]),)))
     constraints: list[ddl.Constraint] = [*sorted(keys, key=lambda key: key.kind is not ddl.KeyKind.PRIMARY)]
     given = {"CHARSET": info.get("charset"), "COLLATE": info.get("collate"), "COMMENT": info.get("comment")}
@@ -147,7 +144,7 @@ def _default(column: Mapping[str, Any], kind: ddl.ColumnType, fraction: str, whe
     if value is None:
         return None
     if not isinstance(value, str):
-        raise NotMapped(f"the default of {where} is {value!r}")
+        raise CannotTrack(f"the default of {where} is {value!r}")
     if column.get("default_is_expr"):
         return f"({value})"
     if kind.name in MOMENTS.values() and value.upper().partition("(")[0] == _LITERAL_MOMENT:
@@ -167,8 +164,8 @@ def _type(info: Mapping[str, Any], flags: Flag, where: str) -> ddl.ColumnType:
         return ddl.ColumnType(name, arguments, charset=charset, collation=collation or None)
 
     width = () if length == UNSPECIFIED else (str(length),)
-    if number in INTEGERS:
-        return ddl.ColumnType(INTEGERS[number], width, unsigned, zerofill)
+    if number in TIDB_INTEGERS:
+        return ddl.ColumnType(TIDB_INTEGERS[number], width, unsigned, zerofill)
     if number in FLOATS:
         precise = length != UNSPECIFIED and decimals != UNSPECIFIED
         return ddl.ColumnType(FLOATS[number], (str(length), str(decimals)) if precise else (), unsigned, zerofill)
@@ -178,7 +175,7 @@ def _type(info: Mapping[str, Any], flags: Flag, where: str) -> ddl.ColumnType:
         return ddl.ColumnType(MOMENTS[number], (str(decimals),) if decimals > 0 else ())
     if number in MEMBERS:
         if any(info.get("ElemsIsBinaryLit") or ()):
-            raise NotMapped(f"{where} has members in bytes")
+            raise CannotTrack(f"{where} has members in bytes")
         members = tuple(map(str, info["Elems"]))
         return (
             text(MEMBERS[number], members) if characters else ddl.ColumnType(MEMBERS[number], members, charset="binary")
@@ -193,7 +190,7 @@ def _type(info: Mapping[str, Any], flags: Flag, where: str) -> ddl.ColumnType:
     if number == BIT:
         return ddl.ColumnType("bit", width)
     if number not in plain:
-        raise NotMapped(f"{where} is of a type with number {number}")
+        raise CannotTrack(f"{where} is of a type with number {number}")
     return ddl.ColumnType(plain[number])
 
 
@@ -206,7 +203,7 @@ def _key(index: Mapping[str, Any]) -> ddl.Key:
     _only(index, _OF_INDEX, where)
     _public(index, where)
     if int(index.get("index_type") or 0) not in _ROW_TREES:
-        raise NotMapped(f"{where} is of a type with number {index['index_type']}")
+        raise CannotTrack(f"{where} is of a type with number {index['index_type']}")
     parts = []
     for part in index["idx_cols"]:
         _only(part, _OF_PART, where)
@@ -222,11 +219,11 @@ def _key(index: Mapping[str, Any]) -> ddl.Key:
 
 def _public(info: Mapping[str, Any], where: str) -> None:
     if int(info.get("state", PUBLIC)) != PUBLIC:
-        raise NotMapped(f"{where} is being changed by a DDL (state {info['state']})")
+        raise CannotTrack(f"{where} is being changed by a DDL (state {info['state']})")
 
 
 def _only(info: Mapping[str, Any], known: frozenset[str], where: str) -> None:
-    """Check that unknown fields are empty. Raises NotMapped."""
+    """Check that unknown fields are empty. Raises CannotTrack."""
     unknown: Sequence[str] = sorted(name for name in info.keys() - known if info[name])
     if unknown:
-        raise NotMapped(f"{where} has values in the unknown fields {', '.join(unknown)}")
+        raise CannotTrack(f"{where} has values in the unknown fields {', '.join(unknown)}")

@@ -18,7 +18,8 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.constraints import name_under
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable, charset_of
+from airflow_provider_dm.engine.ddl.dialects import charset_of
+from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.target_code import is_care
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier
 from airflow_provider_dm.engine.mysql.endpoint import Flavour

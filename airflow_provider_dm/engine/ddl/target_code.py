@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable
-from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, pieces, tokens
+from airflow_provider_dm.engine.ddl.errors import NotCopyable, Unreadable
+from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, pieces, tokens
 from airflow_provider_dm.engine.ddl.statements import Code
 from airflow_provider_dm.engine.schema.strings import CHARSETS
 

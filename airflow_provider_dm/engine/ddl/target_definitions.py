@@ -25,7 +25,6 @@ from typing import Final
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.dialects import (
-    NotCopyable,
     charset_of,
     check_default,
     collation_for,
@@ -34,6 +33,7 @@ from airflow_provider_dm.engine.ddl.dialects import (
     not_there,
     replaced,
 )
+from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.target_code import (
     checked_default,
     checked_expression,

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.ddl import statements as ddl
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable
+from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.expressions import definition_in_mode
 from airflow_provider_dm.engine.ddl.target_alter import altered, one_by_one, unconditional
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier, Way

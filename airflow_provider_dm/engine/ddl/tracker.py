@@ -21,11 +21,11 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.apply_alter import altered
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
 from airflow_provider_dm.engine.ddl.constraints import with_references, with_table_name
+from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotKnown, Unreadable
 from airflow_provider_dm.engine.ddl.keys import without_hash
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.resolve import Context, created, settled, table_collation
-from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, NotKnown, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.table_of import table_of
 from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.mysql.identifiers import TableName

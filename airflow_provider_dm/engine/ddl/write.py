@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.ddl import statements as ddl
+from airflow_provider_dm.engine.ddl.errors import NotWritten
 from airflow_provider_dm.engine.ddl.lexer import NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -221,10 +222,6 @@ def _listed(items: Iterable[str]) -> str:
 
 
 # Statements
-
-
-class NotWritten(Exception):
-    """A statement of a kind that is not supported here; the argument names it."""
 
 
 def statement_sql(statement: ddl.Statement, sql_mode: int, flavour: Flavour) -> str:

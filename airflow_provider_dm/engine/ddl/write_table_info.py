@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_dm.engine.ddl.column_types import WIDTHS
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.lexer import string_value
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, ColumnType, Key, KeyKind, TableDefinition
 from airflow_provider_dm.engine.ddl.table_info import (
@@ -20,17 +21,16 @@ from airflow_provider_dm.engine.ddl.table_info import (
     DATE,
     DECIMAL,
     FLOATS,
-    INTEGERS,
     JSON,
     MEMBERS,
     MOMENTS,
     PUBLIC,
     STRING,
+    TIDB_INTEGERS,
     UNSPECIFIED,
     VARCHAR,
     YEAR,
     Flag,
-    NotMapped,
 )
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -39,7 +39,7 @@ _FIXED: Final = {"year": (4, 0), "date": (10, 0), "enum": (UNSPECIFIED, UNSPECIF
 """Flen and Decimal of types whose arguments are not sizes."""
 _MOMENT_LENGTHS: Final = {"timestamp": 19, "datetime": 19, "time": 10}
 _TYPE_OF: Final = (
-    {name: number for number, name in (INTEGERS | FLOATS | MOMENTS | MEMBERS).items()}
+    {name: number for number, name in (TIDB_INTEGERS | FLOATS | MOMENTS | MEMBERS).items()}
     | {f"{size}{kind}": number for number, size in BLOBS.items() for kind in ("text", "blob")}
     | {"decimal": DECIMAL, "date": DATE, "year": YEAR, "json": JSON, "bit": BIT}
     | {"varchar": VARCHAR, "varbinary": VARCHAR, "char": STRING, "binary": STRING}
@@ -47,18 +47,20 @@ _TYPE_OF: Final = (
 _BTREE: Final = 1
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _NOW: Final = re.compile(r"(CURRENT_TIMESTAMP|NOW)(\s*\(\s*\d*\s*\))?", re.IGNORECASE)
-_LITERAL_TYPES: Final = frozenset({*INTEGERS.values(), "decimal", "date", "year", *MOMENTS.values(), "char", "varchar"})
+_LITERAL_TYPES: Final = frozenset(
+    {*TIDB_INTEGERS.values(), "decimal", "date", "year", *MOMENTS.values(), "char", "varchar"}
+)
 """Types whose defaults TiDB stores as the same text."""
 
 
 def table_info(name: TableName, definition: TableDefinition) -> dict[str, Any]:
-    """Return the TableInfo of a resolved definition. Raises NotMapped."""
+    """Return the TableInfo of a resolved definition. Raises CannotTrack."""
     if definition.partitioning is not None or not definition.columns:
-        raise NotMapped("it has partitions, or no columns")
+        raise CannotTrack("it has partitions, or no columns")
     keys = []
     for one in definition.constraints:
         if not isinstance(one, Key) or one.kind not in (KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.PLAIN):
-            raise NotMapped("it has keys or constraints of another kind")
+            raise CannotTrack("it has keys or constraints of another kind")
         keys.append(one)
     options = dict(definition.options)
     columns = [_column(number, one, keys) for number, one in enumerate(definition.columns)]
@@ -87,7 +89,7 @@ def _name(name: str) -> dict[str, str]:
 
 def _column(number: int, column: ColumnDefinition, keys: Sequence[Key]) -> dict[str, Any]:
     if column.generated is not None or column.invisible or column.options or column.checks or column.references:
-        raise NotMapped(f"column {column.name} is computed, hidden, or has options")
+        raise CannotTrack(f"column {column.name} is computed, hidden, or has options")
     default = _default(column)
     flags = _flags(column, keys) | (0 if column.default is not None or column.nullable else _NO_DEFAULT)
     return {
@@ -135,7 +137,7 @@ def _columns_of(key: Key) -> set[str]:
 
 def _type(kind: ColumnType, flags: int) -> dict[str, Any]:
     if kind.name not in _TYPE_OF:
-        raise NotMapped(f"TiDB has no type {kind.name}")
+        raise CannotTrack(f"TiDB has no type {kind.name}")
     length, decimals = _sizes(kind)
     members = kind.name in MEMBERS.values()
     return {
@@ -180,13 +182,13 @@ def _default(column: ColumnDefinition) -> str | None:
             return default
         if default.startswith("'") and default.endswith("'"):
             return string_value(default, 0)
-    raise NotMapped(f"the default of {column.name} is {default}")
+    raise CannotTrack(f"the default of {column.name} is {default}")
 
 
 def _index(number: int, key: Key, columns: Sequence[ColumnDefinition]) -> dict[str, Any]:
     offsets: Mapping[str, int] = {column.name.lower(): place for place, column in enumerate(columns)}
     if any(part.column is None or part.descending for part in key.parts) or _has_options(key):
-        raise NotMapped(f"key {key.name} has expressions, a direction or options")
+        raise CannotTrack(f"key {key.name} has expressions, a direction or options")
     primary = key.kind is KeyKind.PRIMARY
     parts = [
         {

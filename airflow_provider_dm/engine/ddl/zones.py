@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS
-from airflow_provider_dm.engine.ddl.conversions import Pair, columns_of
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXT_SIZES
+from airflow_provider_dm.engine.ddl.conversions import Pair, column_pairs
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Repartition, Spec, TableDefinition
 from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.mysql.identifiers import quote
@@ -29,7 +29,7 @@ _COLUMN: Final = re.compile(r"`(?:[^`]|``)+`|[a-z_$][\w$]*", re.IGNORECASE)
 _DAYS: Final = frozenset({"date", "datetime"})
 _LOCAL: Final = _DAYS | {"time"}
 _WITH_OFFSET: Final = re.compile(r"'.*[-+][0-9]{1,2}:[0-9]{2}'")
-_STRINGS: Final = frozenset({"char", "varchar", *TEXTS, "binary", "varbinary", *BLOBS, *MEMBERS, "json"})
+_STRINGS: Final = frozenset({"char", "varchar", *TEXT_SIZES, "binary", "varbinary", *BLOBS, *MEMBERS, "json"})
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ AT_ITS_SECOND: Final = ZoneNeed(moment=True)
 def need_of_alter(before: TableDefinition, after: TableDefinition, specs: Sequence[Spec], sql_mode: int) -> ZoneNeed:
     """Return what an ALTER TABLE with these clauses needs. `before`, `after`: the table around it."""
     parts = [_of_partitions(spec.what) for spec in specs if isinstance(spec, Repartition)]
-    columns = (_of_column(pair, after.columns, sql_mode) for pair in columns_of(before, after, specs))
+    columns = (_of_column(pair, after.columns, sql_mode) for pair in column_pairs(before, after, specs))
     return reduce(ZoneNeed.__or__, (*columns, *parts), NO_ZONE)
 
 

@@ -18,8 +18,8 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable
-from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, string_value, tokens
+from airflow_provider_dm.engine.ddl.errors import NotCopyable, Unreadable
+from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, string_value, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     KeyKind,
 )
 from airflow_provider_dm.engine.ddl.target_code import is_moment
-from airflow_provider_dm.engine.rules.mapping import family_of
+from airflow_provider_dm.engine.rules.mapping import type_family
 
 _NUMBERS: Final = frozenset({"integer", "decimal", "float"})
 _BITS: Final = "bit"
@@ -77,7 +77,7 @@ def _is_same(added: ColumnDefinition, existing: ColumnDefinition, sql_mode: int)
             return False
     except NotCopyable:
         return False
-    kind = added.type.name if added.type.name in _MOMENTS else family_of(added.type.name)
+    kind = added.type.name if added.type.name in _MOMENTS else type_family(added.type.name)
     return _default(added.default, kind, sql_mode) == _default(existing.default, kind, sql_mode)
 
 

@@ -24,8 +24,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from airflow_provider_dm.engine.downstream.copy_progress import CHUNKS
+from airflow_provider_dm.engine.downstream.errors import Fenced, TargetWentBack
 from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
-from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, SubtaskRef, TargetWentBack
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import FRONTIER
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection

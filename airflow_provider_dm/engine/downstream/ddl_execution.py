@@ -49,6 +49,7 @@ from airflow_provider_dm.engine.downstream.ddl_journal import (
 )
 from airflow_provider_dm.engine.downstream.errors import (
     NOT_THERE,
+    DdlRefused,
     TargetDdlUnderWay,
     message_of,
     number_of,
@@ -64,7 +65,7 @@ from airflow_provider_dm.engine.downstream.session import (
     target_connection,
     target_dialect,
 )
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -75,7 +76,7 @@ from airflow_provider_dm.engine.schema.catalogue import create_statement
 
 log = logging.getLogger(__name__)
 
-LOCK_SECONDS: Final = 60.0
+DDL_LOCK_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 2
 _ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1517, 1826, 3821, 3822, 3940})
 """The object to create exists, or the object to drop does not: schema, table, column, key, partition, constraint.
@@ -94,23 +95,6 @@ _ANOTHER: Final = (
 )
 REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
-
-
-class DdlRefused(DmError):
-    """The target rejects a DDL statement."""
-
-    sql: str
-    number: int
-    reason: str
-
-    code = "DM-6033"
-    scope = Scope.DOWNSTREAM
-    what = "the target rejects {sql} ({number} {reason})."
-    hint = (
-        "Compare the table in the target with the source's (SHOW CREATE TABLE), remove the cause and run the task "
-        "again; or execute the change in the target in another way and run `dmctl binlog skip TASK -s SOURCE`; or "
-        'replace it: `dmctl binlog replace TASK -s SOURCE "…"`.'
-    )
 
 
 def _ddl_locked(task: str, source: str, connection: int) -> TargetDdlUnderWay:
@@ -346,7 +330,7 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
     """
     ref = fence.ref
     name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.lane_key)).encode()).hexdigest()[:32]
-    deadline = time.monotonic() + LOCK_SECONDS
+    deadline = time.monotonic() + DDL_LOCK_SECONDS
     server = target_dialect(endpoint).server
     holders: list[int] = []
     if not server.names_lock_holders:
@@ -372,7 +356,7 @@ def _wait_for_jobs(connection: Connection, tables: Collection[TableName]) -> Non
     asked = server_info(connection).capabilities.ddl_jobs
     if asked is None:
         return
-    deadline = time.monotonic() + LOCK_SECONDS
+    deadline = time.monotonic() + DDL_LOCK_SECONDS
     while jobs := [one for one in query(connection, asked) if name_of(one[0], one[1]) in tables]:
         schema, table, job, kind, state, rows = jobs[0]
         under_way = TargetDdlUnderWay(

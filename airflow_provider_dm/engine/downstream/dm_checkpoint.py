@@ -24,12 +24,13 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.start import location_of
 from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.downstream.errors import CheckpointUnusable
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.subtask import Subtask
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.catalogue import has_table
 
 SUFFIX: Final = "_syncer_checkpoint"
@@ -58,22 +59,6 @@ _SINCE_DM_2: Final = frozenset(
 )
 """Columns that tables of DM 1.0 lack."""
 _WRITTEN: Final = tuple(name for name in COLUMNS if not name.endswith("_time"))
-
-
-class CheckpointUnusable(DmError):
-    """A checkpoint of DM that lacks required information, or contradicts itself."""
-
-    table: str
-    source: str
-    why: str
-
-    code = "DM-6080"
-    scope = Scope.DOWNSTREAM
-    what = "DM's checkpoint of source {source} in the target's {table} cannot be taken over: {why}."
-    hint = (
-        "Nothing was started. Let DM continue the task and stop it once more (`stop-task`), or repair the table; or "
-        "remove the checkpoint (`dmctl start-task --remove-meta`) and set the start: task-mode incremental and `meta`."
-    )
 
 
 @dataclass(frozen=True)

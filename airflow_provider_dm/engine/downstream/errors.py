@@ -1,4 +1,4 @@
-"""The target's errors as typed errors: the only place that interprets the driver's error numbers.
+"""The errors of the target, and the only place that interprets the driver's error numbers.
 
 A server's message may quote row values ("Duplicate entry '…'", "Incorrect integer value: '…'"), which must not be
 logged. So a message is kept only for the numbers in `_NAMES_ONLY`, whose texts contain names of objects; for all others
@@ -15,8 +15,7 @@ from typing import Final
 import pymysql
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.error_numbers import (
     ACCESS_DENIED,
     BUSY,
@@ -24,6 +23,7 @@ from airflow_provider_dm.engine.mysql.error_numbers import (
     READ_ONLY,
     UNKNOWN_ERROR,
 )
+from airflow_provider_dm.engine.mysql.errors import AccessDenied, ServerUnreachable
 
 NOT_THERE: Final = frozenset({1049, 1146})
 """The schema or the table does not exist."""
@@ -232,6 +232,121 @@ class TargetDdlUnderWay(DmError):
     reaction = Reaction.RETRY
     what = "{found}"
     hint = "{way_out}"
+
+
+class Fenced(DmError):
+    """A newer generation exists: this process must end."""
+
+    task: str
+    source: str
+    mine: int
+    found: int
+
+    code = "DM-6010"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.FENCED
+    what = "generation {mine} of task {task}, source {source} was replaced by generation {found}."
+    hint = "Another run has taken over; nothing of this one was written after that."
+
+
+class SubtaskMissing(DmError):
+    """The target has no such subtask."""
+
+    task: str
+    source: str
+
+    code = "DM-6011"
+    scope = Scope.DOWNSTREAM
+    what = "the target has no full load of source {source} in task {task}, so a sync has no start."
+    hint = "Run the full migration first, or set task-mode to incremental with a start location (`meta`)."
+
+
+class MetaTablesOfAnotherRelease(DmError):
+    """Another release has created the tables in this schema."""
+
+    schema: str
+    found: int
+    known: int
+
+    code = "DM-6013"
+    scope = Scope.DOWNSTREAM
+    what = "the tables in the target's schema {schema} have version {found}; this release needs version {known}."
+    hint = (
+        "Run the release of airflow-provider-dm that was used for this task, or give the task another meta-schema and "
+        "migrate in full into empty target tables."
+    )
+
+
+class TargetWentBack(DmError):
+    """The target is before a location that was committed in it: it was restored, or lost its last commits."""
+
+    task: str
+    source: str
+    found: str
+    known: str
+
+    code = "DM-6015"
+    scope = Scope.DOWNSTREAM
+    what = (
+        "task {task}, source {source}: the target went back to an older state. It has {found}, but {known} was "
+        "committed in it before."
+    )
+    hint = (
+        "Nothing was written since. If everything was restored from one backup, the rows and the meta-schema, confirm "
+        "it by `dmctl stop-task TASK -s SOURCE`, and run the task again: it continues at the target's location, "
+        f"if the log still has it. Otherwise, or if you do not know, {MIGRATE_AGAIN}."
+    )
+
+
+class DdlRefused(DmError):
+    """The target rejects a DDL statement."""
+
+    sql: str
+    number: int
+    reason: str
+
+    code = "DM-6033"
+    scope = Scope.DOWNSTREAM
+    what = "the target rejects {sql} ({number} {reason})."
+    hint = (
+        "Compare the table in the target with the source's (SHOW CREATE TABLE), remove the cause and run the task "
+        "again; or execute the change in the target in another way and run `dmctl binlog skip TASK -s SOURCE`; or "
+        'replace it: `dmctl binlog replace TASK -s SOURCE "…"`.'
+    )
+
+
+class CheckpointUnusable(DmError):
+    """A checkpoint of DM that lacks required information, or contradicts itself."""
+
+    table: str
+    source: str
+    why: str
+
+    code = "DM-6080"
+    scope = Scope.DOWNSTREAM
+    what = "DM's checkpoint of source {source} in the target's {table} cannot be taken over: {why}."
+    hint = (
+        "Nothing was started. Let DM continue the task and stop it once more (`stop-task`), or repair the table; or "
+        "remove the checkpoint (`dmctl start-task --remove-meta`) and set the start: task-mode incremental and `meta`."
+    )
+
+
+class KeyDemanded(DmError):
+    """The target rejects a table without a primary key."""
+
+    tables: tuple[str, ...]
+    setting: str
+
+    code = "DM-7019"
+    scope = Scope.DOWNSTREAM
+    what = (
+        "tables without a primary key cannot be created in the target, whose {setting} is on and cannot be turned off "
+        "by this account for its own sessions: {tables}."
+    )
+    hint = (
+        "Turn that setting off globally until the tables are created, grant the account the privilege to turn it off "
+        "(MySQL: SESSION_VARIABLES_ADMIN), or add primary keys to the tables at the source. Nothing was changed."
+    )
 
 
 def translate(

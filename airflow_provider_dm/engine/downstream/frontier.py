@@ -50,7 +50,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeVar
 
-from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, TargetWentBack
+from airflow_provider_dm.engine.downstream.errors import TargetWentBack
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import FRONTIER, marks_for
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection, text

@@ -8,45 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from airflow_provider_dm.engine.downstream.errors import Fenced, TargetWentBack
 from airflow_provider_dm.engine.downstream.meta_tables import meta_table
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, query
-
-
-class Fenced(DmError):
-    """A newer generation exists: this process must end."""
-
-    task: str
-    source: str
-    mine: int
-    found: int
-
-    code = "DM-6010"
-    scope = Scope.DOWNSTREAM
-    reaction = Reaction.FENCED
-    what = "generation {mine} of task {task}, source {source} was replaced by generation {found}."
-    hint = "Another run has taken over; nothing of this one was written after that."
-
-
-class TargetWentBack(DmError):
-    """The target is before a location that was committed in it: it was restored, or lost its last commits."""
-
-    task: str
-    source: str
-    found: str
-    known: str
-
-    code = "DM-6015"
-    scope = Scope.DOWNSTREAM
-    what = (
-        "task {task}, source {source}: the target went back to an older state. It has {found}, but {known} was "
-        "committed in it before."
-    )
-    hint = (
-        "Nothing was written since. If everything was restored from one backup, the rows and the meta-schema, confirm "
-        "it by `dmctl stop-task TASK -s SOURCE`, and run the task again: it continues at the target's location, "
-        f"if the log still has it. Otherwise, or if you do not know, {MIGRATE_AGAIN}."
-    )
 
 
 @dataclass(frozen=True)

@@ -13,31 +13,14 @@ from typing import Final
 import pymysql
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.downstream.errors import KeyDemanded
 from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.errors import SessionRefused
 from airflow_provider_dm.engine.mysql.pinned import Setting
-from airflow_provider_dm.engine.mysql.pinning import SessionRefused, set_all
+from airflow_provider_dm.engine.mysql.pinning import set_all
 
 _KEYS_DEMANDED: Final = (Setting("sql_require_primary_key", 0), Setting("sql_generate_invisible_primary_key", 0))
 _NO_KEY: Final = {ER.REQUIRES_PRIMARY_KEY: "innodb_force_primary_key", 3750: "sql_require_primary_key"}
-
-
-class KeyDemanded(DmError):
-    """The target rejects a table without a primary key."""
-
-    tables: tuple[str, ...]
-    setting: str
-
-    code = "DM-7019"
-    scope = Scope.DOWNSTREAM
-    what = (
-        "tables without a primary key cannot be created in the target, whose {setting} is on and cannot be turned off "
-        "by this account for its own sessions: {tables}."
-    )
-    hint = (
-        "Turn that setting off globally until the tables are created, grant the account the privilege to turn it off "
-        "(MySQL: SESSION_VARIABLES_ADMIN), or add primary keys to the tables at the source. Nothing was changed."
-    )
 
 
 def check_keyless(connection: Connection, tables: Sequence[str], server: str) -> None:

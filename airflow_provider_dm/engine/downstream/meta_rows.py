@@ -15,7 +15,7 @@ OF_TABLE: Final = "table_schema = %s AND table_name = %s"
 OF_TARGET: Final = "target_schema = %s AND target_name = %s"
 """The rows of one target table."""
 
-Values = tuple[object, ...]
+MetaValues = tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -29,26 +29,26 @@ class MetaRows:
     lane: bool = False
 
     def select(
-        self, tx: Connection, ref: SubtaskRef, columns: str, where: str = "", values: Values = (), tail: str = ""
+        self, tx: Connection, ref: SubtaskRef, columns: str, where: str = "", values: MetaValues = (), tail: str = ""
     ) -> list[tuple[Any, ...]]:
         """Return a few rows."""
         return query(tx, f"SELECT {columns} {self._found(ref, where)} {tail}", self._key(ref) + values)
 
     def read(
-        self, tx: Connection, ref: SubtaskRef, columns: str, where: str = "", values: Values = (), tail: str = ""
+        self, tx: Connection, ref: SubtaskRef, columns: str, where: str = "", values: MetaValues = (), tail: str = ""
     ) -> list[tuple[Any, ...]]:
         """Return rows, whose number is verified. Raises AnswerCut."""
         return query_whole(tx, columns, self._found(ref, where), self._key(ref) + values, tail=tail)
 
     def update(
-        self, tx: Connection, ref: SubtaskRef, changes: str, new: Values, where: str = "", values: Values = ()
+        self, tx: Connection, ref: SubtaskRef, changes: str, new: MetaValues, where: str = "", values: MetaValues = ()
     ) -> int:
         """Change rows. Return how many matched. `new`: the values of the `%s` in `changes`."""
         sql = f"UPDATE {ref.table(self.table)} SET {changes} {_where(where)}"
         with tx.cursor() as cursor:
             return int(cursor.execute(sql, new + self._key(ref) + values))
 
-    def delete(self, tx: Connection, ref: SubtaskRef, where: str = "", values: Values = ()) -> int:
+    def delete(self, tx: Connection, ref: SubtaskRef, where: str = "", values: MetaValues = ()) -> int:
         """Remove rows. Return their number."""
         with tx.cursor() as cursor:
             return int(cursor.execute(f"DELETE {self._found(ref, where)}", self._key(ref) + values))
@@ -58,7 +58,7 @@ class MetaRows:
         tx: Connection,
         ref: SubtaskRef,
         columns: str,
-        rows: Iterable[Values],
+        rows: Iterable[MetaValues],
         *,
         now: str = "",
         verb: Literal["INSERT", "REPLACE"] = "REPLACE",
@@ -74,7 +74,7 @@ class MetaRows:
     def _found(self, ref: SubtaskRef, where: str) -> str:
         return f"FROM {ref.table(self.table)} {_where(where)}"
 
-    def _key(self, ref: SubtaskRef) -> Values:
+    def _key(self, ref: SubtaskRef) -> MetaValues:
         return ref.lane_key if self.lane else ref.key
 
 

@@ -31,10 +31,9 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.downstream.errors import TargetDdlUnderWay, translate
+from airflow_provider_dm.engine.downstream.errors import MetaTablesOfAnotherRelease, TargetDdlUnderWay, translate
 from airflow_provider_dm.engine.downstream.meta_definitions import OPTIONS, TABLES
 from airflow_provider_dm.engine.downstream.session import fresh_target, target_connection
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -45,22 +44,6 @@ log = logging.getLogger(__name__)
 VERSION: Final = 16
 """Add 1 with every change of `meta_definitions`."""
 LOCK_SECONDS: Final = 60
-
-
-class MetaTablesOfAnotherRelease(DmError):
-    """Another release has created the tables in this schema."""
-
-    schema: str
-    found: int
-    known: int
-
-    code = "DM-6013"
-    scope = Scope.DOWNSTREAM
-    what = "the tables in the target's schema {schema} have version {found}; this release needs version {known}."
-    hint = (
-        "Run the release of airflow-provider-dm that was used for this task, or give the task another meta-schema and "
-        "migrate in full into empty target tables."
-    )
 
 
 def ensure_meta_tables(endpoint: Endpoint, meta_schema: str) -> None:

@@ -19,7 +19,7 @@ _ROWS: Final = MetaRows("dm_safe_mode")
 
 
 @dataclass(frozen=True)
-class Window:
+class SafeModeWindow:
     """The log time of one subtask: rows may collide until a transaction commits at `ends_at`, in seconds since 1970.
 
     `ends_at` None: the first transaction decides. `exit`: the location at which it ends, once it is known.
@@ -40,7 +40,7 @@ class Window:
             return None
         return 0 if self.ends_at is None else self.ends_at
 
-    def seen(self, timestamp: int, end: Location, until: Location | None) -> Window:
+    def seen(self, timestamp: int, end: Location, until: Location | None) -> SafeModeWindow:
         """Return the window before a part of the log up to `end` is applied, whose newest commit has that time.
         `until`: the location before which the window must not end.
 
@@ -59,14 +59,14 @@ class Window:
         return replace(self, ends_at=ends_at, exit=end if behind else until)
 
 
-def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
+def load_window(connection: Connection, ref: SubtaskRef) -> SafeModeWindow | None:
     """Return the awaited log time; None: none."""
     rows = _ROWS.select(connection, ref, "seconds, ends_at, exit_location")
     if not rows:
         return None
     ((seconds, ends_at, found),) = rows
     place = None if found is None else Location.from_json(json.loads(text(found)))
-    return Window(int(seconds), None if ends_at is None else int(ends_at), place)
+    return SafeModeWindow(int(seconds), None if ends_at is None else int(ends_at), place)
 
 
 def begin_window(connection: Connection, ref: SubtaskRef, seconds: int) -> None:
@@ -76,7 +76,7 @@ def begin_window(connection: Connection, ref: SubtaskRef, seconds: int) -> None:
         _ROWS.put(connection, ref, "seconds", [(seconds,)], now="updated_at")
 
 
-def note_window(connection: Connection, fence: Fence, window: Window) -> None:
+def note_window(connection: Connection, fence: Fence, window: SafeModeWindow) -> None:
     """Record the current state of the window's end, inside a transaction. Raises Fenced or TargetWentBack."""
     fence.check(connection)
     changes = "ends_at = %s, exit_location = %s, updated_at = UTC_TIMESTAMP(6)"

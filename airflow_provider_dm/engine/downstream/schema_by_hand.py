@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 
-from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
+from airflow_provider_dm.engine.ddl.errors import Unreadable
+from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.downstream.claim import claimed_for_a_moment
+from airflow_provider_dm.engine.downstream.errors import SubtaskMissing
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.session import run_transaction
-from airflow_provider_dm.engine.downstream.subtask import SubtaskMissing, known_subtasks
+from airflow_provider_dm.engine.downstream.subtask import known_subtasks
 from airflow_provider_dm.engine.downstream.table_definitions import (
     Definition,
     delete_definitions,
@@ -28,7 +30,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, stored_names
+from airflow_provider_dm.engine.schema.catalogue import create_statement, stored_names
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 

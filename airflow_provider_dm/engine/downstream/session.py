@@ -42,16 +42,9 @@ from airflow_provider_dm.engine.downstream.errors import (
 )
 from airflow_provider_dm.engine.downstream.statements import Computing, Dialect, Loads, Statement
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.mysql.connection import (
-    AccessDenied,
-    Connection,
-    ServerUnreachable,
-    connect,
-    query,
-    server_info,
-)
+from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.guarded import PacketTooLarge
+from airflow_provider_dm.engine.mysql.errors import AccessDenied, PacketTooLarge, ServerUnreachable
 from airflow_provider_dm.engine.mysql.pinned import WRITING
 
 log = logging.getLogger(__name__)

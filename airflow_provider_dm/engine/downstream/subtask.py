@@ -15,7 +15,6 @@ from airflow_provider_dm.engine.downstream.meta_tables import meta_table
 from airflow_provider_dm.engine.downstream.prepared_xa import forget_prepared
 from airflow_provider_dm.engine.downstream.safe_mode_window import begin_window
 from airflow_provider_dm.engine.downstream.shard_groups import forget_groups
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
@@ -30,18 +29,6 @@ HASH_VERSION: Final = 1
 UNIT_NEW: Final = "new"
 UNIT_LOAD: Final = "load"
 UNIT_SYNC: Final = "sync"
-
-
-class SubtaskMissing(DmError):
-    """The target has no such subtask."""
-
-    task: str
-    source: str
-
-    code = "DM-6011"
-    scope = Scope.DOWNSTREAM
-    what = "the target has no full load of source {source} in task {task}, so a sync has no start."
-    hint = "Run the full migration first, or set task-mode to incremental with a start location (`meta`)."
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,10 @@ def write_values(
     if len(rows) < FEW or _for_kernel(mapping, dialect.server.flavour) is None:
         return write_rows(mapping, map(literals, rows), verb, dialect=dialect, max_rows=max_rows)
     numbers = np.arange(len(rows))
-    return write_cells(mapping, Cells.of(rows), numbers, verb, literals, dialect=dialect, max_rows=max_rows)
+    return write_tuple_cells(mapping, Cells.of(rows), numbers, verb, literals, dialect=dialect, max_rows=max_rows)
 
 
-def write_cells(
+def write_tuple_cells(
     mapping: TableMapping,
     cells: Cells,
     numbers: Any,

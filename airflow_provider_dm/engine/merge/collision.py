@@ -18,10 +18,10 @@ from typing import Final, Protocol
 
 from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.merge.errors import ColumnDropped, RowsCollide
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.reading.text_rows import Cells
+from airflow_provider_dm.engine.reading.text_rows import TextCells
 from airflow_provider_dm.engine.rules.mapping import TableMapping, value_signature
 from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
@@ -30,54 +30,25 @@ LONGEST_VALUE: Final = 60
 """Maximum characters of a key value in a message."""
 
 
-class RowsCollide(DmError):
-    """Two source tables have rows that cannot both be in the target. It shows the values of the key, which a person
-    needs."""
-
-    source: str
-    table: str
-    other_source: str
-    other_table: str
-    target: str
-    key: str
-    columns: tuple[str, ...]
-    values: tuple[str, ...]
-
-    code = "DM-6027"
-    scope = Scope.UPSTREAM
-    what = (
-        "{source} has rows in {table}, and {other_source} in {other_table}, that share values of the unique key {key} "
-        "({columns}) of their target table {target}: {values}. The rows of {source} wait; nothing was overwritten."
-    )
-    hint = (
-        "Delete or renumber one of the two rows at its source (then resume), give the target another key, or route the "
-        "tables to different ones. If rows are meant to overwrite each other, set safe-mode: true of the syncers."
-    )
-
-
-class ColumnDropped(Exception):
-    """A source table lacks a column of the queried values: it has executed a DDL for which others wait."""
-
-
-Values = dict[str, Value]
+KeyValues = dict[str, Value]
 """Column name -> canonical value, never None."""
 
 
 @dataclass(frozen=True)
-class Holder:
+class KeyHolder:
     """A row of the target that holds the key of another row: its identity and its values of the unique key."""
 
     key: Index
-    identity: Values
-    values: Values
+    identity: KeyValues
+    values: KeyValues
 
 
-class Answers(Protocol):
-    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+class TargetRows(Protocol):
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[KeyHolder]:
         """Return the rows in the target that have a unique value of this row."""
         ...
 
-    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
+    def has(self, source: str, table: TableName, values: KeyValues, typed: Table) -> bool | None:
         """Return True if a source table has a row with these values now; None if the source cannot be queried.
 
         The values are canonical for the columns of `typed`. Raises ColumnDropped.
@@ -85,7 +56,7 @@ class Answers(Protocol):
         ...
 
 
-class Verdict(Enum):
+class CollisionVerdict(Enum):
     WAITS = "its own log, or that of the holder, will change one of the two"
     FOREIGN = "no source table has the row that holds its key"
     UNKNOWN = "a source that may have that row is not part of this run"
@@ -98,7 +69,7 @@ class Collides:
 
     row: ContestedRow
     other: Feeder
-    holder: Holder
+    holder: KeyHolder
 
     def error(self, more: Sequence[Collides]) -> RowsCollide:
         """Return the error for this and other collisions of the same two tables and the same key."""
@@ -119,32 +90,32 @@ class Collides:
 
 
 def verdict_on(
-    row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], answers: Answers
-) -> Verdict | Collides:
+    row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], answers: TargetRows
+) -> CollisionVerdict | Collides:
     """Return what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
     holders = answers.holders(row, mapping)
     if not holders:
         unseen = any(key.expression for key in mapping.target.unique_keys)  # which `find_holders` cannot query
-        return Verdict.FOREIGN if unseen else Verdict.WAITS
+        return CollisionVerdict.FOREIGN if unseen else CollisionVerdict.WAITS
     found = [_verdict_on_holder(row, one, mapping, feeders, answers) for one in holders]
     collision = next((one for one in found if isinstance(one, Collides)), None)
     return collision or next(one for one in _FIRST if one in found)
 
 
-_FIRST: Final = (Verdict.PAST, Verdict.WAITS, Verdict.UNKNOWN, Verdict.FOREIGN)
+_FIRST: Final = (CollisionVerdict.PAST, CollisionVerdict.WAITS, CollisionVerdict.UNKNOWN, CollisionVerdict.FOREIGN)
 """If several rows hold keys of one row, the first of these verdicts that applies to a holder is returned."""
 
 
 def _verdict_on_holder(
-    row: ContestedRow, holder: Holder, mapping: TableMapping, feeders: Collection[Feeder], answers: Answers
-) -> Verdict | Collides:
-    own = _stored(identity_of(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
+    row: ContestedRow, holder: KeyHolder, mapping: TableMapping, feeders: Collection[Feeder], answers: TargetRows
+) -> CollisionVerdict | Collides:
+    own = _stored(row_identity(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
     try:
         here = answers.has(row.source, row.table, own, mapping.source)
     except ColumnDropped:
-        return Verdict.PAST
+        return CollisionVerdict.PAST
     if not here:
-        return Verdict.WAITS if here is None else Verdict.PAST
+        return CollisionVerdict.WAITS if here is None else CollisionVerdict.PAST
     others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
     if not _is_same_row(row, holder, mapping):  # a collation may treat two rows of one source table as equal
         others = list(feeders)
@@ -152,11 +123,11 @@ def _verdict_on_holder(
     for feeder, there in asked.items():
         if there:
             still = answers.has(row.source, row.table, own, mapping.source)
-            return Collides(row, feeder, holder) if still else Verdict.WAITS
-    return Verdict.UNKNOWN if None in asked.values() else Verdict.FOREIGN
+            return Collides(row, feeder, holder) if still else CollisionVerdict.WAITS
+    return CollisionVerdict.UNKNOWN if None in asked.values() else CollisionVerdict.FOREIGN
 
 
-def _has_holder(feeder: Feeder, holder: Holder, mapping: TableMapping, answers: Answers) -> bool | None:
+def _has_holder(feeder: Feeder, holder: KeyHolder, mapping: TableMapping, answers: TargetRows) -> bool | None:
     """Return whether a feeder has the holder; a table that lacks a column of the key has no colliding row."""
     try:
         return answers.has(feeder.source, feeder.table, holder.identity | holder.values, mapping.target)
@@ -164,12 +135,12 @@ def _has_holder(feeder: Feeder, holder: Holder, mapping: TableMapping, answers: 
         return False
 
 
-def _stored(values: Values, mapping: TableMapping) -> Values:
+def _stored(values: KeyValues, mapping: TableMapping) -> KeyValues:
     """Return the values of columns that the source's table has: routing adds the others."""
     return {name: value for name, value in values.items() if mapping.source.column(name).constant is None}
 
 
-def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bool:
+def _is_same_row(row: ContestedRow, holder: KeyHolder, mapping: TableMapping) -> bool:
     """Return True if the holder has the identity of the waiting row, as far as it can be compared."""
     columns = [mapping.target.column(name) for name in holder.identity]
     comparable = all(value_signature(one) == value_signature(mapping.source.column(one.name)) for one in columns)
@@ -177,12 +148,12 @@ def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bo
     return mine == list(holder.identity.values()) or not comparable
 
 
-def identity_of(row: Row, mapping: TableMapping) -> Values:
+def row_identity(row: Row, mapping: TableMapping) -> KeyValues:
     """Return the identity values of a row, by the names of their columns."""
     return {mapping.source.columns[position].name: row[position] for position in mapping.key_places}
 
 
-def values_of(row: Row, mapping: TableMapping, key: Index) -> Values:
+def values_of(row: Row, mapping: TableMapping, key: Index) -> KeyValues:
     """Return the values of a unique key in a row, by the names of their columns."""
     columns = [mapping.source.column(name) for name in key.columns]
     return {column.name: row[column.position] for column in columns}
@@ -192,8 +163,8 @@ def find_holders(
     row: ContestedRow,
     mapping: TableMapping,
     connection: Connection,
-    select: Callable[[Connection, bytes], list[Cells]],
-) -> list[Holder]:
+    select: Callable[[Connection, bytes], list[TextCells]],
+) -> list[KeyHolder]:
     """Query the target for the rows that hold this row's keys. A unique key over an expression is left out."""
     identity = mapping.target.identity
     assert identity is not None
@@ -210,7 +181,7 @@ def find_holders(
         for cells in select(connection, sql):
             known = dict(zip(names, canonical(mapping.target, names, cells), strict=True))
             found.append(
-                Holder(
+                KeyHolder(
                     key, {name: known[name] for name in identity.columns}, {name: known[name] for name in key.columns}
                 )
             )
@@ -224,7 +195,7 @@ def select_rows(table: Table, names: Sequence[str], where: bytes) -> bytes:
     return f"SELECT {selected} FROM {table.name.quoted()} WHERE ".encode() + where
 
 
-def canonical(table: Table, names: Sequence[str], cells: Cells) -> list[Value]:
+def canonical(table: Table, names: Sequence[str], cells: TextCells) -> list[Value]:
     """Return the result of such a SELECT as canonical values."""
     converts = [codec_for(table.name, table.column(name)).from_text for name in names]
     return [
@@ -233,7 +204,7 @@ def canonical(table: Table, names: Sequence[str], cells: Cells) -> list[Value]:
     ]
 
 
-def condition(table: Table, values: Values, prefixes: dict[str, int] | None = None) -> bytes:
+def condition(table: Table, values: KeyValues, prefixes: dict[str, int] | None = None) -> bytes:
     """Return `a = 1 AND b = 'x'` for canonical values of columns of `table`."""
     parts = []
     for name, value in values.items():

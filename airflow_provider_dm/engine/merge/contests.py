@@ -40,16 +40,16 @@ from airflow_provider_dm.engine.downstream.frontier import Transactions
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.collision import (
-    Answers,
     Collides,
-    Values,
-    Verdict,
-    identity_of,
+    CollisionVerdict,
+    KeyValues,
+    TargetRows,
+    row_identity,
     shown_values,
     verdict_on,
 )
+from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted, RowBehindHeldOne
 from airflow_provider_dm.engine.merge.settling import Settler
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -72,68 +72,7 @@ ROWS_LOOKED_INTO_NOW: Final = 200
 WINDOWS: Final = 2
 
 
-_ROWS_WAIT: Final = (
-    "{rows} rows of {source} wait for their keys in merged tables, as rows of other source tables hold them: {why}."
-)
-
-
-class OtherSourcesWanted(DmError):
-    """A source whose log may free the keys is not part of this run."""
-
-    source: str
-    rows: int
-    why: str
-
-    code = "DM-6029"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = _ROWS_WAIT
-    hint = "They are in dm_contested_row and nothing is lost. Run the task with all sources of the merged tables."
-
-
-class WrittenToMeanwhile(DmError):
-    """Task-mode full has no log by which rows could still get their keys."""
-
-    source: str
-    rows: int
-    why: str
-
-    code = "DM-7021"
-    scope = Scope.UPSTREAM
-    what = _ROWS_WAIT
-    hint = (
-        "Use task-mode all for sources with concurrent writes, or copy again, with an empty target and another task "
-        "name, without concurrent writes."
-    )
-
-
-class RowBehindHeldOne(DmError):
-    """Two rows of shards need one key; one shard is held at a DDL, and the DDL waits for the other row."""
-
-    source: str
-    rows: int
-    table: str
-    row: str
-    target: str
-    holder: str
-    held: str
-
-    code = "DM-6057"
-    scope = Scope.UPSTREAM
-    what = (
-        "{rows} rows of {source} wait for their keys in merged tables, among them the row {row} of {table}, whose "
-        "unique value the row {holder} of {target} has. Rows of {held} are held until all shards have executed a DDL, "
-        "probably including the event that frees the key, and the DDL waits for the waiting rows."
-    )
-    hint = (
-        "Nothing is lost. 1. Keep a copy of each waiting row of {table}, and delete it at {source}. 2. Execute the DDL "
-        "on the remaining shards, and resume the task until `dmctl shard-ddl-lock` lists no lock of {target}. 3. "
-        "Insert the rows again at {source}. If the DDL changes the key and {table} has already executed it, step 1 is "
-        "too late: load the tables again, as another task."
-    )
-
-
-class Surroundings(Answers, Protocol):
+class ContestPorts(TargetRows, Protocol):
     """The target and the sources, as far as a driver queries them. The model test has another implementation."""
 
     @property
@@ -184,7 +123,7 @@ class Contests:
     """The waiting rows in the tables of one task, for the driver of one source. For one thread."""
 
     fence: Fence
-    around: Surroundings
+    around: ContestPorts
     most: int
     own_only: bool = False
     """See `Settler`."""
@@ -304,16 +243,18 @@ class Contests:
                 continue
             member = next((one.member for one in held[row.target] if one.is_of(row.source, row.table)), None)
             dropped, kept = member is not None and member.is_dropped, _keys_stay(held[row.target], mapping)
-            found = Verdict.PAST if dropped else verdict_on(row, mapping, there, self.around)
+            found = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, there, self.around)
             if isinstance(found, Collides):
                 collisions.append(found)
                 continue
-            self._unknown |= found is Verdict.UNKNOWN
-            if found is Verdict.FOREIGN or (found is Verdict.PAST and member is not None and not kept):
+            self._unknown |= found is CollisionVerdict.UNKNOWN
+            if found is CollisionVerdict.FOREIGN or (
+                found is CollisionVerdict.PAST and member is not None and not kept
+            ):
                 self._check_foreign(row, mapping, {feeder.source for feeder in there})
             else:
                 self._held.pop(row.id, None)
-            if found is Verdict.PAST and member is not None and kept:
+            if found is CollisionVerdict.PAST and member is not None and kept:
                 if dropped or (not self.is_filtered(mapping.source) and self._was_asked_by_name(row)):
                     self._forget_image(row)
         self._confirm(collisions)
@@ -373,7 +314,7 @@ class Contests:
             row.source,
             self.rows,
             str(row.table),
-            _shown(identity_of(row.row, mapping)),
+            _shown(row_identity(row.row, mapping)),
             str(row.target),
             _shown(holders[0].identity | holders[0].values) if holders else "that cannot be queried",
             ", ".join(f"{one.member.table} ({one.source})" for one in held),
@@ -385,7 +326,7 @@ def _keys_stay(held: Collection[HeldShard], mapping: TableMapping) -> bool:
     return all(keys_stay(one.member, columns) for one in held)
 
 
-def _shown(values: Values) -> str:
+def _shown(values: KeyValues) -> str:
     pairs = zip(values, shown_values(values.values()), strict=True)
     return f"({', '.join(f'{name}: {value}' for name, value in pairs)})"
 

@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.downstream.shard_groups import HeldShard, applie
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
-from airflow_provider_dm.engine.merge.collision import ColumnDropped, Holder, Values, condition, find_holders
+from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues, condition, find_holders
+from airflow_provider_dm.engine.merge.errors import ColumnDropped
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -109,11 +110,11 @@ class Servers:
 
     # Answers
 
-    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[KeyHolder]:
         access = self.access()
         return self.transactions(lambda connection: find_holders(row, mapping, connection, access.select))
 
-    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
+    def has(self, source: str, table: TableName, values: KeyValues, typed: Table) -> bool | None:
         """Query once: the sync itself does not need a reachable source, so the row continues to wait."""
         if source not in self.sources:
             return None

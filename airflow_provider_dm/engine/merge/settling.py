@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.schema.model import Table
 
 ROWS_OF_A_TRANSACTION: Final = 100
-MOST: Final = 1_000
+ROWS_OF_A_PASS: Final = 1_000
 """Maximum rows of one pass, which must not delay the sync."""
 
 
@@ -57,7 +57,7 @@ class Settler:
     def settle(self) -> int:
         """Try up to MOST rows of the task. Return how many were moved. Raises Fenced or TargetWentBack."""
         settled = 0
-        for _ in range(MOST // ROWS_OF_A_TRANSACTION):
+        for _ in range(ROWS_OF_A_PASS // ROWS_OF_A_TRANSACTION):
             ids = self.transactions(lambda tx: ids_behind(tx, self.fence.ref, self.behind, ROWS_OF_A_TRANSACTION))
             if ids:
                 settled += self.transactions(partial(self._move, ids=ids))

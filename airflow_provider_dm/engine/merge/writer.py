@@ -33,9 +33,10 @@ from airflow_provider_dm.engine.downstream.statements import (
     delete_rows,
     write_rows,
 )
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.merge.errors import TooManyContested
 from airflow_provider_dm.engine.mysql.connection import Connection, query
-from airflow_provider_dm.engine.reading.text_rows import Cells, rows
+from airflow_provider_dm.engine.reading.text_rows import TextCells, rows
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Index
@@ -46,25 +47,7 @@ MOST_WHILE_SYNCING: Final = 10_000
 """Maximum waiting rows of one owner in one table. Shards that exchange rows have far fewer."""
 
 
-class TooManyContested(DmError):
-    """So many rows find their keys taken that the cause cannot be moving rows."""
-
-    source: str
-    table: str
-    target: str
-    most: int
-
-    code = "DM-6023"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "{source}: more than {most} rows of {table} wait, as rows of other tables in {target} have the same keys."
-    hint = (
-        "If rows were moved between the tables, let the other sources catch up first. If the tables share keys, make "
-        "the keys distinct, or route to different tables."
-    )
-
-
-def _select(connection: Connection, sql: bytes) -> list[Cells]:
+def _select(connection: Connection, sql: bytes) -> list[TextCells]:
     return [row for batch in rows(connection, sql) for row in batch.rows]
 
 
@@ -75,7 +58,7 @@ class Access:
     dialect: Dialect
     execute: Callable[[Connection, Statement], int] = execute
     count: Callable[[Connection, Statement], int] = count
-    select: Callable[[Connection, bytes], list[Cells]] = _select
+    select: Callable[[Connection, bytes], list[TextCells]] = _select
     """Rows of a SELECT, cells as the server sends them."""
 
     def delete_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:

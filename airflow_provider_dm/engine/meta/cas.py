@@ -9,22 +9,10 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Delete, Row, Table, Update, and_, insert, select, update
 
-from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.clock import db_now
 from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.errors import LostRace
 from airflow_provider_dm.engine.mysql.location import Location
-
-
-class LostRace(DmError):
-    """Another process has written first. The only remedy is to read and decide again."""
-
-    what_row: str
-    expected: str
-
-    code = "DM-8004"
-    reaction = Reaction.RETRY
-    what = "{what_row} was changed by another process: expected {expected}."
-    hint = "Run it again: it then reads the other process's values."
 
 
 class StorePart:

@@ -26,7 +26,8 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.pool import NullPool
 
-from airflow_provider_dm.engine.errors import DmError, NotInstalled, Reaction
+from airflow_provider_dm.engine.errors import DmError, NotInstalled
+from airflow_provider_dm.engine.meta.errors import MetaRefused, MetaUnreachable
 from airflow_provider_dm.engine.meta.url import shown
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 from airflow_provider_dm.engine.mysql.error_numbers import BUSY
@@ -38,13 +39,13 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-BUSY_SECONDS: Final = 30
+SQLITE_BUSY_SECONDS: Final = 30
 """Limit for a writer's wait. A transaction of ours takes milliseconds."""
-LOCK_SECONDS: Final = 10
+ROW_LOCK_SECONDS: Final = 10
 """Limit for the wait of one of a writer's statements for a lock at a server."""
 ANSWER_SECONDS: Final = 20
 CONNECT_SECONDS: Final = 10
-ATTEMPTS: Final = 8
+TRANSACTION_ATTEMPTS: Final = 8
 AWAY_AFTER_SECONDS: Final = 2.0
 """A failure after more than this time means that the DB is away."""
 ASK_SECONDS: Final = 1.0
@@ -54,27 +55,6 @@ _TLS_FILES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
 """SQLAlchemy's names in a URL of MySQL; `ssl=true` enables TLS without files."""
 _WRITE: Final = "dm_write"
 _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
-
-
-class MetaUnreachable(DmError):
-    url: str
-    reason: str
-
-    code = "DM-8002"
-    reaction = Reaction.RETRY
-    what = "the metadata DB {url} cannot be used: {reason}."
-    hint = "Check that it runs, and the dm_meta connection."
-
-
-class MetaRefused(DmError):
-    """A statement that cannot succeed: a value does not fit, or a privilege is missing."""
-
-    url: str
-    reason: str
-
-    code = "DM-8011"
-    what = "the metadata DB {url} refuses: {reason}."
-    hint = "Grant its account all privileges on its tables; if a value does not fit, please report it."
 
 
 @dataclass
@@ -124,7 +104,7 @@ class Database:
 
     def _run(self, body: Callable[[Connection], T], *, write: bool) -> T:
         began = time.monotonic()
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
             engine = self._current_engine()
             if (away := self._away) is not None:
                 raise MetaUnreachable(away.error.url, away.error.reason)
@@ -135,7 +115,7 @@ class Database:
                         return body(options)
             except (DBAPIError, PoolExhausted) as error:
                 waited = time.monotonic() - began
-                if attempt == ATTEMPTS or waited > BUSY_SECONDS or not _may_succeed_later(error):
+                if attempt == TRANSACTION_ATTEMPTS or waited > SQLITE_BUSY_SECONDS or not _may_succeed_later(error):
                     raise self._failed(error, waited) from None
                 log.debug("retrying a transaction on the metadata DB", extra={"attempt": attempt})
                 time.sleep(random.uniform(0.005, 0.02) * 2**attempt)
@@ -210,12 +190,12 @@ def _engine(url: URL) -> Engine:
 
 
 def _postgres_engine(url: URL) -> Engine:
-    engine = _server_engine(url, connect_timeout=CONNECT_SECONDS, tcp_user_timeout=BUSY_SECONDS * 1000)
+    engine = _server_engine(url, connect_timeout=CONNECT_SECONDS, tcp_user_timeout=SQLITE_BUSY_SECONDS * 1000)
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: object) -> None:
         # By default it waits for locks without limit, and keeps those of a client without power for hours.
-        limits = {"lock_timeout": LOCK_SECONDS, "idle_in_transaction_session_timeout": 2 * BUSY_SECONDS}
+        limits = {"lock_timeout": ROW_LOCK_SECONDS, "idle_in_transaction_session_timeout": 2 * SQLITE_BUSY_SECONDS}
         connection.execute("; ".join(f"SET {name} = '{seconds}s'" for name, seconds in limits.items()))
         connection.commit()
 
@@ -240,7 +220,9 @@ def _mysql_engine(url: URL) -> Engine:
     def configure(connection: Any, _record: object) -> None:
         pin_answers(connection, shown(url), isolation=WRITING)
         with connection.cursor() as cursor:
-            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}, lock_wait_timeout = {LOCK_SECONDS}")
+            cursor.execute(
+                f"SET SESSION innodb_lock_wait_timeout = {ROW_LOCK_SECONDS}, lock_wait_timeout = {ROW_LOCK_SECONDS}"
+            )
 
     return engine
 
@@ -259,7 +241,7 @@ def _server_engine(url: URL, **connect_args: Any) -> Engine:
 
 
 def _sqlite_engine(url: URL) -> Engine:
-    engine = create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS})
+    engine = create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={"timeout": SQLITE_BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: object) -> None:

@@ -17,12 +17,12 @@ from airflow_provider_dm.engine.meta.cas import StorePart, from_text, put_over, 
 from airflow_provider_dm.engine.meta.clock import db_now
 from airflow_provider_dm.engine.meta.model import Json
 
-Change = Callable[[Json | None], Json | None]
+LockChange = Callable[[Json | None], Json | None]
 """Stored value -> new value (None: no lock). May be called again."""
 
 
 class DdlLocks(StorePart):
-    def change_ddl_lock(self, task: str, lock: str, number: int, how: Change) -> Json | None:
+    def change_ddl_lock(self, task: str, lock: str, number: int, how: LockChange) -> Json | None:
         """Change the lock with this id and number; return the new value. Errors of `how` pass through, and nothing is
         changed then.
         """

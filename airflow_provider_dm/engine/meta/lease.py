@@ -6,7 +6,7 @@ generation than at its launch, and ends.
 
 A lease expires by the DB's clock unless it is renewed; it also ends when its holder's process has ended, which only a
 process on the same machine can detect. It is not the fence: a holder may be suspended beyond the expiry. The fence is
-the generation, which every acquisition increments and every transaction on the target checks. `decide` is pure;
+the generation, which every acquisition increments and every transaction on the target checks. `decide_claim` is pure;
 `acquire_lease` reads, decides, and writes only if the row has not changed in between."""
 
 from __future__ import annotations
@@ -16,75 +16,18 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, update
 
-from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import LostRace, StorePart, matching, put_over, read_for_update
+from airflow_provider_dm.engine.meta.cas import StorePart, matching, put_over, read_for_update
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now
+from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, LostRace, RunOvertaken
 from airflow_provider_dm.engine.meta.model import Holder, Lease
 from airflow_provider_dm.engine.processes import has_ended
 
-ROUNDS: Final = 100
+LEASE_ROUNDS: Final = 100
 """A round is lost only if another process won it, so this many losses in a row indicate an error."""
 
 
-class LeaseHeld(DmError):
-    task: str
-    source: str
-    holder: str
-    host: str
-    age_seconds: float
-    """Time since it was acquired."""
-    remaining_seconds: float
-    """Time until it expires, unless renewed."""
-
-    code = "DM-8005"
-    reaction = Reaction.RETRY
-    what = (
-        "task {task!r} on source {source!r} is held by {holder} on {host} for {age_seconds:.0f} s; "
-        "its lease expires in {remaining_seconds:.1f} s unless it is renewed."
-    )
-    hint = "Stop that run (`dmctl stop-task TASK`), or wait until it has ended."
-
-
-class RunOvertaken(DmError):
-    """Another run claimed the subtask after this one was launched, and has ended: this one was suspended, or slower.
-
-    It is unknown which of the two was launched last, so a new attempt is right; it cannot harm a running one.
-    """
-
-    task: str
-    source: str
-    holder: str
-    generation: int
-    launched_behind: int
-
-    code = "DM-8013"
-    reaction = Reaction.RETRY
-    what = (
-        "task {task!r} on source {source!r}: {holder} has claimed generation {generation} since this run was launched "
-        "behind generation {launched_behind}."
-    )
-    hint = "This run has written nothing. Start it again if there is work left."
-
-
-class LeaseLost(DmError):
-    """Another run holds the lease with a newer generation: this process must end."""
-
-    task: str
-    source: str
-    generation: int
-    newer: int | None
-
-    code = "DM-8006"
-    reaction = Reaction.FENCED
-    what = (
-        "the lease of task {task!r} on source {source!r} with generation {generation} is gone "
-        "(generation now: {newer})."
-    )
-    hint = "Another run has taken over the task: check that run. Nothing was written twice."
-
-
-def decide(
+def decide_claim(
     found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None, holder_died: bool = False
 ) -> int:
     """Return the new generation for taking a row's lease (with the DB's `now`): expired, released, ours or orphaned.
@@ -116,15 +59,15 @@ class Leases(StorePart):
         replaced at once. `launched_behind`: `last_generation` when this run was launched; None: not checked.
         Raises LeaseHeld, RunOvertaken, LostRace.
         """
-        for _ in range(ROUNDS):
+        for _ in range(LEASE_ROUNDS):
             found = self._lease(task, source)
-            generation = decide(
+            generation = decide_claim(
                 found, holder, at_least=at_least, launched_behind=launched_behind, holder_died=_has_died(found)
             )
             wanted = Lease(task, source, generation, holder, ttl_seconds)
             if self._take(wanted, found):
                 return wanted
-        raise LostRace(f"the lease of {task!r} on {source!r}", f"to win one of {ROUNDS} rounds")
+        raise LostRace(f"the lease of {task!r} on {source!r}", f"to win one of {LEASE_ROUNDS} rounds")
 
     def _lease(self, task: str, source: str) -> Row[Any] | None:
         return self._row(tables.lease, {"task": task, "source": source})
@@ -156,7 +99,7 @@ class Leases(StorePart):
         """
         try:
             found = self._lease(task, source)
-            decide(found, holder, at_least=0, launched_behind=None, holder_died=_has_died(found))
+            decide_claim(found, holder, at_least=0, launched_behind=None, holder_died=_has_died(found))
         except LeaseHeld as held:
             return held
         return None

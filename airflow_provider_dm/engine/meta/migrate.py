@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, text
 
-from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.database import BUSY_SECONDS, Database, MetaUnreachable
-from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, MetaSchemaDiffers, schema_version
+from airflow_provider_dm.engine.meta.database import SQLITE_BUSY_SECONDS, Database
+from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers, MetaUnreachable
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
 from airflow_provider_dm.engine.meta.url import parse_url, shown
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
@@ -31,17 +31,6 @@ _LOCK_NAME: Final = "dm_meta_migrate"
 # A server's named locks are shared by all its schemas.
 _LOCK_OF_SCHEMA: Final = "CONCAT(:prefix, '.', LEFT(SHA2(DATABASE(), 256), 40))"
 _LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numbered
-
-
-class NoWayBack(DmError):
-    """Alembic was asked to downgrade. The generation of a lease must never be forgotten: if a number were issued again,
-    a process that has lost its lease could write again."""
-
-    revision: str
-
-    code = "DM-8012"
-    what = "revision {revision} of the metadata DB cannot be downgraded: the generations of leases would start again."
-    hint = "Restore a backup of the metadata DB together with the targets, or keep the newer release."
 
 
 def migrate(url: Secret | str) -> None:
@@ -88,7 +77,7 @@ def _prepare(connection: Connection) -> None:
     raw = connection.connection.dbapi_connection
     if connection.dialect.name != "sqlite" or raw is None:
         return
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + SQLITE_BUSY_SECONDS
     while True:
         try:
             raw.cursor().execute("PRAGMA journal_mode = WAL")
@@ -109,7 +98,7 @@ def _alone(connection: Connection, where: str) -> Iterator[None]:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
             yield
     else:
-        held = {"prefix": _LOCK_NAME, "seconds": BUSY_SECONDS}
+        held = {"prefix": _LOCK_NAME, "seconds": SQLITE_BUSY_SECONDS}
         with connection.begin():
             taken = connection.execute(text(f"SELECT GET_LOCK({_LOCK_OF_SCHEMA}, :seconds)"), held).scalar()
         if taken != 1:

@@ -16,7 +16,6 @@ from sqlalchemy import ColumnElement, Connection, Row, delete
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import (
-    LostRace,
     StorePart,
     location_from,
     location_text,
@@ -27,6 +26,7 @@ from airflow_provider_dm.engine.meta.cas import (
     read_with_now,
 )
 from airflow_provider_dm.engine.meta.clock import db_now, moment
+from airflow_provider_dm.engine.meta.errors import LostRace
 from airflow_provider_dm.engine.meta.model import (
     Operator,
     OperatorKind,

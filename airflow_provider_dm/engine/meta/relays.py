@@ -24,7 +24,7 @@ Json = dict[str, Any]
 _BEFORE_REPORT = {"sub_dir": "", "caught_up": False, "host": "", "process": "", "task": ""}
 
 
-class Relays(StorePart):
+class RelayRows(StorePart):
     def put_relay_status(self, status: RelayStatus) -> None:
         """Write the relay's report, with the DB's time. The desired stage is not changed.
 

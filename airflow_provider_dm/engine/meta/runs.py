@@ -7,35 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import (
-    LostRace,
-    StorePart,
-    from_text,
-    put_over,
-    read_for_update,
-    to_text,
-)
+from airflow_provider_dm.engine.meta.cas import StorePart, from_text, put_over, read_for_update, to_text
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
+from airflow_provider_dm.engine.meta.errors import LostRace, RunTaken, RunUnknown
 from airflow_provider_dm.engine.meta.model import Holder, Json, Run, Stage
-
-
-class RunUnknown(DmError):
-    run_id: str
-
-    code = "DM-8007"
-    what = "the metadata DB has no run {run_id!r}."
-    hint = "Check that all processes use the same metadata DB (--meta-url, DM_META_URL, dm_meta)."
-
-
-class RunTaken(DmError):
-    run_id: str
-    holder: str
-
-    code = "DM-8008"
-    what = "the run {run_id!r} belongs to {holder}."
-    hint = "Start it again: every attempt gets an id of its own. If the error recurs, please report it."
 
 
 class Runs(StorePart):

@@ -9,17 +9,18 @@ from typing import Self
 
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.ddl_locks import DdlLocks
+from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers
 from airflow_provider_dm.engine.meta.lease import Leases
 from airflow_provider_dm.engine.meta.operators import BinlogOperators
-from airflow_provider_dm.engine.meta.relays import Relays
+from airflow_provider_dm.engine.meta.relays import RelayRows
 from airflow_provider_dm.engine.meta.runs import Runs
 from airflow_provider_dm.engine.meta.subtasks import Subtasks
-from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, MetaSchemaDiffers, schema_version
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
 from airflow_provider_dm.engine.meta.url import parse_url, shown
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 
-class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, Relays):
+class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, RelayRows):
     """All records of the metadata DB. Every write is a compare-and-set."""
 
     @classmethod

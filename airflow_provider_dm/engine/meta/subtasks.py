@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, case, delete, null, update
 
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import (
     StorePart,
@@ -18,18 +17,9 @@ from airflow_provider_dm.engine.meta.cas import (
     to_text,
 )
 from airflow_provider_dm.engine.meta.clock import db_now, moment
+from airflow_provider_dm.engine.meta.errors import UnrelatedNeeds
 from airflow_provider_dm.engine.meta.model import Json, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
-
-
-class UnrelatedNeeds(DmError):
-    source: str
-    one: str
-    other: str
-
-    code = "DM-8009"
-    what = "tasks on source {source!r} need {one} and {other}, neither of which precedes the other."
-    hint = "Finish or remove the task that belongs to the source's earlier log."
 
 
 class Subtasks(StorePart):

@@ -31,27 +31,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
-from airflow_provider_dm.engine.errors import DmError
-
 VERSION_TABLE: Final = "dm_meta_version"
 SCHEMA_VERSION: Final = "0008"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
-
-
-class MetaSchemaDiffers(DmError):
-    url: str
-    found: str
-    wanted: str
-
-    code = "DM-8010"
-    what = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
-    hint = (
-        "If it has none, run `dmctl meta migrate`. Otherwise another release has created it: use that release, or "
-        "an empty metadata DB. With an empty one tasks continue from the checkpoints in their targets, and orders "
-        "given by `dmctl binlog` must be given again."
-    )
 
 
 def schema_version(tx: Connection) -> str | None:

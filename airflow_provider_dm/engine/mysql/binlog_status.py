@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import pymysql
 
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
+from airflow_provider_dm.engine.mysql.errors import BinlogDisabled, BinlogStatusDenied
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -20,25 +20,6 @@ _STEADY_READS: Final = 5
 """On a busy server the binlog grows between two queries; after this many attempts the GTID set is computed instead."""
 
 _NO_BINARY_LOGGING: Final = 1381
-
-
-class BinlogDisabled(DmError):
-    server: str
-
-    code = "DM-2110"
-    scope = Scope.UPSTREAM
-    what = "{server} writes no binlog."
-    hint = "Set log_bin and binlog_format=ROW in its configuration and restart it."
-
-
-class BinlogStatusDenied(DmError):
-    server: str
-    privilege: str
-
-    code = "DM-2111"
-    scope = Scope.UPSTREAM
-    what = "{server} does not show this account the end of its binlog: the privilege {privilege} is missing."
-    hint = "Grant it, with the other privileges that the precheck lists (`replication_privilege` has the statement)."
 
 
 class BinlogSize(NamedTuple):
@@ -114,7 +95,7 @@ def location_if_shown(connection: Connection) -> Location:
         return Location(*NOT_SHOWN, server_uuid=server_info(connection).server_uuid)
 
 
-def location_at(connection: Connection, end: BinlogSize) -> Location:
+def location_of_end(connection: Connection, end: BinlogSize) -> Location:
     """Return the location of an earlier end of the binlog, with the GTID set that the server computes for it (MariaDB),
     or with all GTIDs executed by now (MySQL).
     """

@@ -18,10 +18,11 @@ import pymysql
 from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities, Version, capabilities_of
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
+from airflow_provider_dm.engine.mysql.errors import AccessDenied, AnswerCut, ServerUnreachable
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
 from airflow_provider_dm.engine.mysql.pinned import READING
 from airflow_provider_dm.engine.mysql.pinning import family_of, pin
@@ -36,30 +37,6 @@ if TYPE_CHECKING:  # the stubs are generic, the class itself is not
     Connection: TypeAlias = pymysql.connections.Connection[Cursor]
 else:
     Connection = pymysql.connections.Connection
-
-
-class ServerUnreachable(DmError):
-    server: str
-    reason: str
-
-    code = "DM-2001"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "cannot connect to {server}: {reason}."
-    hint = "Check host, port and firewall, and that the server is running."
-
-
-class AccessDenied(DmError):
-    server: str
-    reason: str
-
-    code = "DM-2002"
-    scope = Scope.UPSTREAM
-    what = "{server} denies access: {reason}."
-    hint = (
-        "Check user and password, and grant what the precheck lists. An account that REQUIREs X509 needs a client's "
-        "certificate (ssl-cert, ssl-key) as well."
-    )
 
 
 def login(endpoint: Endpoint) -> dict[str, Any]:
@@ -159,17 +136,6 @@ def connected(endpoint: Endpoint, **options: Any) -> Iterator[GuardedConnection]
         yield connection
     finally:
         connection.close()
-
-
-class AnswerCut(DmError):
-    question: str
-    rows: int
-    counted: int | None
-
-    code = "DM-2012"
-    scope = Scope.INTERNAL
-    what = "a result is incomplete: {rows} of {counted} rows were received ({question})."
-    hint = "Look for a proxy that limits results, and for sql_select_limit in its settings."
 
 
 @dataclass(frozen=True)

@@ -17,22 +17,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken
+from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.errors import InvalidGtidSet
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 _TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.ASCII)
 _INTERVAL: Final = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
 _MARIADB: Final = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})", re.ASCII)
-
-
-class InvalidGtidSet(DmError):
-    text: str
-    flavour: str
-
-    code = "DM-1110"
-    what = "{text!r} is not a GTID set of {flavour}."
-    hint = "MySQL: 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7. MariaDB: 0-1-42,1-7-9."
 
 
 class Sid(NamedTuple):

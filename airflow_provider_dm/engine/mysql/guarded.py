@@ -25,34 +25,9 @@ from pymysql.constants import COMMAND, CR, ER
 from pymysql.cursors import Cursor
 from pymysql.protocol import OKPacketWrapper
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.errors import FileAskedFor, PacketTooLarge
 
 Buffer = bytes | memoryview
-
-
-class FileAskedFor(DmError):
-    server: str
-
-    code = "DM-2004"
-    scope = Scope.UPSTREAM
-    what = "{server} asks for a file of this machine (LOCAL INFILE); nothing was sent."
-    hint = "A MySQL server does not ask for this: check which program answers at this address."
-
-
-class PacketTooLarge(DmError):
-    server: str
-    statement: str
-    """Its beginning, without values."""
-    bytes: int
-    limit: int
-
-    code = "DM-2013"
-    scope = Scope.DOWNSTREAM
-    what = (
-        "a statement of {bytes} bytes ({statement} …) exceeds the limit of {server} (max_allowed_packet is "
-        "{limit}); it was not sent."
-    )
-    hint = "Raise max_allowed_packet there, in its configuration too, then start again."
 
 
 class _NeverInClear:

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 
 BINLOG_HEADER_SIZE: Final = 4
@@ -31,14 +31,6 @@ class Order(Enum):
     SAME = "same"
     AFTER = "after"
     UNRELATED = "unrelated"
-
-
-class InvalidLocation(DmError):
-    text: str
-
-    code = "DM-1101"
-    what = "{text!r} is not a binlog location."
-    hint = "Write it as FILE:POSITION, for example mysql-bin.000003:1234."
 
 
 @dataclass(frozen=True, slots=True)

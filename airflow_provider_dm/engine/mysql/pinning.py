@@ -20,9 +20,9 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import CR, ER
 
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import Version
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.errors import SessionRefused
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
 from airflow_provider_dm.engine.mysql.pinned import Setting, settings
 
@@ -31,21 +31,6 @@ _OF_THE_CLIENT: Final = frozenset(
 )
 _WHAT_CANNOT_BE_SET: Final = "SELECT @@max_allowed_packet, @@GLOBAL.init_connect"
 _DENIED: Final = frozenset({1227, 1229, 1238, 1621})
-
-
-class SessionRefused(DmError):
-    server: str
-    variable: str
-    value: str
-    reason: str
-
-    code = "DM-2011"
-    scope = Scope.UPSTREAM
-    what = "{server} does not set the session variable {variable} to {value!r}: {reason}."
-    hint = (
-        "If `session` contains it, correct or remove it. Otherwise grant the account the privilege that the server "
-        "names, or set the variable globally."
-    )
 
 
 def pin(connection: GuardedConnection, endpoint: Endpoint, *, isolation: str) -> None:

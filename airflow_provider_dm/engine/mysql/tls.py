@@ -22,21 +22,8 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import CR
 
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
-
-
-class TlsRefused(DmError):
-    """TLS cannot be set up from its files, is not available, or the server's certificate is not trusted."""
-
-    server: str
-    reason: str
-    way_out: str
-
-    code = "DM-2005"
-    scope = Scope.UPSTREAM
-    what = "no TLS with {server}: {reason}."
-    hint = "{way_out}"
+from airflow_provider_dm.engine.mysql.errors import TlsRefused
 
 
 def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:

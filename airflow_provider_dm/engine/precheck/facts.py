@@ -121,7 +121,7 @@ class SourceFacts(ServerFacts):
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunSchemas:
     """The schemas with which a source of the task has started, as recorded in the target."""
 
     loading: bool
@@ -140,17 +140,17 @@ class TargetFacts(ServerFacts):
     sources: tuple[SourceFacts, ...]
 
     @cached_property
-    def begun(self) -> dict[str, Begun]:
-        """The map source-id -> `Begun`, of the sources that have started."""
+    def begun(self) -> dict[str, BegunSchemas]:
+        """The map source-id -> `BegunSchemas`, of the sources that have started."""
         task, connection = self.task, self.connection
         found = begun_subtasks(connection, task.meta_schema, task.name, (source.id for source in self.sources))
-        begun: dict[str, Begun] = {}
+        begun: dict[str, BegunSchemas] = {}
         for source, one in found.items():
             ref = SubtaskRef(task.meta_schema, task.name, source)
             schemas = load_table_schemas(connection, ref)
             held = {member.table: member.base for group in read_groups(connection, ref) for member in group.members}
             altering = _altering(connection, ref, schemas).union(held)
-            begun[source] = Begun(one.unit == UNIT_LOAD, schemas, altering, held)
+            begun[source] = BegunSchemas(one.unit == UNIT_LOAD, schemas, altering, held)
         return begun
 
     def of_task(self, source: SourceFacts) -> list[tuple[Table, TableName]]:

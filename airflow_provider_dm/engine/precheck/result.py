@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
 
 TARGET: Final = "target"
 MOST_NAMED: Final = 10
@@ -44,24 +45,6 @@ class CheckResult:
     def __str__(self) -> str:
         end = "" if not self.remedy or self.message.endswith((".", "!", "?")) else "."
         return f"{self.state.value:<4}  {self.where}  {self.name}: {self.message}{end} {self.remedy}".rstrip()
-
-
-class PrecheckFailed(DmError):
-    """At least one check failed: the task cannot run. `remedies`: the remedy of each failure, in the same order."""
-
-    task: str
-    failures: tuple[str, ...]
-    remedies: tuple[str, ...] = ()
-
-    code = "DM-7401"
-    what = "the precheck of task {task} failed"
-    hint = "`dmctl check-task` shows all results. Nothing was changed."
-
-    def happened(self) -> str:
-        return f"{super().happened()}: {'; '.join(one.rstrip('.') for one in self.failures)}."
-
-    def workaround(self) -> str:
-        return " ".join((*dict.fromkeys(filter(None, self.remedies)), self.hint))
 
 
 @dataclass(frozen=True)

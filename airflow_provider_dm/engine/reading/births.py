@@ -28,11 +28,8 @@ import pymysql
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.source_session import (
-    SchemaChangedDuringCopy,
-    source_connection,
-    with_retries,
-)
+from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.schema.catalogue import OUTSIDE_SYSTEM, create_statement, list_tables
 

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.reading.text_rows import (
     Arriving,
-    begin,
+    begin_reading,
     is_eof,
     rows,
     split_packets,
@@ -26,14 +26,14 @@ from airflow_provider_dm.engine.reading.text_rows import (
 from airflow_provider_dm.engine.schema.codec import Row
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """The cells of rows that arrived together, at least one, and their size in bytes."""
 
     cells: Cells
     bytes: int
 
 
-def blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> Generator[Block, None, None]:
+def blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> Generator[RowBlock, None, None]:
     """Yield the rows of one SELECT in blocks, as they arrive. `to_row`: as of `schema.codec.row_reader`.
 
     Raises pymysql's errors. Closes the connection if it is not exhausted.
@@ -42,18 +42,18 @@ def blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> 
     if to_row is not tuple or not build.ready():
         with closing(rows(connection, sql)) as batches:
             for batch in batches:
-                yield Block(Cells.of(list(map(to_row, batch.rows))), batch.bytes)
+                yield RowBlock(Cells.of(list(map(to_row, batch.rows))), batch.bytes)
         return
     finished = False
     try:
-        yield from _taken(connection, begin(connection, sql))
+        yield from _taken(connection, begin_reading(connection, sql))
         finished = True
     finally:
         if not finished:
             connection._force_close()  # type: ignore[attr-defined]
 
 
-def _taken(connection: Any, width: int) -> Iterator[Block]:
+def _taken(connection: Any, width: int) -> Iterator[RowBlock]:
     """Yield the rows of a result. What the kernel does not take is split here."""
     from airflow_provider_dm.engine.binlog.kernels.results import take_rows
 
@@ -64,13 +64,13 @@ def _taken(connection: Any, width: int) -> Iterator[Block]:
             out, ends = np.empty(len(data), np.uint8), np.empty(len(data), np.int64)
             at, size, count = take_rows(np.frombuffer(data, np.uint8), width, out, ends)
             if count:
-                yield Block(Cells(out[:size].data, ends[:count], width), at)
+                yield RowBlock(Cells(out[:size].data, ends[:count], width), at)
         bodies, more = split_packets(data[at:], parts)
         arriving.keep(data, at + more)
         if bodies:
             ended = is_eof(bodies[-1])
             found = [split_row(body, width) for body in (bodies[:-1] if ended else bodies)]
             if found:
-                yield Block(Cells.of(found), more)
+                yield RowBlock(Cells.of(found), more)
             if ended:
                 return

@@ -1,8 +1,8 @@
-"""The error of a load or a sync that has not begun, because a server is not ready for it."""
+"""The errors of reading the tables of a server, and of a load or a sync that has not begun."""
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 
 
 class NotBegunYet(DmError):
@@ -16,3 +16,55 @@ class NotBegunYet(DmError):
     reaction = Reaction.RETRY
     what = "{found}"
     hint = "{way_out}"
+
+
+class SchemaChangedDuringCopy(DmError):
+    """A table has another definition than when the copy was planned."""
+
+    source: str
+    table: str
+    reason: str
+
+    code = "DM-7003"
+    scope = Scope.UPSTREAM
+    what = "{source}: {table} was changed while it was copied ({reason})."
+    hint = f"Run no DDL on the table, and {MIGRATE_AGAIN}."
+
+
+class SourceReadFailed(DmError):
+    """The source does not answer a SELECT."""
+
+    source: str
+    number: int
+    reason: str
+
+    code = "DM-7004"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "{source}: reading failed: {number} {reason}."
+    hint = "Start it again when the source answers: what was copied is kept."
+
+
+class SourceRefused(DmError):
+    """The source answers a SELECT with a permanent error."""
+
+    source: str
+    number: int
+    reason: str
+
+    code = "DM-7005"
+    scope = Scope.UPSTREAM
+    what = "{source} refuses a SELECT: {number} {reason}."
+    hint = "Correct the cause that the server names, then start again: rows copied so far are kept."
+
+
+class EngineNotTransactional(DmError):
+    """A table whose storage engine does not support transactions."""
+
+    server: str
+    table: str
+    engine: str
+
+    code = "DM-7012"
+    what = "{table} on {server} has the engine {engine}, which does not support transactions."
+    hint = "Change it to InnoDB, or leave the table out by block-allow-list."

@@ -13,8 +13,9 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.difference import NotDerivable, alter_between
-from airflow_provider_dm.engine.ddl.server import CannotTrack, server_of
+from airflow_provider_dm.engine.ddl.difference import alter_between
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
+from airflow_provider_dm.engine.ddl.server import server_of
 from airflow_provider_dm.engine.ddl.statements import AlterTable
 from airflow_provider_dm.engine.ddl.tracker import AS_SHOWN, Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
@@ -73,7 +74,7 @@ def remembered(
         try:
             tracker = nothing.with_table(ghost, texts[ghost]).with_table(real, texts[real])
             found[real] = alter_between(tracker, real, ghost)
-        except (CannotTrack, NotDerivable) as error:
+        except CannotTrack as error:
             why = f"{_BEFORE}, and {error}"
     if alike := tuple(real for real, alter in found.items() if alter is None):
         return Remembered(alike)

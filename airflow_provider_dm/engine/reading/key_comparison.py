@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.literals import introduced
-from airflow_provider_dm.engine.reading.keyset import INTEGERS, Key, KeyOrder
+from airflow_provider_dm.engine.reading.keyset import INTEGERS, KeyOrder, PageKey
 from airflow_provider_dm.engine.reading.source_session import read
 from airflow_provider_dm.engine.schema.codec import TEXTS
 from airflow_provider_dm.engine.schema.model import Column
@@ -89,7 +89,7 @@ class KeyComparison:
     def of(cls, order: KeyOrder) -> KeyComparison:
         return cls(order, tuple(_SORTABLE.get(column.data_type.lower()) for column in order.columns))
 
-    def compare(self, left: Key, right: Key, answers: Answers) -> int:
+    def compare(self, left: PageKey, right: PageKey, answers: Answers) -> int:
         """Return the sign of the comparison. It is final only if `answers` has no unanswered question."""
         for number, (one, other) in enumerate(zip(left, right, strict=True)):
             if one == other:

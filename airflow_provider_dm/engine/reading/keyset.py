@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.schema.codec import Codec, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Table
 
-Key = tuple[bytes, ...]
+PageKey = tuple[bytes, ...]
 
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"})
 _PAGEABLE: Final = INTEGERS | frozenset(
@@ -65,7 +65,7 @@ class KeyOrder:
     def order_by(self) -> str:
         return ", ".join(quote(column.name) for column in self.columns)
 
-    def steps(self, after: Key | None, low: int | None = None, high: int | None = None) -> Iterator[bytes]:
+    def steps(self, after: PageKey | None, low: int | None = None, high: int | None = None) -> Iterator[bytes]:
         """Yield conditions that, one after the other, select the rows after `after` in key order.
 
         `low` and `high` are inclusive limits of the first key column.
@@ -88,7 +88,7 @@ def _is_padded_in_keys_only(column: Column) -> bool:
     return column.data_type.lower() == "char" and "_nopad_" in (column.collation or "")
 
 
-def write_key(key: Key) -> str:
+def write_key(key: PageKey) -> str:
     r"""Write a key as ASCII text that is legible where the key is, and that `read_key` reads back exactly.
 
     >>> write_key((b"42", b"caf\xe9"))
@@ -97,7 +97,7 @@ def write_key(key: Key) -> str:
     return json.dumps([value.decode("latin-1") for value in key])
 
 
-def read_key(written: str) -> Key:
+def read_key(written: str) -> PageKey:
     r"""Read the text of a key that `write_key` has written.
 
     >>> read_key('["42", "caf\\u00e9"]')

@@ -13,8 +13,8 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Plann
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
-from airflow_provider_dm.engine.ddl.parse import NotRead, parse
+from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
+from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.mysql.location import Location, reached
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.5
+LOG_POLL_SECONDS: Final = 0.5
 STILL_SECONDS: Final = 10.0
 """A private log that has not grown for this long is complete."""
 
@@ -60,7 +60,7 @@ def statements_between(
                 if bounded and time.monotonic() - since > STILL_SECONDS:
                     log.warning("%s: the log is searched for DDL up to %s only, the end of its private log", source, at)
                     return
-                if stop.wait(LOOK_SECONDS):
+                if stop.wait(LOG_POLL_SECONDS):
                     raise NotBegunYet(
                         f"{source}: the sync has not begun, because the log has not reached {hi} yet.",
                         "Run it again; if it waits again, check the relay of the source (`dmctl query-status`).",

@@ -14,61 +14,23 @@ from typing import Final, TypeVar
 
 import pymysql
 
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
-from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerUnreachable, connect
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.mysql.connection import Connection, connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, BUSY, CONNECTION_LOST
-from airflow_provider_dm.engine.reading.text_rows import Cells, rows
+from airflow_provider_dm.engine.mysql.errors import AccessDenied, ServerUnreachable
+from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy, SourceReadFailed, SourceRefused
+from airflow_provider_dm.engine.reading.text_rows import TextCells, rows
 
 log = logging.getLogger(__name__)
 
 READ_TIMEOUT_SECONDS: Final = 300.0
 """A page is one short SELECT; a server that sends nothing for this long counts as unreachable."""
-ATTEMPTS: Final = 6
+READ_ATTEMPTS: Final = 6
 
 _CHANGED: Final = frozenset({1054, 1072, 1146, 1176, 1412})
 
 T = TypeVar("T")
-
-
-class SchemaChangedDuringCopy(DmError):
-    """A table has another definition than when the copy was planned."""
-
-    source: str
-    table: str
-    reason: str
-
-    code = "DM-7003"
-    scope = Scope.UPSTREAM
-    what = "{source}: {table} was changed while it was copied ({reason})."
-    hint = f"Run no DDL on the table, and {MIGRATE_AGAIN}."
-
-
-class SourceReadFailed(DmError):
-    """The source does not answer a SELECT."""
-
-    source: str
-    number: int
-    reason: str
-
-    code = "DM-7004"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "{source}: reading failed: {number} {reason}."
-    hint = "Start it again when the source answers: what was copied is kept."
-
-
-class SourceRefused(DmError):
-    """The source answers a SELECT with a permanent error."""
-
-    source: str
-    number: int
-    reason: str
-
-    code = "DM-7005"
-    scope = Scope.UPSTREAM
-    what = "{source} refuses a SELECT: {number} {reason}."
-    hint = "Correct the cause that the server names, then start again: rows copied so far are kept."
 
 
 class _Cache(threading.local):
@@ -88,7 +50,7 @@ def source_connection(endpoint: Endpoint) -> Connection:
     return connection
 
 
-def read(endpoint: Endpoint, sql: bytes) -> list[Cells]:
+def read(endpoint: Endpoint, sql: bytes) -> list[TextCells]:
     """Return all rows of one SELECT on this thread's connection; repeat it if the connection is lost.
 
     Raises SourceReadFailed (retry), AccessDenied, ServerUnreachable.
@@ -100,12 +62,12 @@ def read(endpoint: Endpoint, sql: bytes) -> list[Cells]:
 
 def with_retries(endpoint: Endpoint, attempt: Callable[[], T]) -> T:
     """Call `attempt`; retry on a new connection while the source is unreachable for a short time."""
-    for number in range(1, ATTEMPTS + 1):
+    for number in range(1, READ_ATTEMPTS + 1):
         try:
             return attempt()
         except (pymysql.err.Error, OSError, ServerUnreachable, SourceReadFailed) as raised:
             error = source_error(endpoint, raised)
-            if error.reaction is not Reaction.RETRY or number == ATTEMPTS:
+            if error.reaction is not Reaction.RETRY or number == READ_ATTEMPTS:
                 raise error from raised
             log.warning("%s: read attempt %d failed: %s", endpoint.name, number, error)
             time.sleep(min(5.0, 0.1 * 2**number))

@@ -12,16 +12,16 @@ from typing import Final
 import pymysql
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.errors import DmError, InvalidInput
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.reading.chunks import TableSize
+from airflow_provider_dm.engine.reading.errors import EngineNotTransactional
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import (
-    TableNotFound,
     create_statement,
     existing,
     list_tables,
@@ -30,22 +30,11 @@ from airflow_provider_dm.engine.schema.catalogue import (
     schema_collations,
     stored_names,
 )
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 
 TRANSACTIONAL: Final = frozenset({"innodb", "rocksdb", "tokudb"})
 _BATCH: Final = 500
-
-
-class EngineNotTransactional(DmError):
-    """A table whose storage engine does not support transactions."""
-
-    server: str
-    table: str
-    engine: str
-
-    code = "DM-7012"
-    what = "{table} on {server} has the engine {engine}, which does not support transactions."
-    hint = "Change it to InnoDB, or leave the table out by block-allow-list."
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pymysql.constants import COMMAND
 
 from airflow_provider_dm.engine.mysql.connection import Connection
 
-Cells = tuple[bytes | None, ...]
+TextCells = tuple[bytes | None, ...]
 
 BLOCK_BYTES: Final = 1 << 18
 LARGEST_PACKET: Final = 0xFFFFFF
@@ -32,14 +32,14 @@ _EOF: Final = 0xFE
 _ERROR: Final = 0xFF
 
 
-class Batch(NamedTuple):
+class RowBatch(NamedTuple):
     """Rows that arrived together, and their size in bytes."""
 
-    rows: list[Cells]
+    rows: list[TextCells]
     bytes: int
 
 
-def rows(connection: Connection, sql: bytes) -> Generator[Batch, None, None]:
+def rows(connection: Connection, sql: bytes) -> Generator[RowBatch, None, None]:
     """Yield the rows of one SELECT in batches of about BLOCK_BYTES (a larger row comes almost alone), as they arrive.
 
     Raises pymysql's errors. Closes the connection if it is not exhausted.
@@ -47,14 +47,14 @@ def rows(connection: Connection, sql: bytes) -> Generator[Batch, None, None]:
     found = packed_rows(connection, sql)
     with closing(found):
         for width, packets in found:
-            yield Batch([split_row(packet, width) for packet in packets], sum(map(len, packets)))
+            yield RowBatch([split_row(packet, width) for packet in packets], sum(map(len, packets)))
 
 
 def packed_rows(connection: Connection, sql: bytes) -> Generator[tuple[int, list[bytes]], None, None]:
     """Yield rows as received: (number of columns, packets). Equal packets are equal rows, NULLs included."""
     finished = False
     try:
-        width = begin(connection, sql)
+        width = begin_reading(connection, sql)
         for packets in _packets(connection):
             finished = is_eof(packets[-1])
             found = packets[:-1] if finished else packets
@@ -65,7 +65,7 @@ def packed_rows(connection: Connection, sql: bytes) -> Generator[tuple[int, list
             connection._force_close()  # type: ignore[attr-defined]
 
 
-def split_row(packet: bytes, width: int) -> Cells:
+def split_row(packet: bytes, width: int) -> TextCells:
     r"""Split one row into its cells.
 
     >>> split_row(b"\x021\x32\xfb\x00", 3)
@@ -88,7 +88,7 @@ def split_row(packet: bytes, width: int) -> Cells:
     return tuple(cells)
 
 
-def begin(connection: Any, sql: bytes) -> int:
+def begin_reading(connection: Any, sql: bytes) -> int:
     """Send the statement and read up to the first row; return the number of columns."""
     connection._execute_command(COMMAND.COM_QUERY, sql)
     head = connection._read_packet()

@@ -13,10 +13,10 @@ from enum import Enum
 
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE, START_ENCRYPTION
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
-from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile
+from airflow_provider_dm.engine.relay.errors import PacketsBroken, UpstreamLogDiffers
 from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
-from airflow_provider_dm.engine.relay.packets import PacketsBroken
 
 
 def _binlog_name_refused(name: str) -> PacketsBroken:
@@ -31,16 +31,6 @@ def _stream_has_hole(file: str, position: int, found: int) -> PacketsBroken:
         f"{file} continues at {found} where {position} was expected: the upstream has omitted events",
         "Check that nothing filters the binlog between upstream and relay.",
     )
-
-
-class FileSequenceBroken(DmError):
-    held: str
-    found: str
-
-    code = "DM-4014"
-    scope = Scope.UPSTREAM
-    what = "after {held} the upstream continues with {found}."
-    hint = f"Its binlogs were reset or removed by hand: use a new relay-dir, and {MIGRATE_AGAIN}."
 
 
 def header_of(event: memoryview) -> EventHeader:
@@ -62,7 +52,7 @@ class StreamPosition:
     size: int
 
 
-class Step(Enum):
+class EventAction(Enum):
     """The action for one event; its value is the reason."""
 
     DROP = "it is in no file of the upstream"
@@ -72,51 +62,53 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Rotation:
     """A rotate event: the next events begin at `position` of `file`."""
 
     file: BinlogFile
     position: int
 
 
-Decision = Step | Turn
+Decision = EventAction | Rotation
 
 
 def decide(header: EventHeader, body: bytes, at: StreamPosition) -> Decision:
     """Decide on an event. `body`: its bytes after the header, without checksum; only needed for rotate events.
 
-    Raises PacketsBroken, FileSequenceBroken.
+    Raises PacketsBroken, UpstreamLogDiffers.
     """
     if header.code == ROTATE and (header.flags & ARTIFICIAL_FLAG or header.log_position == 0 or header.timestamp == 0):
         return _turn(body, at)
     if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
-        return Step.DROP
+        return EventAction.DROP
     if header.code == START_ENCRYPTION and header.log_position == 0:
-        return Step.DROP  # MariaDB repeats it after the repeated format description
+        return EventAction.DROP  # MariaDB repeats it after the repeated format description
     if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or at.cursor != BINLOG_HEADER_SIZE):
-        return Step.DROP  # the dump began later in the file; the event describes the format of the following ones
+        return (
+            EventAction.DROP
+        )  # the dump began later in the file; the event describes the format of the following ones
     if header.log_position and header.log_position != (at.cursor + header.size) & 0xFFFF_FFFF:
         raise _stream_has_hole(str(at.file), at.cursor, header.log_position - header.size)
     if at.cursor < at.size:
-        return Step.COMPARE
+        return EventAction.COMPARE
     if at.size == 0:
         return _first(header, at)
     if at.cursor > at.size:
         raise _stream_has_hole(str(at.file), at.size, at.cursor)
-    return Step.APPEND
+    return EventAction.APPEND
 
 
 def _first(header: EventHeader, at: StreamPosition) -> Decision:
     if header.code != FORMAT_DESCRIPTION or at.cursor != BINLOG_HEADER_SIZE:
         raise _stream_has_hole(str(at.file), BINLOG_HEADER_SIZE, at.cursor)
-    return Step.CREATE
+    return EventAction.CREATE
 
 
-def _turn(body: bytes, at: StreamPosition) -> Turn:
+def _turn(body: bytes, at: StreamPosition) -> Rotation:
     file, position = named_by(body)
     if file not in (at.file, at.file.next()) or (file != at.file and not at.size):
-        raise FileSequenceBroken(str(at.file), str(file))
-    return Turn(file, position)
+        raise UpstreamLogDiffers(f"{at.file} or the file after it", f"the upstream continues with {file}")
+    return Rotation(file, position)
 
 
 def named_by(body: bytes) -> tuple[BinlogFile, int]:

@@ -22,23 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, disk_errors, sync_folder, write_durably
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.mysql.location import BinlogFile
+from airflow_provider_dm.engine.relay.durable import disk_errors, sync_folder, write_durably
+from airflow_provider_dm.engine.relay.errors import InvalidSubDir, RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.lock import index_lock
 from airflow_provider_dm.engine.relay.meta import META
 
 INDEX: Final = "server-uuid.index"
 
 _LINE: Final = re.compile(r"([0-9A-Za-z][0-9A-Za-z-]{0,63})\.(\d{6,9})", re.ASCII)
-
-
-class InvalidSubDir(DmError):
-    text: str
-
-    code = "DM-4001"
-    what = "{text!r} is not the name of a relay sub-directory."
-    hint = "The form is SERVER-UUID.NUMBER, as in server-uuid.index."
 
 
 class SubDir(NamedTuple):

@@ -14,39 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.relay.errors import RelayDiskFailed, RelayDiskFull
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PIECE: Final = 1 << 20
-
-
-class RelayDirectoryUnusable(DmError):
-    path: str
-    reason: str
-
-    code = "DM-4002"
-    what = "the relay directory {path} cannot be used: {reason}."
-    hint = "Set relay-dir to a local directory that this user may write."
-
-
-class RelayDiskFull(DmError):
-    """The disk has no space for the relay log. Complete data is kept; the file ends at a transaction boundary."""
-
-    path: str
-
-    code = "DM-4003"
-    what = "no space left on the device while writing {path}."
-    hint = "Free space (or purge relay files that no task needs) and start the relay again."
-
-
-class RelayDiskFailed(DmError):
-    """A write or an fsync failed. Data written since the last successful fsync may be lost."""
-
-    path: str
-    reason: str
-
-    code = "DM-4004"
-    what = "writing {path} failed: {reason}."
-    hint = "Check the disk, then start the relay again: it verifies the file and continues."
 
 
 def disk_error(path: Path, error: OSError) -> DmError:

@@ -38,47 +38,47 @@ class Alive:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class AskedToStop:
     """A relay that has ended on request."""
 
 
 @dataclass(frozen=True)
-class Finished:
+class CaughtUp:
     """A relay that has ended because it has caught up."""
 
 
 @dataclass(frozen=True)
-class Failed:
+class RelayFailure:
     """A relay that has ended with a typed error (`errors.describe`)."""
 
     error: Json
 
 
 @dataclass(frozen=True)
-class Gone:
+class RelayGone:
     """A relay whose process has ended without a request: it was killed, or its machine is down."""
 
     why: str
 
 
-Seen = Alive | Stopped | Finished | Failed | Gone
+Seen = Alive | AskedToStop | CaughtUp | RelayFailure | RelayGone
 
 
 def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float = GONE_SECONDS) -> Seen:
     """Return the state of the process, from its row and the desired stage."""
     if status is None:
-        return Gone("no relay has ever reported")
+        return RelayGone("no relay has ever reported")
     if status.stage is Stage.FINISHED:
-        return Finished()
+        return CaughtUp()
     if status.stage is not Stage.STOPPED and is_alive(status, gone_seconds):
         return Alive()
     if status.pid is None and status.error is not None:
-        return Failed(status.error)
+        return RelayFailure(status.error)
     if desired is Stage.STOPPED:
-        return Stopped()
+        return AskedToStop()
     if status.stage is Stage.STOPPED:
-        return Gone("it was ended from outside, by a signal")
-    return Gone(f"process {status.pid} on {status.host} has not reported for {age_of(status):.0f} s")
+        return RelayGone("it was ended from outside, by a signal")
+    return RelayGone(f"process {status.pid} on {status.host} has not reported for {age_of(status):.0f} s")
 
 
 def is_alive(status: RelayStatus | None, within_seconds: float = GONE_SECONDS) -> bool:
@@ -135,7 +135,7 @@ def is_past(status: RelayStatus | None, here: Location, since_we_read: float) ->
     return _runs(status) and compare(status.relay, here) is Order.AFTER
 
 
-def has_ended(status: RelayStatus | None, since_we_read: float) -> bool:
+def has_relay_ended(status: RelayStatus | None, since_we_read: float) -> bool:
     """Return True if the relay has reported, after our reading began, that it has ended or waits for a user's action.
     An older row may be of a relay that has been restarted since.
     """

@@ -47,7 +47,7 @@ class Housekeeper:
     _has_looked: bool = False
 
     def __enter__(self) -> Housekeeper:
-        """Restore hidden files, then start the thread. Raises PurgeFailed."""
+        """Restore hidden files, then start the thread. Raises RelayDiskFailed."""
         restore_hidden(self._root)
         if self._every or self.spec.spool is None:
             self._thread = threading.Thread(target=self._loop, name="relay-purge", daemon=True)

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.relay.errors import RelayLocked
 from airflow_provider_dm.engine.relay.health import Life, deaths_after
-from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
+from airflow_provider_dm.engine.relay.lock import holder_of
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED
@@ -50,7 +51,7 @@ class Locked:
 
 
 @dataclass(frozen=True)
-class Failed:
+class EndedByError:
     error: ReportedError
 
 
@@ -61,7 +62,7 @@ class Died:
     """The end of its log, which may contain secrets."""
 
 
-def end_of(process: RelayProcess) -> AsAsked | Locked | Failed | Died | None:
+def end_of(process: RelayProcess) -> AsAsked | Locked | EndedByError | Died | None:
     """Return how a relay has ended; None while it runs. The exit code comes before the log, which two may share."""
     code = process.exit_code()
     if code is None or code == EXIT_FINISHED:
@@ -69,7 +70,7 @@ def end_of(process: RelayProcess) -> AsAsked | Locked | Failed | Died | None:
     error = process.error() if code == EXIT_ERROR else None
     if error is None:
         return Died(code, process.tail())
-    return Locked(error.message) if error.code == RelayLocked.code else Failed(error)
+    return Locked(error.message) if error.code == RelayLocked.code else EndedByError(error)
 
 
 def pause_after(deaths: int) -> float:
@@ -98,7 +99,7 @@ class KeptRelay:
     _started_at: float = field(default=0.0, init=False)
     _start_at: float = field(default=0.0, init=False)
 
-    def look(self) -> AsAsked | Failed | Died | None:
+    def look(self) -> AsAsked | EndedByError | Died | None:
         """Start the relay if it is due, and check whether it has ended. Return an end without restart, or None."""
         if self.process is None:
             if not self.is_resting():

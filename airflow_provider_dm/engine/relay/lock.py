@@ -18,36 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, RelayDiskFull, disk_error, disk_errors
+from airflow_provider_dm.engine.relay.durable import disk_error, disk_errors
+from airflow_provider_dm.engine.relay.errors import RelayDirectoryUnusable, RelayDiskFull, RelayFenced, RelayLocked
 
 LOCK: Final = "relay.lock"
 INDEX_LOCK: Final = "index.lock"
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.02
-
-
-class RelayLocked(DmError):
-    directory: str
-    holder: str
-
-    code = "DM-4005"
-    what = "another relay writes to {directory} ({holder})."
-    hint = "One relay serves all tasks of a source. Give every source its own relay-dir."
-
-
-class RelayFenced(DmError):
-    directory: str
-    generation: int
-    holder: str
-
-    code = "DM-4033"
-    reaction = Reaction.FENCED
-    what = "the relay of generation {generation} has lost the lock of {directory}; the lock file contains: {holder}."
-    hint = (
-        "The file relay.lock was removed, or locks do not exclude on this file system. Do not touch the file, and put "
-        "relay-dir on a local disk."
-    )
 
 
 @dataclass(frozen=True)

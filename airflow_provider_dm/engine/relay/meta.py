@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from airflow_provider_dm.engine.mysql.gtid import GtidSet, InvalidGtidSet
-from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
+from airflow_provider_dm.engine.mysql.errors import InvalidGtidSet, InvalidLocation
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.location import BinlogFile
 from airflow_provider_dm.engine.relay.durable import write_durably
 
 META: Final = "relay.meta"

@@ -23,7 +23,6 @@ from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.boundary import has_transaction, last_boundary
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -32,9 +31,15 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Binlog
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
 from airflow_provider_dm.engine.relay.durable import copy_durably
+from airflow_provider_dm.engine.relay.errors import (
+    GtidsPurged,
+    NeedUnknown,
+    StreamLost,
+    UpstreamLacks,
+    UpstreamSwitched,
+)
 from airflow_provider_dm.engine.relay.meta import RelayMeta
-from airflow_provider_dm.engine.relay.protocol import GtidsPurged, StreamLost
-from airflow_provider_dm.engine.relay.purge import Need, NeedUnknown
+from airflow_provider_dm.engine.relay.purge import Need
 from airflow_provider_dm.engine.relay.purge_files import clear
 from airflow_provider_dm.engine.relay.recovery import recover
 from airflow_provider_dm.engine.relay.writer import RelayWriter
@@ -50,25 +55,6 @@ Locate = Callable[[GtidSet], BinlogFile]
 """Asks the upstream in which file it would begin for a replica that has this set."""
 Has = Callable[[RelayFile], bool]
 """Asks the upstream whether its file of this name begins with the bytes of the held one."""
-
-
-class UpstreamLacks(DmError):
-    missing: str
-    server: str
-    final: bool = True
-
-    code = "DM-4027"
-    scope = Scope.UPSTREAM
-    what = "server {server} does not have the transactions {missing}, which are in the relay log."
-    hint = (
-        "They were lost in a failover or a crash, and the target may contain their rows. If the server is still "
-        f"catching up, start the relay again later; otherwise use a new relay-dir and {MIGRATE_AGAIN}."
-    )
-
-    @property
-    def reaction(self) -> Reaction:  # type: ignore[override]
-        """RETRY for LAG_ALLOWED_SECONDS, then STOP."""
-        return Reaction.STOP if self.final else Reaction.RETRY
 
 
 @dataclass
@@ -96,8 +82,8 @@ class Opening:
     ) -> RelayWriter:
         """Open the writer for this server.
 
-        Raises BinlogPurged, UpstreamLostTail, UpstreamSwitched, UpstreamLacks, PurgeRuns, PurgeFailed, and the errors
-        of `needs`, `locate`, recovery and the disk.
+        Raises BinlogPurged, UpstreamLogDiffers, UpstreamSwitched, UpstreamLacks, PurgeRuns, and the errors of `needs`,
+        `locate`, recovery and the disk.
         """
         start.refuse_unsupported(self.config, info.flavour)
         binlogs = list_binlogs(connection)
@@ -181,7 +167,7 @@ class Opening:
         held.discard_open()
         files = self.directory.files(held.sub_dir)
         if not _has_same_log(files, binlogs, has):
-            raise start.UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
+            raise UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
         self.writer = None  # so that the next session reads the directory again
         held.close()
         meta, sub_dir = RelayMeta.read(held.folder), self.directory.add(info.server_uuid)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.relay.errors import PacketsBroken
 
 CRC_RESIDUE: Final = 0x2144DF1C
 """CRC32 of any data followed by its own little-endian CRC32."""
@@ -28,18 +28,6 @@ _CAPACITY: Final = 1 << 22
 
 PLAIN, GTID, SPECIAL = 0, 1, 2
 """The pull loop's action by kind of event: only bytes; bytes whose head is kept; handled by the slow path."""
-
-
-class PacketsBroken(DmError):
-    """The packets of the stream are not a valid sequence of events, or no server writes such events."""
-
-    found: str
-    way_out: str = "Check proxies and networks between the relay and its upstream."
-
-    code = "DM-4011"
-    scope = Scope.UPSTREAM
-    what = "the dump stream is broken: {found}."
-    hint = "{way_out}"
 
 
 def _event_too_large(size: int, limit: int) -> PacketsBroken:

@@ -17,7 +17,6 @@ from zlib import crc32
 
 from airflow_provider_dm.engine.binlog import events
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
@@ -25,22 +24,13 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbG
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.decide import header_of, named_by
 from airflow_provider_dm.engine.relay.directory import RelayFile
+from airflow_provider_dm.engine.relay.errors import PacketsBroken, PlaceNotFound
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE, fold
 from airflow_provider_dm.engine.relay.kinds import CARRIED, HEARTBEATS
-from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, PacketsBroken
+from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE
 from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 
 _FOUR_GIB: Final = 1 << 32
-
-
-class PlaceNotFound(DmError):
-    wanted: str
-    reason: str
-
-    code = "DM-4065"
-    scope = Scope.UPSTREAM
-    what = "the source's binlog has no location to begin at {wanted}: {reason}."
-    hint = "Nothing was begun. Correct it, or give the location: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
 
 
 class Head(NamedTuple):

@@ -22,14 +22,25 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.binlog.gtid_events import encoded
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
-from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
+from airflow_provider_dm.engine.mysql.errors import AccessDenied
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.guarded import printable
-from airflow_provider_dm.engine.relay.packets import PacketsBroken, ReceiveBuffer
+from airflow_provider_dm.engine.relay.errors import (
+    BinlogPurged,
+    DumpRefused,
+    GtidsPurged,
+    PacketsBroken,
+    ReplicaIdTaken,
+    StreamLost,
+    UpstreamFileTorn,
+    UpstreamLogDiffers,
+)
+from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
 
 HEARTBEAT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 10.0
@@ -51,94 +62,6 @@ _SAME_ID: Final = 4052
 """MariaDB's number of its own for a replica whose server id another one has; 1236 in older releases, and MySQL's."""
 _FIRST_SERVER_ID: Final = 429_496_729  # from a tenth of the possible ids on, as in DM
 _PASSING: Final = frozenset({1053, 1077, 1158, 1159, 1160, 1161, 1317, 1927, 1040, 1203, 1205})
-
-
-class StreamLost(DmError):
-    reason: str
-
-    code = "DM-4020"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "the connection to the upstream was lost: {reason}."
-    hint = "The relay reconnects by itself."
-
-
-class ReplicaIdTaken(DmError):
-    server_id: int
-
-    code = "DM-4021"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "another replica of this upstream uses the server id {server_id}."
-    hint = "Remove server-id from source.yaml, or give every replica its own."
-
-
-class BinlogPurged(DmError):
-    needed: str
-    available: str
-    stays: str = ""
-    """Why the relay log does not begin again with the available files, as a part of the sentence."""
-
-    code = "DM-4022"
-    scope = Scope.UPSTREAM
-    what = "the upstream has purged {needed}; it still has {available}{stays}."
-    hint = (
-        "Nothing is skipped automatically. A relay log begins again once every task of the source needs a location "
-        "that the upstream still has: release the others by `dmctl stop-task`, start the relay again, and "
-        f"{MIGRATE_AGAIN}. If no task needs anything, use a new relay-dir, with no relay-binlog-name that is purged."
-    )
-
-
-class UpstreamLostTail(DmError):
-    needed: str
-    found: str
-
-    code = "DM-4023"
-    scope = Scope.UPSTREAM
-    what = "the upstream's binlog differs from what was pulled: {needed} is needed, {found}."
-    hint = (
-        "The upstream lost or rewrote the end of its binlog (crash with sync_binlog other than 1, RESET MASTER, a "
-        f"restored server); the target may contain rows that the upstream does not have: {MIGRATE_AGAIN}."
-    )
-
-
-class GtidsPurged(DmError):
-    needed: str
-    reason: str
-
-    code = "DM-4025"
-    scope = Scope.UPSTREAM
-    what = "the upstream cannot continue after the GTID set {needed!r}: {reason}."
-    hint = (
-        "It has purged needed transactions, or never had them. Nothing is skipped automatically: point the source to a "
-        f"server that has them, or use a new relay-dir and {MIGRATE_AGAIN}."
-    )
-
-
-class UpstreamFileTorn(DmError):
-    file: str
-    reason: str
-
-    code = "DM-4026"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "the upstream's {file} ends within an event ({reason})."
-    hint = (
-        "The upstream crashed while writing; the incomplete event was never committed. The relay continues with the "
-        "next file as soon as it exists."
-    )
-
-
-class DumpRefused(DmError):
-    """The upstream ends the dump for a permanent reason."""
-
-    number: int
-    reason: str
-
-    code = "DM-4024"
-    scope = Scope.UPSTREAM
-    what = "the upstream refuses to send its binlog (error {number}): {reason}."
-    hint = "Correct the cause that it names. With enable-gtid: true MySQL needs gtid_mode=ON, also for earlier events."
 
 
 @dataclass(frozen=True)
@@ -332,5 +255,5 @@ def _read_error(reason: str, request: DumpRequest, flavour: Flavour) -> DmError:
     if "could not find first log file" in cause or "purged" in cause:
         return BinlogPurged(needed, f"not that ({reason})")
     if "position > file size" in cause or "impossible position" in cause:
-        return UpstreamLostTail(needed, reason)
+        return UpstreamLogDiffers(needed, reason)
     return DumpRefused(_READ_ERROR, reason)

@@ -15,29 +15,16 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.relay.decide import Step, StreamPosition, Turn, decide, header_of
+from airflow_provider_dm.engine.relay.decide import EventAction, Rotation, StreamPosition, decide, header_of
+from airflow_provider_dm.engine.relay.errors import TransactionsMissing, UpstreamLogDiffers
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
 from airflow_provider_dm.engine.relay.kinds import ACTIONS, CARRIED
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
-from airflow_provider_dm.engine.relay.protocol import DumpStream, UpstreamLostTail
+from airflow_provider_dm.engine.relay.protocol import DumpStream
 from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.writer import RelayWriter
-
-
-class TransactionsMissing(DmError):
-    file: str
-    missing: str
-
-    code = "DM-4028"
-    scope = Scope.UPSTREAM
-    what = "the upstream's {file} states that {missing} were committed before it, but they were not received."
-    hint = (
-        "The file before it is damaged or truncated. Point the source to a server that has all of them (enable-gtid: "
-        f"true), or use a new relay-dir and {MIGRATE_AGAIN}."
-    )
 
 
 @dataclass
@@ -84,21 +71,21 @@ class Puller:
         header = header_of(event)
         body = self._checked_body(event, header)
         match decide(header, body, StreamPosition(self.writer.file, self.cursor, self.writer.size)):
-            case Step.DROP:
+            case EventAction.DROP:
                 if header.code == FORMAT_DESCRIPTION:
                     self._check_same_file(event)
                     self._read_format(event)
-            case Turn() as turn:
+            case Rotation() as turn:
                 self._turn(turn)
-            case Step.CREATE:
+            case EventAction.CREATE:
                 self._read_format(event)
                 self.writer.create(bytes(event))
                 self.cursor += header.size
-            case Step.APPEND:
+            case EventAction.APPEND:
                 begun = self.cursor
                 self.writer.append([event])
                 self._advance(event, header, body, begun)
-            case Step.COMPARE:
+            case EventAction.COMPARE:
                 self._compare(event, header, body)
             case other:
                 assert_never(other)
@@ -131,27 +118,27 @@ class Puller:
         return self.checksums
 
     def _check_same_file(self, event: memoryview) -> None:
-        """Raise UpstreamLostTail if the file was replaced by another of the same name: its first event differs."""
+        """Raise UpstreamLogDiffers if the file was replaced by another of the same name: its first event differs."""
         if self.writer.size and not self.writer.has_first_event(bytes(event[:HEADER_SIZE])):
-            raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "the file of that name was replaced")
+            raise UpstreamLogDiffers(f"{self.writer.file}:{self.cursor}", "the file of that name was replaced")
 
     def _read_format(self, event: memoryview) -> None:
         self.checksums = BinlogFormat.parse(bytes(event), f"{self.writer.file}:{self.cursor}").checksum
         self._format_known = True
 
-    def _turn(self, turn: Turn) -> None:
+    def _turn(self, turn: Rotation) -> None:
         if turn.file == self.writer.file:
             self.cursor = turn.position
             return
         if self.cursor < self.writer.size:
             held = f"{self.writer.file}:{self.writer.size}"
-            raise UpstreamLostTail(held, f"the upstream continues with {turn.file} after {self.cursor}")
+            raise UpstreamLogDiffers(held, f"the upstream continues with {turn.file} after {self.cursor}")
         self.writer.turn_to(turn.file)
         self.cursor, self._format_known, self.checksums = turn.position, False, True
 
     def _compare(self, event: memoryview, header: EventHeader, body: bytes) -> None:
         if not self.writer.holds(self.cursor, event):
-            raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "the upstream has other bytes there")
+            raise UpstreamLogDiffers(f"{self.writer.file}:{self.cursor}", "the upstream has other bytes there")
         if header.code == FORMAT_DESCRIPTION:
             self._read_format(event)
         self._advance(event, header, body, self.cursor)

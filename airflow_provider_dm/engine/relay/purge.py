@@ -25,33 +25,12 @@ from typing import Final, NamedTuple, assert_never
 from pydantic import ConfigDict
 
 from airflow_provider_dm.engine.config.source import PurgeConfig
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
 from airflow_provider_dm.engine.relay.directory import SubDir
+from airflow_provider_dm.engine.relay.errors import NeedUnknown, PurgeRefused
 
 # Needs of tasks
-
-
-class NeedUnknown(DmError):
-    task: str
-    source: str
-    stage: str
-
-    code = "DM-4052"
-    what = "nothing is purged: task {task} ({stage}) has not recorded what it needs of the relay log of {source}."
-    hint = "Run it until it syncs; or, if that is not planned, release what it needs by `dmctl stop-task`."
-
-
-class PurgeRefused(DmError):
-    """A request names what the relay log does not have, or the need of a task cannot be compared with it."""
-
-    found: str
-    way_out: str
-
-    code = "DM-4050"
-    what = "nothing is purged: {found}"
-    hint = "{way_out}"
 
 
 def _need_unrelated(task: str, needed: str, held: str) -> PurgeRefused:
@@ -204,7 +183,7 @@ def requests_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[Pu
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptFile:
     """A requested file that is kept: `needs` are those of tasks; without any it is the newest file."""
 
     file: HeldFile
@@ -219,7 +198,7 @@ class PurgePlan:
     """A plan: `delete` is removed, oldest first; `kept` was requested too."""
 
     delete: tuple[HeldFile, ...]
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptFile, ...] = ()
 
     @property
     def report(self) -> PurgeReport:
@@ -284,8 +263,8 @@ def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
     return sum(1 for _ in droppable)
 
 
-def _kept(file: HeldFile, needs: Sequence[Need]) -> Kept:
-    return Kept(file, tuple(need for need in needs if need.order <= file.order))
+def _kept(file: HeldFile, needs: Sequence[Need]) -> KeptFile:
+    return KeptFile(file, tuple(need for need in needs if need.order <= file.order))
 
 
 def _wanted(files: Sequence[HeldFile], request: PurgeRequest) -> int:

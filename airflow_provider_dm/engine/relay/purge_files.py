@@ -27,17 +27,17 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.format import MAGIC
-from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus
-from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.mysql.location import BinlogFile
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.durable import opened
+from airflow_provider_dm.engine.relay.errors import NoRelayLog, PurgeRefused, PurgeRuns, RelayDiskFailed
 from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import (
     HeldFile,
     Need,
-    PurgeRefused,
     PurgeReport,
     PurgeRequest,
     RelayLog,
@@ -54,27 +54,6 @@ Look = Callable[[], Sequence[Need]]
 """Returns the present needs of the source's tasks. May raise any DmError: then nothing is purged."""
 
 
-class PurgeRuns(DmError):
-    directory: str
-    holder: str
-
-    code = "DM-4054"
-    reaction = Reaction.RETRY
-    what = "another purge of {directory} is running ({holder})."
-    hint = "It takes seconds; try again."
-
-
-class PurgeFailed(DmError):
-    """The disk refused an operation. Files that were not deleted keep their names, or get them back at the start."""
-
-    path: str
-    reason: str
-
-    code = "DM-4056"
-    what = "purging {path} failed: {reason}."
-    hint = "Check the disk and the owner of the files, then purge again."
-
-
 def _relay_not_reported(source: str, directory: str, reported: str) -> PurgeRefused:
     return PurgeRefused(
         f"the relay log of {source} in {directory} has not been reported to this metadata DB, whose last "
@@ -89,7 +68,7 @@ def sole_purger(root: Path) -> Iterator[None]:
     try:
         descriptor = os.open(root / PURGE_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     except OSError as error:
-        raise PurgeFailed(str(root), error.strerror or str(error)) from error
+        raise RelayDiskFailed(str(root), error.strerror or str(error)) from error
     try:
         if not try_lock(descriptor):
             raise PurgeRuns(str(root), holder_in(descriptor))
@@ -103,7 +82,7 @@ def sole_purger(root: Path) -> Iterator[None]:
 def restore_hidden(root: Path) -> None:
     """Restore the names of files that a crashed purge left hidden. Does nothing while a purge is running.
 
-    Raises PurgeFailed.
+    Raises RelayDiskFailed.
     """
     with suppress(PurgeRuns), sole_purger(root):
         _restore_leftovers(root)
@@ -112,7 +91,7 @@ def restore_hidden(root: Path) -> None:
 def purge(source: str, root: Path, look: Look, *requests: PurgeRequest) -> PurgeReport:
     """Delete the files that are requested and that no task needs.
 
-    Raises PurgeRuns, PurgeFailed, and the errors of `survey`, `plan_purge` and `look`.
+    Raises PurgeRuns, RelayDiskFailed, and the errors of `survey`, `plan_purge` and `look`.
     """
     with sole_purger(root):
         _restore_leftovers(root)
@@ -129,7 +108,7 @@ def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldF
     """Delete every file, also the newest: for the relay itself, which has closed it. Return the files, oldest first.
 
     `last_word` is called when all files are hidden; if it raises, they get their names back. The newest sub-directory
-    is kept, empty. Raises PurgeRuns, PurgeFailed, and the errors of `survey` and `last_word`.
+    is kept, empty. Raises PurgeRuns, RelayDiskFailed, and the errors of `survey` and `last_word`.
     """
     with sole_purger(root):
         _restore_leftovers(root)
@@ -163,7 +142,7 @@ def _shown_again_on_error(root: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(PurgeFailed):  # the next start tries again
+        with suppress(RelayDiskFailed):  # the next start tries again
             _restore_leftovers(root)
         raise
 
@@ -187,7 +166,7 @@ def _in_each_folder(root: Path, files: Sequence[HeldFile], act: Callable[[int, s
                     act(descriptor, str(file.file))
                 os.fsync(descriptor)
         except OSError as error:
-            raise PurgeFailed(str(folder), error.strerror or str(error)) from error
+            raise RelayDiskFailed(str(folder), error.strerror or str(error)) from error
 
 
 def _hide(folder: int, name: str) -> None:
@@ -243,15 +222,6 @@ def check_reported(log: RelayLog, status: RelayStatus | None) -> None:
 
 
 # The directory's contents, including files that a purge has hidden and not deleted
-
-
-class NoRelayLog(DmError):
-    source: str
-    directory: str
-
-    code = "DM-4055"
-    what = "there is no relay log of {source} in {directory}."
-    hint = "Run this on the relay's machine, with `--source-file` if the source's file has a `relay-dir`."
 
 
 def survey(source: str, root: Path) -> RelayLog:

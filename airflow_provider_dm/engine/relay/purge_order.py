@@ -43,7 +43,7 @@ _REPORT: Final = TypeAdapter(PurgeReport)
 def carried_out(store: MetaStore, source: str, root: Path, order: PurgeOrder) -> PurgeReport:
     """Purge the relay log in `root`, or plan it.
 
-    Raises NoRelayLog, PurgeRefused, NeedUnknown, PurgeRuns, PurgeFailed and what `plan_purge` and the store raise.
+    Raises NoRelayLog, PurgeRefused, NeedUnknown, PurgeRuns, RelayDiskFailed and what `plan_purge` and the store raise.
     """
     log = survey(source, root)
     check_reported(log, store.relay_status(source))

@@ -14,54 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.boundary import opened
+from airflow_provider_dm.engine.binlog.boundary import opened_log
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, Order, compare, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
+from airflow_provider_dm.engine.relay.errors import RelayFileGone, RelayOfAnotherServer, RelayStartsTooLate
 
 _ALL_OF_IT: Final = 1 << 40
-
-
-class RelayFileGone(DmError):
-    file: str
-    directory: str
-
-    code = "DM-4040"
-    what = "{file} is missing in {directory}."
-    hint = (
-        "It was purged or removed by hand. Tasks read it from the source if the source still has it. To repair the "
-        "relay log, stop the relay, move the directory away and start the relay: it pulls the log again."
-    )
-
-
-class RelayStartsTooLate(DmError):
-    needed: str
-    first: str
-    directory: str
-
-    code = "DM-4041"
-    what = "{needed} is needed, but the relay log in {directory} begins with {first}."
-    hint = "Set relay-binlog-name to the needed file and use a new relay-dir."
-
-
-class RelayOfAnotherServer(DmError):
-    needed: str
-    server: str
-    found: str
-    directory: str
-
-    code = "DM-4049"
-    what = "{needed} of server {server} is needed, but {directory} has the log of another server there: {found}."
-    hint = (
-        "A position of one server is meaningless on another. With enable-gtid: true and the same metadata DB "
-        "(`meta-url`) a new relay-dir follows a failover; otherwise point the source back to the first server, or "
-        f"{MIGRATE_AGAIN}."
-    )
 
 
 @dataclass(frozen=True)
@@ -162,7 +125,7 @@ class RelayReader:
             raise LocationNotInLog(str(place), f"{files[0].name} ends at {files[0].size}")
         if not files or files[0].size < place.position:
             return None
-        with opened(files[0].path, files[0].size, files[0].name) as log:
+        with opened_log(files[0].path, files[0].size, files[0].name) as log:
             return None if log is None else str(held_before(log, place.position))
 
     def _covers(self, start: Location, first: LogFile) -> bool:

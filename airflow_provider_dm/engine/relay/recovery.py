@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened, scan
+from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log, scan
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_dm.engine.binlog.transaction import Stretch
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.gtid import GtidSet, InvalidGtidSet
+from airflow_provider_dm.engine.mysql.errors import InvalidGtidSet
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
 from airflow_provider_dm.engine.relay.durable import disk_errors, sync_folder
@@ -97,7 +98,7 @@ def boundary_after(path: Path, start: int) -> int:
 
 def _scanned(path: Path, start: int) -> Stretch:
     size = path.stat().st_size
-    with opened(str(path), size, path.name) as log:
+    with opened_log(str(path), size, path.name) as log:
         if log is None:
             return Stretch(start, start)
         try:

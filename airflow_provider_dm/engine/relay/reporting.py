@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connect, ser
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.processes import has_ended, is_of_this_machine, this_process
+from airflow_provider_dm.engine.relay.errors import RelayRunsElsewhere
 from airflow_provider_dm.engine.relay.health import FRESH_SECONDS, REPORT_SECONDS, age_of, is_alive
 
 log = logging.getLogger(__name__)
@@ -36,24 +37,8 @@ log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 0.2
 
 
-class RelayRunsElsewhere(DmError):
-    """A relay of the same source already runs, in another directory or on another machine."""
-
-    source: str
-    directory: str
-    host: str
-    pid: int
-
-    code = "DM-4070"
-    what = "another relay of source {source} is running: process {pid} on {host} writes {directory}."
-    hint = (
-        "One relay serves all tasks of a source. Use that relay's directory and machine, or end that relay by `dmctl "
-        "stop-relay -s {source}` and start this one again."
-    )
-
-
 @dataclass(frozen=True)
-class Snapshot:
+class RelaySnapshot:
     """The state that the pull loop last published; replaced as a whole, so that reading needs no lock."""
 
     stage: Stage
@@ -79,7 +64,7 @@ class Reporter:
     obey the stage that users request for the source's relay."""
     silent: bool = False
     """Do not report and do not obey: the source has a relay of its own."""
-    snapshot: Snapshot = field(default_factory=lambda: Snapshot(Stage.NEW))
+    snapshot: RelaySnapshot = field(default_factory=lambda: RelaySnapshot(Stage.NEW))
     desired: Stage | None = None
     _first_seen: RelayStatus | None = None
     """The first of consecutive reports of another relay; `_last_seen` is the last one."""
@@ -115,7 +100,7 @@ class Reporter:
     ) -> None:
         """Replace the snapshot; omitted values are kept."""
         last = self.snapshot
-        self.snapshot = Snapshot(stage, relay or last.relay, sub_dir or last.sub_dir, error)
+        self.snapshot = RelaySnapshot(stage, relay or last.relay, sub_dir or last.sub_dir, error)
 
     def check_alone(self) -> None:
         """Raise RelayRunsElsewhere if another relay of the source reports beside this one."""

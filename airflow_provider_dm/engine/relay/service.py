@@ -34,26 +34,25 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Binlog
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile
-from airflow_provider_dm.engine.relay.durable import RelayDiskFull, disk_errors
+from airflow_provider_dm.engine.relay.durable import disk_errors
+from airflow_provider_dm.engine.relay.errors import (
+    BinlogPurged,
+    RelayDiskFull,
+    StreamLost,
+    TaskFellBehind,
+    UpstreamFileTorn,
+)
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
 from airflow_provider_dm.engine.relay.lock import SoleWriter, sole_writer
 from airflow_provider_dm.engine.relay.opening import Opening
 from airflow_provider_dm.engine.relay.places import file_behind, has_bytes
-from airflow_provider_dm.engine.relay.protocol import (
-    HEARTBEAT_SECONDS,
-    BinlogPurged,
-    DumpRequest,
-    StreamLost,
-    UpstreamFileTorn,
-    open_dump,
-    some_server_id,
-)
+from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.purge import Need, needs_of
 from airflow_provider_dm.engine.relay.reporting import Reporter
 from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.relay.spool import Place, SpoolBound, TaskFellBehind
+from airflow_provider_dm.engine.relay.spool import LogPosition, SpoolBound
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 log = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ SAVE_SECONDS: Final = 10.0
 PUBLISH_SECONDS: Final = 0.5
 STEADY_SECONDS: Final = 10.0
 """A connection that lived this long, or brought data, was a good one: the next delay is a short one again."""
-LOOK_SECONDS: Final = 0.5
+STAGE_POLL_SECONDS: Final = 0.5
 FULL_DISK_SECONDS: Final = 60.0
 """After this time a full disk is tried again, even if no space was freed."""
 _ROOM: Final = (1 << 20, 64 << 20)
@@ -85,7 +84,7 @@ def run_relay(
     """Pull until `stop` is set, the desired stage is Stopped, or (`until: caught-up`) the goal is reached.
 
     Raises RelayLocked, RelayRunsElsewhere, RelayDirectoryUnusable, ServerUnreachable (never answered), AccessDenied,
-    BinlogDisabled, BinlogPurged, UpstreamSwitched, UpstreamLostTail, RelayDiskFull, RelayDiskFailed and other DmErrors;
+    BinlogDisabled, BinlogPurged, UpstreamSwitched, UpstreamLogDiffers, RelayDiskFull and other DmErrors;
     except for the first three, the relay's row in the metadata DB then has the error, with stage Paused.
     """
     directory = RelayDirectory(Path(spec.source.relay_dir))
@@ -160,11 +159,11 @@ class _Service:
             while not self._over():
                 if self.reporter.desired is Stage.PAUSED:
                     self.reporter.publish(Stage.PAUSED)
-                    self.stop.wait(LOOK_SECONDS)
+                    self.stop.wait(STAGE_POLL_SECONDS)
                 elif not self._may_pull():
                     self.housekeeper.purge_now()  # files that the task has passed count until they are removed
                     self._publish()
-                    self.stop.wait(LOOK_SECONDS)
+                    self.stop.wait(STAGE_POLL_SECONDS)
                 else:
                     self._session_or_pause()
         finally:
@@ -198,7 +197,7 @@ class _Service:
         writer = self.writer
         if self.bound is None or writer is None or not writer.size:
             return True
-        end = Place(writer.sub_dir.suffix, writer.file.number, writer.size)
+        end = LogPosition(writer.sub_dir.suffix, writer.file.number, writer.size)
         return self.bound.may_pull(end, end._replace(position=writer.begun))
 
     # Sessions
@@ -229,7 +228,7 @@ class _Service:
         """Wait this long, or less if the desired stage changes."""
         until = time.monotonic() + seconds
         while not self._over() and self.reporter.desired is not Stage.PAUSED and (left := until - time.monotonic()) > 0:
-            self.stop.wait(min(left, LOOK_SECONDS))
+            self.stop.wait(min(left, STAGE_POLL_SECONDS))
 
     def _wait_for_space(self, error: RelayDiskFull) -> None:
         """Pause until there is space or a stop, for FULL_DISK_SECONDS at most. Complete data is on the disk."""
@@ -242,7 +241,7 @@ class _Service:
             now = shutil.disk_usage(root)
             if has_room(full.free, now.free, now.total):
                 break
-            self.stop.wait(LOOK_SECONDS)
+            self.stop.wait(STAGE_POLL_SECONDS)
 
     def _session(self) -> None:
         """Pull over one connection, until it is lost or the relay has to end."""

@@ -24,33 +24,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 
-MARK: Final = "reader.mark"
-LOOK_SECONDS: Final = 0.5
+READER_MARK: Final = "reader.mark"
+SPOOL_POLL_SECONDS: Final = 0.5
 
 _MARK: Final = re.compile(r"(\d{1,9}) (\d{1,18}) (\d{1,19})\n", re.ASCII)
 
 
-class TaskFellBehind(DmError):
-    task: str
-    needed: str
-    available: str
-
-    code = "DM-4060"
-    scope = Scope.UPSTREAM
-    what = "task {task} needs the binlog from {needed} on, which the upstream has purged; it still has {available}."
-    hint = (
-        "Without `enable-relay: true` the log is pulled ahead of the task only up to `spool-limit-mb` of its "
-        "source.yaml, also during the full load. Let the upstream keep its binlogs longer, set "
-        f"`enable-relay: true` or a higher limit, and {MIGRATE_AGAIN}."
-    )
-
-
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A position in one source's log as numbers; the smaller of two precedes the other."""
 
     suffix: int
@@ -58,33 +42,33 @@ class Place(NamedTuple):
     position: int
 
     @classmethod
-    def of(cls, location: Location) -> Place:
+    def of(cls, location: Location) -> LogPosition:
         return cls(location.suffix, BinlogFile.parse(location.file).number, location.position)
 
 
 # The mark
 
 
-def read_mark(root: Path) -> Place | None:
+def read_mark(root: Path) -> LogPosition | None:
     """Return the reader's progress; None if there is no valid mark yet."""
     try:
-        match = _MARK.fullmatch((root / MARK).read_text(encoding="ascii"))
+        match = _MARK.fullmatch((root / READER_MARK).read_text(encoding="ascii"))
     except (OSError, UnicodeDecodeError):
         return None
-    return Place(*map(int, match.groups())) if match else None
+    return LogPosition(*map(int, match.groups())) if match else None
 
 
-def write_mark(root: Path, place: Place) -> None:
+def write_mark(root: Path, place: LogPosition) -> None:
     """Replace the mark. Not forced to disk: an old mark only delays the relay. Raises OSError."""
-    beside = root / f".{MARK}.{os.getpid()}"
+    beside = root / f".{READER_MARK}.{os.getpid()}"
     beside.write_text("{} {} {}\n".format(*place), encoding="ascii")
-    beside.replace(root / MARK)
+    beside.replace(root / READER_MARK)
 
 
 # The rule
 
 
-def bytes_ahead(ends: Iterable[Place], mark: Place | None) -> int:
+def bytes_ahead(ends: Iterable[LogPosition], mark: LogPosition | None) -> int:
     """Return the number of bytes held ahead of the task. `ends`: the ends of all held files, in any order.
 
     A file is removed as a whole: of the task's current file only the unread bytes count, but a file that the task has
@@ -96,7 +80,7 @@ def bytes_ahead(ends: Iterable[Place], mark: Place | None) -> int:
     )
 
 
-def may_pull(*, pulling: bool, ahead: int, limit: int, mark: Place | None, begun: Place) -> bool:
+def may_pull(*, pulling: bool, ahead: int, limit: int, mark: LogPosition | None, begun: LogPosition) -> bool:
     """Decide whether to pull.
 
     `pulling`: the last decision; `begun`: the beginning of the last transaction of the log, complete or not.
@@ -119,17 +103,17 @@ class SpoolBound:
     """File number and position, in the newest sub-directory, at which the run ends; None: no end."""
     pulling: bool = field(default=True, init=False)
     _ahead: int = field(default=0, init=False)
-    _mark: Place | None = field(default=None, init=False)
-    _seen_end: Place | None = field(default=None, init=False)
+    _mark: LogPosition | None = field(default=None, init=False)
+    _seen_end: LogPosition | None = field(default=None, init=False)
     _look_at: float = field(default=0.0, init=False)
 
     @classmethod
     def of(cls, root: Path, spec: SpoolSpec) -> SpoolBound:
         """Return the limit with which a relay was started."""
-        until = Place.of(spec.until)[1:] if spec.until is not None else None
+        until = LogPosition.of(spec.until)[1:] if spec.until is not None else None
         return cls(root, spec.limit_bytes, until)
 
-    def may_pull(self, end: Place, begun: Place) -> bool:
+    def may_pull(self, end: LogPosition, begun: LogPosition) -> bool:
         """Return True if pulling may continue, with the log ending at `end`.
 
         The directory is read at most twice a second; in between, only newly pulled bytes are counted.
@@ -142,16 +126,16 @@ class SpoolBound:
             grown = end.position - seen.position
         if now >= self._look_at or seen is None or seen[:2] != end[:2]:
             self._look(end)
-            grown, self._look_at = 0, now + LOOK_SECONDS
+            grown, self._look_at = 0, now + SPOOL_POLL_SECONDS
         self.pulling = may_pull(
             pulling=self.pulling, ahead=self._ahead + grown, limit=self.limit_bytes, mark=self._mark, begun=begun
         )
         return self.pulling
 
-    def _look(self, end: Place) -> None:
+    def _look(self, end: LogPosition) -> None:
         directory = RelayDirectory(self.root)
         ends = {
-            Place(sub_dir.suffix, one.file.number, one.size)
+            LogPosition(sub_dir.suffix, one.file.number, one.size)
             for sub_dir in directory.sub_dirs()
             for one in directory.files(sub_dir)
         }

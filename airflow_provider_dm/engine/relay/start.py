@@ -14,38 +14,21 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvalidInput, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
-from airflow_provider_dm.engine.relay.directory import InvalidSubDir, SubDir
-from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
+from airflow_provider_dm.engine.relay.directory import SubDir
+from airflow_provider_dm.engine.relay.errors import BinlogPurged, InvalidSubDir, UpstreamLogDiffers, UpstreamSwitched
 from airflow_provider_dm.engine.relay.purge import Need
 from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 COMPARED_BYTES: Final = 16 << 20
 """Up to this size, the last transaction is pulled again at a reconnect and compared with the held one."""
-
-
-class UpstreamSwitched(DmError):
-    held: str
-    found: str
-
-    code = "DM-4030"
-    scope = Scope.UPSTREAM
-    what = "the relay log is of server {held}, but server {found} answers now."
-    hint = (
-        "Positions of one server are meaningless on another, except if that has the same binlog files: the relay "
-        "compares its newest ones, and they differ, or it holds none. Point the source back to the first server; or "
-        "set enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them. If "
-        "the relay directory is empty and you know that the new server has the binlog files of the first one (its "
-        "disk, a copy of it), give it the identity of the first one, as shown above: server_uuid in auto.cnf (MySQL), "
-        f"gtid_domain_id and server_id (MariaDB). Else use a new relay-dir and {MIGRATE_AGAIN}."
-    )
 
 
 def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:
@@ -81,10 +64,12 @@ class Latest:
     """The upstream's current file: no task needs an older one."""
 
 
-First: TypeAlias = ByName | ByGtid | Latest
+FirstPosition: TypeAlias = ByName | ByGtid | Latest
 
 
-def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str) -> tuple[First, int]:
+def first_start(
+    config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str
+) -> tuple[FirstPosition, int]:
     """Decide with which file, and in a sub-directory of which number, an empty relay begins for this server.
 
     `last_known`: the last known sub-directory, or "". A needed position is valid only on the server that wrote it. With
@@ -167,15 +152,15 @@ def resume_position(writer: RelayWriter, *, by_gtid: bool) -> int:
 
 
 def check_available(file: BinlogFile, size: int, binlogs: Sequence[BinlogSize]) -> None:
-    """Raise BinlogPurged or UpstreamLostTail unless the upstream has this file with at least `size` bytes."""
+    """Raise BinlogPurged or UpstreamLogDiffers unless the upstream has this file with at least `size` bytes."""
     name, needed = str(file), f"{file}:{max(size, BINLOG_HEADER_SIZE)}"
     sizes = {binlog.name: binlog.size for binlog in binlogs}
     if name not in sizes:
         if binlogs and file.number > BinlogFile.parse(binlogs[-1].name).number:
-            raise UpstreamLostTail(needed, f"the upstream has {_range(binlogs)}")
+            raise UpstreamLogDiffers(needed, f"the upstream has {_range(binlogs)}")
         raise BinlogPurged(needed, _range(binlogs))
     if sizes[name] < size:
-        raise UpstreamLostTail(needed, f"the upstream's file ends at {sizes[name]}")
+        raise UpstreamLogDiffers(needed, f"the upstream's file ends at {sizes[name]}")
 
 
 def _range(binlogs: Sequence[BinlogSize]) -> str:

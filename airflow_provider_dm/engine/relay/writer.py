@@ -25,7 +25,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.durable import RelayDiskFailed, disk_error, disk_errors, write_all, write_durably
+from airflow_provider_dm.engine.relay.durable import disk_error, disk_errors, write_all, write_durably
+from airflow_provider_dm.engine.relay.errors import RelayDiskFailed
 from airflow_provider_dm.engine.relay.gtid_tracker import GtidTracker
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.recovery import Recovered, boundary_after

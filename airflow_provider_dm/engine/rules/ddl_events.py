@@ -62,7 +62,7 @@ _SPECS: Final[Mapping[type, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class StatementPart:
     """A part of a statement: a statement with this part alone, its event types, and its tables (or its schema)."""
 
     statement: ddl.Statement
@@ -90,22 +90,22 @@ def together(parts: Sequence[ddl.Statement]) -> ddl.Statement | None:
             raise ValueError(f"a statement with exactly one part: {first}")
 
 
-def parts_of(statement: ddl.Statement, before: Columns, after: Columns) -> tuple[Part, ...]:
+def parts_of(statement: ddl.Statement, before: Columns, after: Columns) -> tuple[StatementPart, ...]:
     """Return the parts of a statement. `before`, `after`: the columns of the altered table, as far as known."""
     match statement:
         case ddl.AlterTable(table, specs):
             return tuple(
-                Part(replace(statement, specs=(spec,)), _events_of(spec, before, after), (table, *_more(spec)))
+                StatementPart(replace(statement, specs=(spec,)), _events_of(spec, before, after), (table, *_more(spec)))
                 for spec in specs
             )
         case ddl.DropTables(tables):
-            return tuple(Part(replace(statement, tables=(one,)), ("drop table",), (one,)) for one in tables)
+            return tuple(StatementPart(replace(statement, tables=(one,)), ("drop table",), (one,)) for one in tables)
         case ddl.RenameTables(pairs):
-            return tuple(Part(replace(statement, pairs=(pair,)), ("rename table",), pair) for pair in pairs)
+            return tuple(StatementPart(replace(statement, pairs=(pair,)), ("rename table",), pair) for pair in pairs)
         case ddl.CreateDatabase(name) | ddl.AlterDatabase(name) | ddl.DropDatabase(name):
-            return (Part(statement, _WHOLE[type(statement)], (TableName(name, ""),)),)
+            return (StatementPart(statement, _WHOLE[type(statement)], (TableName(name, ""),)),)
         case _:
-            return (Part(statement, _WHOLE.get(type(statement), ()), statement.tables),)
+            return (StatementPart(statement, _WHOLE.get(type(statement), ()), statement.tables),)
 
 
 def _more(spec: ddl.Spec) -> tuple[TableName, ...]:

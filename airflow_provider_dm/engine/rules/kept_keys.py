@@ -11,31 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.dialects import COLLATIONS
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept
 from airflow_provider_dm.engine.rules.expressions.text import pads
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family
 from airflow_provider_dm.engine.schema.model import Column, Index
 
 _NEAREST: Final = frozenset(pair for swaps in COLLATIONS.values() for pair in swaps.items())
 """Collations of target tables that are created for the task, with a note."""
-
-
-class TargetKeyNotKept(DmError):
-    source: str
-    target: str
-    key: str
-
-    code = "DM-7017"
-    scope = Scope.DOWNSTREAM
-    what = (
-        "the unique key {key} of {target} has no counterpart in {source} that distinguishes the same rows: several "
-        "rows of the source may have its values, or the target's collation treats more values as equal."
-    )
-    hint = (
-        "Drop the key in the target, add it to the source, or give the target's columns the source's collation, so "
-        "that no row replaces another. If rows are meant to overwrite each other, set the loader's "
-        "on-duplicate-logical to replace."
-    )
 
 
 def check_keys_kept(mapping: TableMapping) -> None:

@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.rules.errors import ExtractNotPossible, TargetTableMismatch
 from airflow_provider_dm.engine.schema.codec import BINARIES, GEOMETRIES, TEXTS
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS, charset_bytes
@@ -41,59 +42,6 @@ _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integ
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _SUMS: Final = re.compile(r"(?:`(?:[^`]|``)+`|\d+|[-+*()])+")
 _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
-
-
-class TargetTableMismatch(DmError):
-    source: str
-    target: str
-    missing: tuple[str, ...]
-    """Columns, with type, that only the source has."""
-    extra: tuple[str, ...]
-    """Columns, with type, that only the target has and does not fill by itself."""
-    different: tuple[str, ...]
-    """Columns of both tables, with both types and the reason."""
-    source_columns: tuple[str, ...]
-    target_columns: tuple[str, ...]
-    remedy: str
-    """The statement that adds the missing columns; changing and dropping columns is left to a person."""
-    created_anew: bool = False
-    """Whether the task would create the target table if it were missing, and can still use another one."""
-
-    code = "DM-5202"
-    scope = Scope.DOWNSTREAM
-    what = "the target table {target} does not fit the rows of {source}."
-    hint = "Alter the target table, or leave the table out by block-allow-list."
-
-    def workaround(self) -> str:
-        freely = "Alter the target table, or drop it so that it is created again, or route to another table."
-        return f"{freely if self.created_anew else self.hint} {self.remedy}".rstrip()
-
-    def happened(self) -> str:
-        found = (
-            ("missing", self.missing),
-            ("only in the target", self.extra),
-            ("different", self.different),
-        )
-        differences = "; ".join(f"{label}: {', '.join(columns)}" for label, columns in found if columns)
-        return (
-            f"the target table {self.target} does not fit the rows of {self.source}. {differences}. "
-            f"Source columns: {', '.join(self.source_columns)}. Target columns: {', '.join(self.target_columns)}."
-        )
-
-
-class ExtractNotPossible(DmError):
-    source: str
-    target: str
-    column: str
-    why: str
-
-    code = "DM-5205"
-    scope = Scope.DOWNSTREAM
-    what = "the column {column} of {target}, which the route of {source} fills, cannot be filled: {why}."
-    hint = (
-        "Create the target table by hand, with a text column for each extract-table, extract-schema and "
-        "extract-source, as part of its key if the shards share keys; or remove the extract-… from the route."
-    )
 
 
 @dataclass(frozen=True)
@@ -284,10 +232,10 @@ def _json_as_text(source: Column, target: Column) -> bool:
 
 def family(column: Column) -> str:
     """Return the family of a column's type, whose types hold the same kind of values; an unlisted type is its own."""
-    return family_of(column.data_type.lower())
+    return type_family(column.data_type.lower())
 
 
-def family_of(data_type: str) -> str:
+def type_family(data_type: str) -> str:
     """Return the family of a type, given by its name in lower case."""
     return _FAMILY_OF.get(data_type, data_type)
 

@@ -23,11 +23,10 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.errors import StoppedByFilter
+from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter, UnknownColumn
 from airflow_provider_dm.engine.rules.event_filter import EventFilter, RowEvent, Verdict
-from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported, compiled
-from airflow_provider_dm.engine.rules.expressions.parts import UnknownColumn
-from airflow_provider_dm.engine.rules.expressions.session import Session
+from airflow_provider_dm.engine.rules.expressions.compiled import compiled
+from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.collation_weights import read_weights
 from airflow_provider_dm.engine.schema.model import Table
@@ -64,7 +63,7 @@ class RowFilter:
     deletes: tuple[str, ...] = ()
     keeps_rows: bool = False
     """DDL that removes rows may be ignored."""
-    session: Session = field(default=Session(), repr=False)
+    session: ExpressionSession = field(default=ExpressionSession(), repr=False)
     """The session in which the expressions are evaluated."""
 
     @property
@@ -126,12 +125,12 @@ class ExpressionFilters:
             if named == name or (not self.case_sensitive and _folded(named) == _folded(name)):
                 yield one
 
-    def session(self, collations: Collection[str]) -> Session:
+    def session(self, collations: Collection[str]) -> ExpressionSession:
         """Return the source's session with the weights of these collations. Raises errors of the connection."""
         if not collations or self.source is None:
-            return Session(self.zone)
+            return ExpressionSession(self.zone)
         with connected(self.source) as connection:
-            return Session(self.zone, read_weights(connection, str(self.source), collations))
+            return ExpressionSession(self.zone, read_weights(connection, str(self.source), collations))
 
 
 NO_EXPRESSIONS: Final = ExpressionFilters()
@@ -146,7 +145,7 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
     errors of the connection to the source."""
     kinds: tuple[RowEvent, ...] = ("insert", "update", "delete")
     verdicts = ((event, events.of_rows(table.name, event)) for event in kinds)
-    session = Session(expressions.zone)
+    session = ExpressionSession(expressions.zone)
     known = [one for one in expressions.of(table) if _is_known(one, table, session)]
     collations = {name for one in known for text in _texts(one) for name in compiled(text, table, session).collations}
     found = RowFilter(
@@ -196,7 +195,7 @@ def _texts(one: ExpressionFilter) -> Iterator[str]:
     )
 
 
-def _is_known(one: ExpressionFilter, table: Table, session: Session) -> bool:
+def _is_known(one: ExpressionFilter, table: Table, session: ExpressionSession) -> bool:
     """Return True if the table has all columns of a filter's expressions. Raises ExpressionNotSupported."""
     try:
         for text in _texts(one):

@@ -10,13 +10,11 @@ from operator import not_
 from typing import Final
 from uuid import UUID
 
+from airflow_provider_dm.engine.schema.errors import MalformedValue
+
 UUID_SIZE: Final = 16
 INET4_SIZE: Final = 4
 INET6_SIZE: Final = 16
-
-
-class MalformedAddress(ValueError):
-    """Bytes that no server writes; the caller knows their location and raises the user-facing error."""
 
 
 def uuid_text(data: bytes) -> bytes:
@@ -72,5 +70,5 @@ def _longest_zeros(groups: list[int]) -> tuple[int, int]:
 
 def _whole(data: bytes, size: int) -> bytes:
     if len(data) > size:
-        raise MalformedAddress(f"{len(data)} bytes, where at most {size} are possible")
+        raise MalformedValue(f"{len(data)} bytes, where at most {size} are possible")
     return data.ljust(size, b"\0")

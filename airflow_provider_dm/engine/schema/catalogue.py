@@ -12,9 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from airflow_provider_dm.engine.errors import DmError, InvalidInput, NotSupportedYet, Scope
-from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query, query_whole, server_info, text
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, server_info, text
+from airflow_provider_dm.engine.mysql.errors import AnswerCut
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 _SYSTEM_VERSIONED: Final = "SYSTEM VERSIONED"
@@ -52,15 +54,6 @@ _FOREIGN_KEYS: Final = _View(
     "table_schema, table_name",
     "FROM information_schema.table_constraints WHERE constraint_type = 'FOREIGN KEY' AND {names}",
 )
-
-
-class TableNotFound(DmError):
-    table: str
-
-    code = "DM-5002"
-    scope = Scope.UPSTREAM
-    what = "the table {table} does not exist, or the account has no privilege on it."
-    hint = "Check its name and the SELECT privilege; views and sequences are not replicated."
 
 
 def list_tables(connection: Connection) -> list[TableName]:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.schema.strings import LATIN1
 
-Decoder: TypeAlias = Callable[[bytes], str]
+TextDecoder: TypeAlias = Callable[[bytes], str]
 """Raises UnicodeDecodeError."""
 
 CODECS: Final = {
@@ -147,10 +147,10 @@ def _swe7(value: bytes) -> str:
     return value.decode("ascii").translate(_SWE7)
 
 
-_OWN: Final[dict[str, Decoder]] = {"latin1": _latin1, "ucs2": _ucs2, "swe7": _swe7}
+_OWN: Final[dict[str, TextDecoder]] = {"latin1": _latin1, "ucs2": _ucs2, "swe7": _swe7}
 
 
-def decoder(charset: str) -> Decoder | None:
+def decoder(charset: str) -> TextDecoder | None:
     """Return the function that decodes a whole text of this charset; None if it is not in CODECS.
 
     >>> decoder("latin1")(b"\\x80")

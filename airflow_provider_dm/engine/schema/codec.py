@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.literals import NULL, hexadecimal, introduced, quote_utf8
 from airflow_provider_dm.engine.schema import json_text, numbers, strings, temporal
 from airflow_provider_dm.engine.schema.charsets import text_of
+from airflow_provider_dm.engine.schema.errors import MalformedValue, UnknownCharacter, UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 Value: TypeAlias = bytes | None
@@ -39,35 +39,6 @@ _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring m
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
 _RAW: Final = GEOMETRIES | {"vector"}
 """The bytes of a type are the same in both flavours: SRID and WKB, or floats."""
-
-_LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the column's type at the source."
-
-
-class UnsupportedColumnType(DmError):
-    table: str
-    column: str
-    type: str
-    way_out: str = _LEAVE_OUT
-
-    code = "DM-5101"
-    scope = Scope.UPSTREAM
-    what = "column `{column}` of {table} has the type {type}, which is not supported yet."
-    hint = "{way_out}"
-
-
-class UnknownCharacter(DmError):
-    """A value holds a character whose equivalent in UTF-8, in which the target stores text, is not known."""
-
-    column: str
-    charset: str
-
-    code = "DM-5104"
-    scope = Scope.UPSTREAM
-    what = "a value of {column} holds bytes that are not a character of {charset}, or an unknown character."
-    hint = (
-        "The target stores text as UTF-8. Correct the value at the source (`SELECT … WHERE column <> CONVERT(CONVERT("
-        "column USING utf8mb4) USING {charset})` finds many), or leave the table out by block-allow-list."
-    )
 
 
 def _as_double(name: str) -> str:
@@ -161,7 +132,7 @@ _LITERALS: Final[dict[Style, Callable[[Codec, Flavour | None], Transform]]] = {
     Style.PLAIN: lambda *_: bytes,
     Style.FLOAT: lambda *_: numbers.float_literal,
     Style.BITS: lambda *_: numbers.bits_literal,
-    Style.QUOTED: lambda *_: temporal.quoted,
+    Style.QUOTED: lambda *_: temporal.quoted_time,
     Style.TEXT: lambda *_: quote_utf8,
     Style.CHARSET: _charset_literal,
     Style.CHARSET_HEX: _charset_hex_literal,
@@ -233,9 +204,9 @@ def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:
     try:
         members = strings.members(column.column_type, column.charset or "binary")
         if column.data_type == "set" and b"" in members:
-            raise strings.MalformedMembers("with an empty member, different values have the same text")
+            raise MalformedValue("with an empty member, different values have the same text")
         return members
-    except strings.MalformedMembers as error:
+    except MalformedValue as error:
         raise UnsupportedColumnType(str(table), column.name, f"{_described(column)} ({error})") from error
 
 

@@ -19,7 +19,9 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Final
 
-from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.errors import AnswerCut
+from airflow_provider_dm.engine.schema.errors import CharacterWithoutWeight
 
 _KNOWN: Final = re.compile(
     r"(?:utf8|utf8mb3|utf8mb4)_(?:general|unicode|unicode_520)_(?:nopad_)?ci|utf8mb4_0900_ai_ci"
@@ -32,10 +34,6 @@ _AT_ONCE: Final = 0x8000
 _DIGITS: Final = "(SELECT 0 n" + "".join(f" UNION ALL SELECT {number}" for number in range(1, 16)) + ")"
 CHARACTER: Final = "CONVERT(UNHEX(LPAD(HEX(code), 8, '0')) USING utf32)"
 """SQL for the character of a code point."""
-
-
-class UnknownCharacter(Exception):
-    """A character whose weight was not read."""
 
 
 def is_compared_by_weights(collation: str) -> bool:
@@ -52,12 +50,12 @@ class CollationWeights:
     packed: bytes = field(compare=False, repr=False)
 
     def of(self, text: str) -> bytes:
-        """Return the weight of a text. Raises UnknownCharacter."""
+        """Return the weight of a text. Raises CharacterWithoutWeight."""
         weights = _unpacked(self)
         try:
             return b"".join([weights[ord(character)] for character in text])
         except IndexError:
-            raise UnknownCharacter from None
+            raise CharacterWithoutWeight from None
 
     def order(self, left: bytes, right: bytes, *, pads: bool) -> int:
         """Compare the weights of two texts: a negative number, 0 or a positive number."""

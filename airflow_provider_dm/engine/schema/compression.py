@@ -9,16 +9,14 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
+from airflow_provider_dm.engine.schema.errors import MalformedValue
+
 _METHOD_SHIFT: Final = 4
 _PLAIN, _ZLIB = 0, 8
 _WITHOUT_HEADER: Final = 0x08
 _LENGTH_BITS: Final = 0x07
 LARGEST_VALUE: Final = 128 << 20
 """The maximum size of a decompressed value, as for compressed events (`binlog.header.LARGEST_UNPACKED`)."""
-
-
-class MalformedCompression(ValueError):
-    """Bytes that no server writes; the caller knows their location and raises the user-facing error."""
 
 
 def decompress_cell(data: bytes, most: int = LARGEST_VALUE) -> bytes:
@@ -34,16 +32,16 @@ def decompress_cell(data: bytes, most: int = LARGEST_VALUE) -> bytes:
     if method == _PLAIN:
         return data[1:]
     if method != _ZLIB:
-        raise MalformedCompression(f"compression method {method}")
+        raise MalformedValue(f"compression method {method}")
     size = data[0] & _LENGTH_BITS
     length = int.from_bytes(data[1 : 1 + size], "big")
     if len(data) < 1 + size or not 0 < length <= most:
-        raise MalformedCompression(f"a compressed value of {length} bytes, where at most {most} are read")
+        raise MalformedValue(f"a compressed value of {length} bytes, where at most {most} are read")
     inflater = zlib.decompressobj(-zlib.MAX_WBITS if data[0] & _WITHOUT_HEADER else zlib.MAX_WBITS)
     try:
         value = inflater.decompress(data[1 + size :], length + 1)  # one more, to reach the end of the input
     except zlib.error as error:
-        raise MalformedCompression(str(error)) from error
+        raise MalformedValue(str(error)) from error
     if len(value) != length or not inflater.eof or inflater.unused_data:
-        raise MalformedCompression(f"a compressed value whose size is not {length} bytes")
+        raise MalformedValue(f"a compressed value whose size is not {length} bytes")
     return value

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 
 

@@ -12,7 +12,7 @@ A partial update (`binlog_row_value_options=PARTIAL_JSON`) is a list of changes 
 `apply_diffs` applies.
 
 Offsets are not trusted. The parts of a document may not be larger in total than the document, so that a crafted one
-cannot expand to more than a few times its length. Damaged documents raise only MalformedJson.
+cannot expand to more than a few times its length. Damaged documents raise only MalformedValue.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Final, TypeAlias
 from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.schema import numbers, temporal
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 MAX_DEPTH: Final = 100
 """The maximum depth of containers; the server refuses more."""
@@ -49,27 +50,23 @@ _INLINED: Final = {2: frozenset({_LITERAL, _INT16, _UINT16}), 4: frozenset({_LIT
 _BASE64_LINE: Final = 76
 
 
-class MalformedJson(ValueError):
-    """Bytes that no server writes; the caller knows their location and raises the user-facing error."""
-
-
 Node: TypeAlias = "bytes | list[Node] | dict[bytes, Node]"
 """A parsed document; scalars are stored as their text."""
 
 
-def text_of(data: bytes) -> bytes:
-    r"""Return a binary document as the server's text. Raises MalformedJson.
+def json_text(data: bytes) -> bytes:
+    r"""Return a binary document as the server's text. Raises MalformedValue.
 
     No bytes are the literal null: the server writes this for a value that it had to invent.
 
-    >>> text_of(b"\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"), text_of(b"")
+    >>> json_text(b"\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"), json_text(b"")
     (b'{"a": 1}', b'null')
     """
     return _text(_parse(data))
 
 
 def apply_diffs(before: bytes, diffs: bytes) -> bytes:
-    """Return the text of the document `before` (binary) after a partial update. Raises MalformedJson.
+    """Return the text of the document `before` (binary) after a partial update. Raises MalformedValue.
 
     `diffs` are the bytes after the four-byte length in an after image: a sequence of operation, path and (except for a
     removal) binary value.
@@ -90,7 +87,7 @@ def _parse(data: bytes) -> Node:
     try:
         return _Document(data).value(data[0], 1, 1)
     except (IndexError, ValueError, OverflowError) as error:
-        raise MalformedJson(str(error)) from error
+        raise MalformedValue(str(error)) from error
 
 
 class _Document:
@@ -103,10 +100,10 @@ class _Document:
     def take(self, start: int, size: int) -> bytes:
         end = start + size
         if end > len(self.data):
-            raise MalformedJson(f"a value that ends {end - len(self.data)} bytes after the document")
+            raise MalformedValue(f"a value that ends {end - len(self.data)} bytes after the document")
         self.budget -= size
         if self.budget < 0:
-            raise MalformedJson("overlapping values")
+            raise MalformedValue("overlapping values")
         return self.data[start:end]
 
     def value(self, kind: int, start: int, depth: int) -> Node:
@@ -124,7 +121,7 @@ class _Document:
             return quoted(self.sized(start))
         if kind == _OPAQUE:
             return _opaque(self.take(start, 1)[0], self.sized(start + 1))
-        raise MalformedJson(f"a value of type {kind}")
+        raise MalformedValue(f"a value of type {kind}")
 
     def sized(self, start: int) -> bytes:
         """Return the bytes after their length, each byte of which holds seven bits, the lowest first."""
@@ -134,16 +131,16 @@ class _Document:
             length |= (byte & 0x7F) << (7 * index)
             if not byte & 0x80:
                 return self.take(start + index + 1, length)
-        raise MalformedJson("a length of more than five bytes")
+        raise MalformedValue("a length of more than five bytes")
 
     def container(self, kind: int, start: int, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise MalformedJson(f"more than {MAX_DEPTH} nested containers")
+            raise MalformedValue(f"more than {MAX_DEPTH} nested containers")
         width = 2 if kind in (_SMALL_OBJECT, _SMALL_ARRAY) else 4
         header = self.take(start, 2 * width)
         count, size = int.from_bytes(header[:width], "little"), int.from_bytes(header[width:], "little")
         if start + size > len(self.data):
-            raise MalformedJson(f"a container of {size} bytes")
+            raise MalformedValue(f"a container of {size} bytes")
         entries = start + 2 * width
         if kind in (_SMALL_ARRAY, _LARGE_ARRAY):
             return [self.entry(start, entries + index * (1 + width), width, depth) for index in range(count)]
@@ -154,7 +151,7 @@ class _Document:
             offset, length = int.from_bytes(pointer[:width], "little"), int.from_bytes(pointer[width:], "little")
             key = _utf8(self.take(start + offset, length))
             if key in found:
-                raise MalformedJson("an object with a duplicate key")
+                raise MalformedValue("an object with a duplicate key")
             found[key] = self.entry(start, values + index * (1 + width), width, depth)
         return found
 
@@ -170,7 +167,7 @@ class _Document:
 
 def _literal(code: int) -> bytes:
     if code not in _LITERALS:
-        raise MalformedJson(f"a literal of code {code}")
+        raise MalformedValue(f"a literal of code {code}")
     return _LITERALS[code]
 
 
@@ -179,11 +176,11 @@ def _opaque(column_type: int, data: bytes) -> bytes:
     if column_type == FIELD_TYPE.NEWDECIMAL:
         precision, scale = data[0], data[1]
         if len(data) != 2 + numbers.decimal_size(precision, scale, numbers.OF_VALUES):
-            raise MalformedJson(f"a DECIMAL({precision},{scale}) of {len(data) - 2} bytes")
+            raise MalformedValue(f"a DECIMAL({precision},{scale}) of {len(data) - 2} bytes")
         return numbers.decimal_unpacker(precision, scale, numbers.OF_VALUES)(data[2:])
     if column_type in _PACKED:
         if len(data) != 8:
-            raise MalformedJson(f"a time of {len(data)} bytes")
+            raise MalformedValue(f"a time of {len(data)} bytes")
         return b'"%b"' % _PACKED[column_type](int.from_bytes(data, "little", signed=True))
     encoded = base64.b64encode(data)
     lines = [encoded[start : start + _BASE64_LINE] for start in range(0, len(encoded), _BASE64_LINE)]
@@ -223,7 +220,7 @@ _ESCAPES: Final = {bytes([code]): b"\\u%04x" % code for code in range(32)} | _SH
 
 
 def quoted(string: bytes) -> bytes:
-    r"""Return UTF-8 as a JSON string, escaped as by the server. Raises MalformedJson if it is not UTF-8.
+    r"""Return UTF-8 as a JSON string, escaped as by the server. Raises MalformedValue if it is not UTF-8.
 
     >>> quoted(b'a"\n\x01\x7f')
     b'"a\\"\\n\\u0001\x7f"'
@@ -235,7 +232,7 @@ def _utf8(string: bytes) -> bytes:
     try:
         string.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise MalformedJson("a string that is not UTF-8") from error
+        raise MalformedValue("a string that is not UTF-8") from error
     return string
 
 
@@ -286,7 +283,7 @@ class _DiffReader:
 
     def take(self, size: int) -> bytes:
         if size > self.left:
-            raise MalformedJson(f"a change that is {size - self.left} bytes too short")
+            raise MalformedValue(f"a change that is {size - self.left} bytes too short")
         self.position += size
         return self.data[self.position - size : self.position]
 
@@ -295,13 +292,13 @@ class _DiffReader:
         if first < 0xFB:
             return self.take(first)
         if first not in _LENGTH_SIZES:
-            raise MalformedJson(f"a length that begins with {first:#x}")
+            raise MalformedValue(f"a length that begins with {first:#x}")
         return self.take(int.from_bytes(self.take(_LENGTH_SIZES[first]), "little"))
 
     def next(self) -> _Diff:
         operation = self.take(1)[0]
         if operation > _REMOVE:
-            raise MalformedJson(f"a change of kind {operation}")
+            raise MalformedValue(f"a change of kind {operation}")
         path = _path(self.sized())
         return _Diff(operation, path, b"" if operation == _REMOVE else _parse(self.sized()))
 
@@ -336,7 +333,7 @@ def _path(text: bytes) -> tuple[_Leg, ...]:
             legs.append(_Cell(int(match["back"] or 0), from_end=True))
         position = match.end()
     if not text.startswith(b"$") or position != len(text) or not 0 < len(legs) <= MAX_DEPTH:
-        raise MalformedJson(f"the path {text!r}")
+        raise MalformedValue(f"the path {text!r}")
     return tuple(legs)
 
 
@@ -345,7 +342,7 @@ def _unquoted(string: bytes) -> bytes:
         name = json.loads(string.decode("utf-8"), strict=False)
         return bytes(name.encode("utf-8"))
     except ValueError as error:
-        raise MalformedJson(f"the name {string!r} in a path") from error
+        raise MalformedValue(f"the name {string!r} in a path") from error
 
 
 def _applied(document: Node, diff: _Diff) -> Node:
@@ -356,7 +353,7 @@ def _applied(document: Node, diff: _Diff) -> Node:
     last = diff.path[-1]
     if isinstance(parent, dict) and isinstance(last, bytes):
         if (last in parent) is (diff.operation == _INSERT):
-            raise MalformedJson(f"a change of {last!r}, which does not fit the document before")
+            raise MalformedValue(f"a change of {last!r}, which does not fit the document before")
         if diff.operation == _REMOVE:
             del parent[last]
         else:
@@ -367,24 +364,24 @@ def _applied(document: Node, diff: _Diff) -> Node:
             return document
         position = last.within(len(parent))
         if position is None:
-            raise MalformedJson(f"a change of element {last.index} in an array of {len(parent)}")
+            raise MalformedValue(f"a change of element {last.index} in an array of {len(parent)}")
         if diff.operation == _REMOVE:
             del parent[position]
         else:
             parent[position] = diff.value
     else:
-        raise MalformedJson("a change inside a value that is not a container")
+        raise MalformedValue("a change inside a value that is not a container")
     return document
 
 
 def _sorted(node: Node, depth: int) -> Node:
-    """Return the value with all keys in the server's order: by length, then by bytes. Raises MalformedJson if it is
+    """Return the value with all keys in the server's order: by length, then by bytes. Raises MalformedValue if it is
     nested too deeply.
     """
     if isinstance(node, bytes):
         return node
     if depth > MAX_DEPTH:
-        raise MalformedJson(f"changes that result in more than {MAX_DEPTH} nested containers")
+        raise MalformedValue(f"changes that result in more than {MAX_DEPTH} nested containers")
     if isinstance(node, list):
         return [_sorted(value, depth + 1) for value in node]
     ordered = sorted(node.items(), key=lambda item: (len(item[0]), item[0]))
@@ -398,4 +395,4 @@ def _child(node: Node, leg: _Leg) -> Node:
         position = leg.within(len(node))
         if position is not None:
             return node[position]
-    raise MalformedJson("a change at a path that the previous document lacks")
+    raise MalformedValue("a change at a path that the previous document lacks")

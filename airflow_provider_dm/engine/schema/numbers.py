@@ -14,6 +14,8 @@ from functools import lru_cache
 from math import isfinite
 from typing import Final, NamedTuple
 
+from airflow_provider_dm.engine.schema.errors import MalformedValue
+
 DIGITS_PER_GROUP: Final = 9
 BYTES_PER_GROUP: Final = 4
 BYTES_FOR_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
@@ -33,10 +35,6 @@ OF_VALUES: Final = DecimalLimits(81, 72)
 
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
-
-
-class MalformedNumber(ValueError):
-    """Bytes that no server writes; the caller knows their location and raises the user-facing error."""
 
 
 # Text from the server -> canonical
@@ -74,9 +72,9 @@ def float_from_text(text: bytes) -> bytes:
 
 
 def float_text(value: float) -> bytes:
-    """Return a double as canonical text. Raises MalformedNumber for NaN and infinities, which no column can hold."""
+    """Return a double as canonical text. Raises MalformedValue for NaN and infinities, which no column can hold."""
     if not isfinite(value):
-        raise MalformedNumber(f"{value} is not a number that a column can hold")
+        raise MalformedValue(f"{value} is not a number that a column can hold")
     return repr(value).encode("ascii")
 
 
@@ -109,7 +107,7 @@ def short_double_text(value: float) -> bytes:
     """Return a double as the server prints it in JSON: with the fewest digits that identify it (MySQL `my_gcvt`, and
     `.0`).
 
-    Raises MalformedNumber for NaN and infinities.
+    Raises MalformedValue for NaN and infinities.
 
     >>> short_double_text(1e15), short_double_text(1.5e-15), short_double_text(100.0), short_double_text(-0.0)
     (b'1e15', b'0.0000000000000015', b'100.0', b'-0.0')
@@ -117,7 +115,7 @@ def short_double_text(value: float) -> bytes:
     (b'1234567890123456.8', b'5e-324')
     """
     if not isfinite(value):
-        raise MalformedNumber(f"{value} is not a number that JSON can hold")
+        raise MalformedValue(f"{value} is not a number that JSON can hold")
     mantissa, _, exponent = repr(value).partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
     whole, _, fraction = mantissa.partition(".")
@@ -139,7 +137,7 @@ def short_double_text(value: float) -> bytes:
 
 
 def decimal_size(precision: int, scale: int, most: DecimalLimits = OF_COLUMNS) -> int:
-    """Return the size of a NEWDECIMAL in a row image. Raises MalformedNumber for an impossible precision or scale.
+    """Return the size of a NEWDECIMAL in a row image. Raises MalformedValue for an impossible precision or scale.
 
     `most`: a column has fewer digits than a computed value.
 
@@ -147,7 +145,7 @@ def decimal_size(precision: int, scale: int, most: DecimalLimits = OF_COLUMNS) -
     (30, 2)
     """
     if not (0 < precision <= most.precision and 0 <= scale <= min(precision, most.scale)):
-        raise MalformedNumber(f"DECIMAL({precision},{scale})")
+        raise MalformedValue(f"DECIMAL({precision},{scale})")
     return _digits_size(precision - scale) + _digits_size(scale)
 
 
@@ -181,10 +179,10 @@ def decimal_unpacker(precision: int, scale: int, most: DecimalLimits = OF_COLUMN
         for shift, mask, modulus in shifts:
             group = (bits >> shift) & mask
             if group >= modulus:
-                raise MalformedNumber(f"DECIMAL({precision},{scale}) with the bytes {data.hex()}")
+                raise MalformedValue(f"DECIMAL({precision},{scale}) with the bytes {data.hex()}")
             number = number * modulus + group
         if number >= limit:
-            raise MalformedNumber(f"DECIMAL({precision},{scale}) with the bytes {data.hex()}")
+            raise MalformedValue(f"DECIMAL({precision},{scale}) with the bytes {data.hex()}")
         sign = b"-" if negative and number else b""
         if not scale:
             return b"%b%d" % (sign, number)

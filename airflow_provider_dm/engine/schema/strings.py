@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from airflow_provider_dm.engine.schema.errors import MalformedValue
+
 UTF8_CHARSETS: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 _ASCII: Final = (
     "armscii8 ascii big5 cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 cp932 dec8 eucjpms euckr gb18030 gb2312 gbk "
@@ -38,10 +40,6 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "
 _CP1252: Final = "".join(bytes([code]).decode("cp1252", "replace") for code in range(256))
 LATIN1: Final = "".join(chr(code) if char == "\ufffd" else char for code, char in enumerate(_CP1252))
 """MySQL's latin1: cp1252, with the five undefined codes as C1 controls."""
-
-
-class MalformedMembers(ValueError):
-    """The catalogue's text of an ENUM or SET type cannot be parsed."""
 
 
 def latin1_text(value: bytes) -> str:
@@ -71,7 +69,7 @@ def charset_bytes(text: str, charset: str | None) -> bytes | None:
 
 
 def members(column_type: str, charset: str) -> tuple[bytes, ...]:
-    """Return the members of `enum(...)` or `set(...)`, in order, in UTF-8. Raises MalformedMembers.
+    """Return the members of `enum(...)` or `set(...)`, in order, in UTF-8. Raises MalformedValue.
 
     The catalogue is in utf8mb3 and shows a character that it lacks as `?`, like a real `?`. Such a type is refused if
     the column's charset has characters that the catalogue lacks.
@@ -85,13 +83,13 @@ def members(column_type: str, charset: str) -> tuple[bytes, ...]:
     while position < len(body):
         match = _MEMBER.match(body, position)
         if match is None:
-            raise MalformedMembers(column_type)
+            raise MalformedValue(column_type)
         texts.append(_ESCAPE.sub(_unescape, match[1]))
         position = match.end()
     if start < 0 or not texts:
-        raise MalformedMembers(column_type)
+        raise MalformedValue(column_type)
     if charset not in _ALL_IN_CATALOGUE and any("?" in text for text in texts):
-        raise MalformedMembers(f"a member with ? may be one with a character that the catalogue cannot show: {body}")
+        raise MalformedValue(f"a member with ? may be one with a character that the catalogue cannot show: {body}")
     return tuple(text.encode("utf-8") for text in texts)
 
 

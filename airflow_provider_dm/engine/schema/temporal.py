@@ -3,7 +3,7 @@
 The text is what the server prints in a session with time zone UTC, with all `fsp` digits of the column. Python's
 `datetime` supports neither `0000-00-00`, nor `2020-00-10`, nor `-838:59:59`, so it is only used for days since 1970.
 The packed formats are those of MySQL 5.6 and later (`my_time.cc`); the older formats without fractions are supported
-too, for tables that were never rebuilt. A value outside the server's range raises MalformedTime.
+too, for tables that were never rebuilt. A value outside the server's range raises MalformedValue.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from datetime import date
 from functools import lru_cache
 from typing import Final
+
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 MAX_FSP: Final = 6
 _DATETIME_OFFSET: Final = 0x8000000000
@@ -22,14 +24,10 @@ _MAX_TIME_HOURS: Final = 838
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
-class MalformedTime(ValueError):
-    """Bits that no server writes; the caller knows their location and raises the user-facing error."""
-
-
 def fraction_size(fsp: int) -> int:
-    """Return the size of the fraction of TIME2, DATETIME2 and TIMESTAMP2 in bytes. Raises MalformedTime."""
+    """Return the size of the fraction of TIME2, DATETIME2 and TIMESTAMP2 in bytes. Raises MalformedValue."""
     if not 0 <= fsp <= MAX_FSP:
-        raise MalformedTime(f"a precision of {fsp}")
+        raise MalformedValue(f"a precision of {fsp}")
     return _FRACTION_BYTES[fsp]
 
 
@@ -43,7 +41,7 @@ def fraction_text(value: int, fsp: int) -> bytes:
         return b""
     digits = 2 * _FRACTION_BYTES[fsp]
     if value >= 10**digits:
-        raise MalformedTime(f"a fraction of {value}/{10**digits} seconds")
+        raise MalformedValue(f"a fraction of {value}/{10**digits} seconds")
     return (b".%0*d" % (digits, value))[: fsp + 1]
 
 
@@ -59,7 +57,7 @@ def date_text(packed: int) -> bytes:
 
 def _year_month_day(year: int, month: int, day: int) -> bytes:
     if year > 9999 or month > 12 or day > 31:
-        raise MalformedTime(f"the date {year}-{month}-{day}")
+        raise MalformedValue(f"the date {year}-{month}-{day}")
     return b"%04d-%02d-%02d" % (year, month, day)
 
 
@@ -75,7 +73,7 @@ def _packed_clock(packed: int) -> bytes:
     """Return the clock part of DATETIME2, 17 bits, as text: hour * 4096 + minute * 64 + second."""
     hour, minute, second = packed >> 12, (packed >> 6) & 63, packed & 63
     if hour > 23 or minute > 59 or second > 59:
-        raise MalformedTime(f"the time of day {hour}:{minute}:{second}")
+        raise MalformedValue(f"the time of day {hour}:{minute}:{second}")
     return b"%b:%b:%b" % (_TWO[hour], _TWO[minute], _TWO[second])
 
 
@@ -87,7 +85,7 @@ def datetime2_text(packed: int) -> bytes:
     """
     bits = packed - _DATETIME_OFFSET
     if bits < 0:
-        raise MalformedTime(f"the negative date 0x{packed:010x}")
+        raise MalformedValue(f"the negative date 0x{packed:010x}")
     return _packed_day(bits >> 17) + _packed_clock(bits & 0x1FFFF)
 
 
@@ -167,13 +165,13 @@ def time2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
 
 
 def time_text(hour: int, minute: int, second: int) -> bytes:
-    """Return `HH:MM:SS`, three digits of hours where needed. Raises MalformedTime.
+    """Return `HH:MM:SS`, three digits of hours where needed. Raises MalformedValue.
 
     >>> time_text(838, 59, 59)
     b'838:59:59'
     """
     if hour > _MAX_TIME_HOURS or minute > 59 or second > 59:
-        raise MalformedTime(f"the time {hour}:{minute}:{second}")
+        raise MalformedValue(f"the time {hour}:{minute}:{second}")
     return b"%02d:%02d:%02d" % (hour, minute, second)
 
 
@@ -189,11 +187,11 @@ def packed_datetime_text(packed: int) -> bytes:
     b'2020-01-02 03:04:05.000678'
     """
     if packed < 0:
-        raise MalformedTime(f"the negative date {packed}")
+        raise MalformedValue(f"the negative date {packed}")
     whole, microseconds = packed >> _MICROSECOND_BITS, packed & ((1 << _MICROSECOND_BITS) - 1)
     day = whole >> 17
     if day >> 22:
-        raise MalformedTime(f"the date {packed}")
+        raise MalformedValue(f"the date {packed}")
     return _packed_day(day) + _packed_clock(whole & 0x1FFFF) + fraction_text(microseconds, MAX_FSP)
 
 
@@ -232,7 +230,7 @@ def unpack_old_datetime(data: bytes) -> bytes:
     """Return a DATETIME as text, from eight bytes: YYYYMMDDHHMMSS as a decimal number."""
     day, clock = divmod(int.from_bytes(data, "little"), 1_000_000)
     if clock // 10000 > 23 or clock // 100 % 100 > 59 or clock % 100 > 59:
-        raise MalformedTime(f"the time of day {clock}")
+        raise MalformedValue(f"the time of day {clock}")
     text = _year_month_day(day // 10000, day // 100 % 100, day % 100)
     return text + b" " + time_text(clock // 10000, clock // 100 % 100, clock % 100)
 
@@ -254,7 +252,7 @@ def unpack_year(data: bytes) -> bytes:
 # Canonical -> literal and key form
 
 
-def quoted(value: bytes) -> bytes:
+def quoted_time(value: bytes) -> bytes:
     """Put a temporal value in quotes: digits and punctuation need no escaping."""
     return b"'" + value + b"'"
 

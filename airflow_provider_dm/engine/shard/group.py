@@ -35,11 +35,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import PlainSerializer, PlainValidator
 
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 
 Json = dict[str, Any]
 StoredTable = Annotated[
@@ -51,44 +51,6 @@ StoredTable = Annotated[
 
 _LONGEST: Final = 24
 """Characters of a table's name in that of a dropped table; with the location a name has at most 64."""
-
-
-class ShardDdlOutOfSequence(DmError):
-    source: str
-    table: str
-    mine: tuple[str, ...]
-    other: str
-    others: tuple[str, ...]
-    target: str
-
-    code = "DM-6051"
-    scope = Scope.UPSTREAM
-    what = (
-        "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has executed: {mine}. {other} "
-        "has executed, as the DDL of the same number: {others}."
-    )
-    hint = (
-        "All shards have to execute the same DDL in the same order. If the difference does not matter, replace this "
-        'shard\'s statement by the other one: `dmctl binlog replace TASK -s SOURCE "…"`; or count it as executed for '
-        "this shard only: `dmctl binlog skip TASK -s SOURCE`."
-    )
-
-
-class ShardDdlNotSupported(NotSupportedYet):
-    """A rename of a shard by which its rows would be routed to another table than those of the other shards."""
-
-    code = "DM-6050"
-    scope = Scope.UPSTREAM
-
-    @classmethod
-    def of(cls, task: str, source: str, at: Location, head: str, why: str) -> ShardDdlNotSupported:
-        """Return the error. `head`: the statement's first words, as literals may be data; `why`: the reason."""
-        return cls(
-            feature=f"shard-mode pessimistic for DDL ({head} …: {why})",
-            where=f"task {task}, source {source}, at {at}",
-            way_out="Add a route by which the new name goes to the same table, and run the task again: the target's "
-            "table keeps its name. Or migrate in full again, as another task, after all shards have the new name.",
-        )
 
 
 @dataclass(frozen=True)
@@ -265,7 +227,7 @@ def joined(
     forms = {len(one.items): one.items[-1].table for one in group.members if one.items}
     if base is not None:
         forms[0] = base
-    turns = {turn for turn, form in forms.items() if same_rows(table, form)}
+    turns = {turn for turn, form in forms.items() if has_same_rows(table, form)}
     if len(turns) > 1:
         made_by = {name: len(one.items) if (one := group.member(name)) is not None else 0 for name in like}
         turns &= set(made_by.values())
@@ -372,7 +334,7 @@ def zone_that_counts(before: Table, after: Table, zone: str | None) -> tuple[str
     return (f"SET time_zone = '{zone}'" if zone is not None else "SET time_zone = DEFAULT",)
 
 
-def same_rows(one: Table, other: Table) -> bool:
+def has_same_rows(one: Table, other: Table) -> bool:
     """Return True if two tables have the same columns in the same order, and the same unique keys, by any names.
 
     A different charset makes a column different; attributes that only the catalogue shows do not.

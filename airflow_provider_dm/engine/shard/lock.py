@@ -39,8 +39,8 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter
 
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.errors import LockRefuses, ShardDdlConflict
 
 Json = dict[str, Any]
 Ddls: TypeAlias = tuple[str, ...]
@@ -63,58 +63,6 @@ class Action(StrEnum):
 
     EXEC = "exec"
     SKIP = "skip"
-
-
-class ShardDdlConflict(DmError):
-    lock: str
-    number: int
-    source: str
-    mine: tuple[str, ...]
-    other: str
-    others: tuple[str, ...]
-
-    code = "DM-6052"
-    scope = Scope.UPSTREAM
-    what = (
-        "sharding ddls in ddl lock {lock} (number {number}) is different: {source} has executed {mine}; {other} has "
-        "executed {others}."
-    )
-    hint = (
-        "Nothing of it was executed in the target. See `dmctl shard-ddl-lock TASK`, then choose the DDL to execute: "
-        "`dmctl shard-ddl-lock unlock ID --owner SOURCE`, or execute it in the target yourself and add `--action skip`."
-    )
-
-
-class ShardDdlRunWithoutSource(DmError):
-    """A source that a person did not wait for has executed other DDL than the target has under that number."""
-
-    lock: str
-    number: int
-    source: str
-    mine: tuple[str, ...]
-    decided: tuple[str, ...]
-
-    code = "DM-6060"
-    scope = Scope.UPSTREAM
-    what = (
-        "DDL number {number} of ddl lock {lock} was decided without {source}: {decided}. {source} has executed {mine} "
-        "instead."
-    )
-    hint = (
-        "1. Execute the change of the source in the target yourself, as far as it is wanted there. 2. Run `dmctl "
-        "shard-ddl-lock unlock ID --action skip`: the DDL of the source counts as the decided DDL, and its rows are "
-        "applied. 3. Run the task again. For DDL that other sources then wait for in vain: `dmctl shard-ddl-lock "
-        "unlock ID --force-remove`."
-    )
-
-
-class LockRefuses(DmError):
-    lock: str
-    why: str
-
-    code = "DM-8020"
-    what = "the DDL lock {lock} is unchanged: {why}."
-    hint = "See `dmctl shard-ddl-lock`."
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, server_of
-from airflow_provider_dm.engine.ddl.table_info import NotMapped
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
+from airflow_provider_dm.engine.ddl.server import Server, server_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_table_info import table_info
 from airflow_provider_dm.engine.downstream.claim import check_still_has
@@ -39,8 +39,8 @@ from airflow_provider_dm.engine.downstream.dm_checkpoint import (
     put_table_points,
     why_not_writable,
 )
+from airflow_provider_dm.engine.downstream.errors import TargetWentBack
 from airflow_provider_dm.engine.downstream.frontier import Transactions
-from airflow_provider_dm.engine.downstream.identity import TargetWentBack
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.downstream.table_definitions import (
@@ -50,7 +50,8 @@ from airflow_provider_dm.engine.downstream.table_definitions import (
 )
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, connected
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.group import Group
@@ -132,7 +133,7 @@ def _table_info(server: Server, name: TableName, sql: str, collations: Mapping[s
     try:
         tracker = Tracker.of(server, {name: sql}, collations)
         return json.dumps(table_info(name, tracker.definition(name)), ensure_ascii=False)
-    except (CannotTrack, NotMapped) as error:
+    except CannotTrack as error:
         log.debug("DM's checkpoint has no definition of %s: %s", name, error)
         return None
 

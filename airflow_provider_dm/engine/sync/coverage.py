@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.key_comparison import KEYS_OF_A_STATEMENT, Answers, KeyComparison
-from airflow_provider_dm.engine.reading.keyset import Key, KeyOrder, read_key
+from airflow_provider_dm.engine.reading.keyset import KeyOrder, PageKey, read_key
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -49,17 +49,17 @@ class KeyRange:
 
     low: int | None
     high: int | None
-    upto: Key | None
+    upto: PageKey | None
 
 
 @dataclass(frozen=True)
-class Part:
+class PartlyCovered:
     """The coverage of a table that is copied in part. Ranges do not overlap and are in the order of their keys."""
 
     ranges: tuple[KeyRange, ...]
 
 
-Coverage: TypeAlias = Whole | Part
+Coverage: TypeAlias = Whole | PartlyCovered
 
 
 def coverages(chunks: Iterable[ChunkProgress]) -> dict[TableName, Coverage]:
@@ -75,20 +75,20 @@ def _coverage(chunks: list[ChunkProgress]) -> Coverage:
         return ALL
     begun = [chunk for chunk in chunks if chunk.done or chunk.last_key is not None]
     ranges = [KeyRange(one.low, one.high, None if one.done else read_key(one.last_key or "")) for one in begun]
-    return Part(tuple(sorted(ranges, key=lambda one: (one.low is not None, one.low or 0)))) if ranges else NONE
+    return PartlyCovered(tuple(sorted(ranges, key=lambda one: (one.low is not None, one.low or 0)))) if ranges else NONE
 
 
 @dataclass(frozen=True)
 class _Border:
     """Decides which keys of one table are covered. `lows`: the lower limits in `part.ranges`, without an open one."""
 
-    part: Part
+    part: PartlyCovered
     comparison: KeyComparison
     positions: tuple[int, ...]
     lows: tuple[int, ...]
 
     @classmethod
-    def of(cls, table: Table, part: Part) -> _Border:
+    def of(cls, table: Table, part: PartlyCovered) -> _Border:
         order = KeyOrder.of(table)
         if order is None:
             raise InvariantBroken(
@@ -107,7 +107,7 @@ class _Border:
             return None
         return row if candidate.upto is None or self.comparison.compare(key, candidate.upto, answers) <= 0 else None
 
-    def _candidate(self, key: Key) -> KeyRange | None:
+    def _candidate(self, key: PageKey) -> KeyRange | None:
         """Return the range in which the key's first column is."""
         ranges = self.part.ranges
         if not self.lows and ranges[0].high is None:
@@ -123,7 +123,7 @@ class _Border:
 class CoverageFilter:
     """The filter for the tables that are covered in part. `parts`: by index of the source table."""
 
-    def __init__(self, parts: Mapping[int, tuple[Table, Part]], source: Endpoint) -> None:
+    def __init__(self, parts: Mapping[int, tuple[Table, PartlyCovered]], source: Endpoint) -> None:
         self._borders = {index: _Border.of(table, part) for index, (table, part) in parts.items()}
         self._source = source
 

@@ -24,8 +24,7 @@ from typing import assert_never
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.ddl.conversions import unlike
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
-from airflow_provider_dm.engine.ddl.parse import NotRead
+from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.ddl.zones import AT_ITS_SECOND
@@ -70,7 +69,7 @@ from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps, read_ddl
 from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, finished
@@ -102,7 +101,7 @@ class Meaning:
     """The meaning of one statement of the log for the task."""
 
     ddl: DdlStatement
-    outcome: PassOver | Concerns | Apply
+    outcome: PassOver | Concerns | ApplyDdl
     before: OnlineDdls
     """The state of online DDL before the statement."""
     behind: OnlineDdls
@@ -133,7 +132,7 @@ class Following:
 
     def _meaning(
         self, parsed: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan, memory: OnlineDdls
-    ) -> tuple[OnlineDdls, PassOver | Concerns | Apply]:
+    ) -> tuple[OnlineDdls, PassOver | Concerns | ApplyDdl]:
         rules = self.source.rules.block_allow
         tables = {table.name: table for table in plan.tables()}
         if isinstance(parsed, Unreadable) and not isinstance(parsed, NotRead):
@@ -147,7 +146,7 @@ class Following:
             applied=plan.applied_behind(ddl.end.sort_key),
         )
         match outcome:
-            case PassOver() | Apply():
+            case PassOver() | ApplyDdl():
                 return behind, outcome
             case outcomes.Remember(ghost):
                 return behind, PassOver(f"it is remembered with {ghost}")
@@ -180,7 +179,7 @@ class Following:
         return read_entries(connection, self.source.fence.ref, ddl.end.sort_key).keys()
 
     def follow(
-        self, meaning: Meaning, statement: Statement | Apply | None, state: LoopState, operator: Operator | None
+        self, meaning: Meaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
     ) -> LoopState:
         """Execute the effect of a statement in the target; return the state with the plan that is valid after it.
 
@@ -271,14 +270,14 @@ class Following:
 
     def _change(
         self,
-        statement: Statement | Apply | None,
+        statement: Statement | ApplyDdl | None,
         operator: Operator | None,
         tables: SubtaskTables,
         around: Surroundings,
     ) -> SchemaChange:
         if (instead := _instead(operator)) is not None:
             return change_by_hand(statement, statements_of(instead), tables, around)
-        if isinstance(statement, Apply):
+        if isinstance(statement, ApplyDdl):
             change = repeated(statement.changes, tables, around)
             if change.zone:
                 raise ValuesDiffer("rows depend on the session time zone of an online DDL tool, which is unknown")
@@ -346,7 +345,7 @@ class Following:
     # The facts for the decision
 
     def _surroundings(
-        self, ddl: DdlStatement, statement: Statement | Apply | None, tables: SubtaskTables
+        self, ddl: DdlStatement, statement: Statement | ApplyDdl | None, tables: SubtaskTables
     ) -> Surroundings:
         target, server = server_info(target_connection(self.source.target)), tables.tracker.server
         mine = self.source.fence.ref.source
@@ -372,7 +371,7 @@ class Following:
         )
 
     def _defaults(
-        self, ddl: DdlStatement, statement: Statement | Apply | None, server_of_log: Server
+        self, ddl: DdlStatement, statement: Statement | ApplyDdl | None, server_of_log: Server
     ) -> SessionDefaults:
         session = ddl.session
         server = None

@@ -12,7 +12,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.meta.model import Stage
 
-LOOK_SECONDS: Final = 0.2
+GATE_POLL_SECONDS: Final = 0.2
 
 
 @dataclass
@@ -44,5 +44,5 @@ class Gate:
     def wait(self) -> bool:
         """Wait while a pause is requested. Return True to continue, False to end."""
         while self.is_paused:
-            self.ending.wait(LOOK_SECONDS)
+            self.ending.wait(GATE_POLL_SECONDS)
         return not self.closed.is_set()

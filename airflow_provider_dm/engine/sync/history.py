@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-Point = tuple[int, float | None, float]
+LagPoint = tuple[int, float | None, float]
 """Time in seconds since 1970; the highest lag in seconds (None: unknown); the highest rows per second."""
 
 RECENT_SECONDS: Final = 15
@@ -24,8 +24,8 @@ OLDER_POINTS: Final = 90
 class History:
     """Points of the last hours, for any thread."""
 
-    _recent: deque[Point] = field(default_factory=lambda: deque(maxlen=RECENT_POINTS))
-    _older: deque[Point] = field(default_factory=lambda: deque(maxlen=OLDER_POINTS))
+    _recent: deque[LagPoint] = field(default_factory=lambda: deque(maxlen=RECENT_POINTS))
+    _older: deque[LagPoint] = field(default_factory=lambda: deque(maxlen=OLDER_POINTS))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, now: float, lag_seconds: float | None, rows_per_second: float) -> None:
@@ -48,7 +48,7 @@ class History:
                     rate = max(rate_before, rate)
                 points.append((begin, lag, rate))
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[LagPoint]:
         """Return all points, the oldest first; where both resolutions have a time, the finer point.
 
         Until the finer points have filled their time they are the whole history. The first coarser point begins before

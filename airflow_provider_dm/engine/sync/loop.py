@@ -23,13 +23,13 @@ from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.subtask import note_plan
 from airflow_provider_dm.engine.errors import DmError, InvalidInput, Reaction
-from airflow_provider_dm.engine.merge.writer import TooManyContested
+from airflow_provider_dm.engine.merge.errors import TooManyContested
 from airflow_provider_dm.engine.meta.model import Operator, Stage
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.errors import StoppedByFilter
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
-from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
+from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
@@ -44,7 +44,7 @@ from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
-from airflow_provider_dm.engine.sync.ports import Follower, Resync, SharedTables, SourceLog
+from airflow_provider_dm.engine.sync.ports import Follower, RunResync, SharedTables, SourceLog
 from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
@@ -80,7 +80,7 @@ class Loop:
     shards: Shards
     by_hand: ByHand
     runner: Runner
-    resync: Resync
+    resync: RunResync
     stop: threading.Event
     progress: SyncProgress
     tail: SourceLog
@@ -308,7 +308,7 @@ class Loop:
                 self._follow(meaning, PassedOver(why), why, operator)
             case Concerns(why, statement):
                 self._follow(meaning, statement, why, operator)
-            case Apply(real) as repeat:
+            case ApplyDdl(real) as repeat:
                 self._follow(meaning, repeat, f"it ends an online DDL on {real}", operator)
         rows = ddl.rows_epoch()
         if rows is not None:
@@ -319,7 +319,7 @@ class Loop:
         self.by_hand.passed(self.state.applied)
 
     def _follow(
-        self, meaning: Meaning, statement: Statement | Apply | None, why: str, operator: Operator | None
+        self, meaning: Meaning, statement: Statement | ApplyDdl | None, why: str, operator: Operator | None
     ) -> None:
         ddl = meaning.ddl
         self.progress.meets_ddl(ddl.at)

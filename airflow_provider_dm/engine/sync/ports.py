@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Meaning
@@ -74,7 +74,7 @@ class Follower(Protocol):
         ...
 
     def follow(
-        self, meaning: Meaning, statement: Statement | Apply | None, state: LoopState, operator: Operator | None
+        self, meaning: Meaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
     ) -> LoopState:
         """Execute the effect of a statement in the target, except the rows of its transaction."""
         ...
@@ -126,5 +126,5 @@ class SharedTables(Protocol):
         ...
 
 
-Resync: TypeAlias = Callable[[Group, LoopState, EpochSize, Callable[[Applied], None]], bool]
+RunResync: TypeAlias = Callable[[Group, LoopState, EpochSize, Callable[[Applied], None]], bool]
 """Apply all held-back rows of a group, and report each epoch. Return False after a stop request before the end."""

@@ -35,12 +35,12 @@ from airflow_provider_dm.engine.downstream.errors import TargetUnreachable, tran
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
-from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
+from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.backoff import lengthened
-from airflow_provider_dm.engine.sync.gate import LOOK_SECONDS, Gate
+from airflow_provider_dm.engine.sync.gate import GATE_POLL_SECONDS, Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -57,7 +57,7 @@ NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesWanted,)
 
 
 @dataclass(frozen=True)
-class Life:
+class LoopLife:
     """The outcome of one run of the loop. `worked`: it has applied changes or reached the end of the log."""
 
     seconds: float
@@ -77,7 +77,7 @@ class Backoff:
     steps: int = 0
     failing_since: float | None = None
 
-    def failed(self, life: Life, *, now: float) -> Backoff:
+    def failed(self, life: LoopLife, *, now: float) -> Backoff:
         """Return the state after a failure at `now`. Only a life that `worked` undoes doublings: retries inside
         transactions and epochs can make a life without progress long.
         """
@@ -130,7 +130,7 @@ def run_sync_resuming(
         seconds += now - began
         if isinstance(outcome, DmError):
             if not gate.closed.is_set():
-                backoff = backoff.failed(Life(now - began, progress.epochs > epochs or progress.caught_up), now=now)
+                backoff = backoff.failed(LoopLife(now - began, progress.epochs > epochs or progress.caught_up), now=now)
                 pause = backoff.pause_seconds(now=now) if passes(outcome, never) else None
                 if pause is not None:
                     _report(store, source, outcome, pause, progress.ddl_at)
@@ -205,7 +205,7 @@ def wait_for_resumption(source: SyncSource, store: MetaStore, gate: Gate) -> boo
     """Wait, after an error has paused the sync, until a user resumes it. Return False if the sync must end instead."""
     ref = source.fence.ref
     close_target(source.target)
-    while not (gate.wish is Stage.STOPPED or gate.ending.wait(LOOK_SECONDS)):
+    while not (gate.wish is Stage.STOPPED or gate.ending.wait(GATE_POLL_SECONDS)):
         try:
             found = store.list_subtasks(task=ref.task, source=ref.source)
         except DmError as error:

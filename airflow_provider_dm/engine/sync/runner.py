@@ -1,8 +1,8 @@
 """The interface between the engine and Spark: a runner executes tasks, on Spark executors or in local threads.
 
 A task is a picklable callable (a frozen dataclass with `__call__` from a module, never a lambda over the driver's
-objects). Its error is returned as a value, `Failed`, so that the driver raises the same DmError; the runner retries a
-task only if its process dies. A task may therefore run twice, even concurrently: its writes must be fenced
+objects). Its error is returned as a value, `TaskFailed`, so that the driver raises the same DmError; the runner retries
+a task only if its process dies. A task may therefore run twice, even concurrently: its writes must be fenced
 (downstream/frontier.py).
 
 `run` is one job. `exchange` is two jobs: the first makes one blob for each group from each item, the second passes each
@@ -38,7 +38,7 @@ class Ok(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Failed:
+class TaskFailed:
     """The error that a task raised."""
 
     error: DmError
@@ -87,23 +87,25 @@ class Runner(Protocol):
         ...
 
 
-def attempt(task: Callable[[A], B], item: A) -> Ok[B] | Failed:
+def attempt(task: Callable[[A], B], item: A) -> Ok[B] | TaskFailed:
     """Run the task; return its result or error as a value."""
     try:
         return Ok(task(item))
     except DmError as error:
-        return Failed(error)
+        return TaskFailed(error)
     except Exception as error:  # noqa: BLE001 (nothing is hidden: the driver raises it)
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        return Failed(TaskBug(type(error).__name__, f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}"))
+        return TaskFailed(
+            TaskBug(type(error).__name__, f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}")
+        )
 
 
 _GRAVITY: Final = {Reaction.FENCED: 0, Reaction.STOP: 1, Reaction.RETRY: 2}
 
 
-def values(outcomes: Sequence[Ok[B] | Failed]) -> list[B]:
+def values(outcomes: Sequence[Ok[B] | TaskFailed]) -> list[B]:
     """Return the results, or raise the most serious error: fenced before stop before retry."""
-    failed = [outcome.error for outcome in outcomes if isinstance(outcome, Failed)]
+    failed = [outcome.error for outcome in outcomes if isinstance(outcome, TaskFailed)]
     if failed:
         raise min(failed, key=lambda error: _GRAVITY[error.reaction])
     return [outcome.value for outcome in outcomes if isinstance(outcome, Ok)]

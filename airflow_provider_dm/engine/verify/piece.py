@@ -6,11 +6,12 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 
-from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
+from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.errors import AnswerCut
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
-from airflow_provider_dm.engine.reading.text_rows import Cells, packed_rows, split_row
+from airflow_provider_dm.engine.reading.text_rows import TextCells, packed_rows, split_row
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.verify.row_bytes import RowForm
 from airflow_provider_dm.engine.verify.sums import Focus, Sums, hash_rows, in_focus
@@ -64,7 +65,7 @@ class FoundRow:
     """A row of an unequal class: its hash, and its key (or the whole row of a table without one)."""
 
     hash: tuple[int, int]
-    key: Cells
+    key: TextCells
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
-from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
+from airflow_provider_dm.engine.reading.text_rows import TextCells, split_row
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import TEXTS, Transform, codec_for, selected
 from airflow_provider_dm.engine.schema.json_text import as_value
@@ -66,7 +66,7 @@ def target_form(mapping: TableMapping, target: Capabilities) -> RowForm:
     return _form(mapping.target, mapping.target_columns, mapping.source.columns, target)
 
 
-def packed(cells: Cells) -> bytes:
+def packed(cells: TextCells) -> bytes:
     r"""Pack cells in the format of the text protocol.
 
     >>> packed((b"12", None, b""))

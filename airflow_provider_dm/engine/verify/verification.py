@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.downstream.table_schema import load_table_schema
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import (
     SourceSurvey,
     SourceTable,
@@ -35,10 +35,11 @@ from airflow_provider_dm.engine.reading.survey import (
     survey_source,
     survey_target,
 )
-from airflow_provider_dm.engine.reading.text_rows import Cells
-from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMismatch, map_table, value_signature
+from airflow_provider_dm.engine.reading.text_rows import TextCells
+from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table, value_signature
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, DataDiffers, RowsHeldBack, SourceAltered
 from airflow_provider_dm.engine.verify.held_back import HeldBack, attributed, read_held_back
@@ -48,7 +49,7 @@ from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
 
 log = logging.getLogger(__name__)
 
-TARGET: Final = ""
+TARGET_SIDE: Final = ""
 """The target's name among the servers: no source-id is empty."""
 MOST_SHOWN: Final = 20
 MOST_SHOWN_BYTES: Final = 64
@@ -56,7 +57,7 @@ FEW_ROWS: Final = 20_000
 """An unequal class of at most this size is compared row by row."""
 MOST_FOCI: Final = 4
 DEEPEST: Final = 4
-ATTEMPTS: Final = 3
+COMPARISONS: Final = 3
 """Maximum number of comparisons if tables are altered meanwhile."""
 
 Json = dict[str, Any]
@@ -119,7 +120,7 @@ def _compared_at_last(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, 
         try:
             return _compared(spec, runner, environ)
         except (SchemaChangedDuringCopy, TableNotFound) as error:
-            if attempt == ATTEMPTS:
+            if attempt == COMPARISONS:
                 raise SourceAltered(error.happened()) from error
             log.warning("the comparison starts again: %s", error)
             attempt += 1
@@ -134,7 +135,7 @@ def _compared(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) ->
 
     before = locks()
     compared, misfits = _plan(spec, servers, target, runner.slots)
-    everywhere = servers | {TARGET: target}
+    everywhere = servers | {TARGET_SIDE: target}
     sums = _sum_up([side for one in compared for side in (one.source_pieces, one.target_pieces)], runner, everywhere)
     pairs = zip(compared, sums[::2], sums[1::2], strict=True)
     found = [_report(one, here, there, runner, everywhere) for one, here, there in pairs]
@@ -181,7 +182,9 @@ def _plan(
     for size in _chunked(target, [(there.tables[name], there.rows[name]) for name in compared], slots):
         entry = compared[size.table]
         mapping = entry.mapping
-        piece = TablePiece(TARGET, mapping.target, target_form(mapping, server), _key(mapping), size.low, size.high)
+        piece = TablePiece(
+            TARGET_SIDE, mapping.target, target_form(mapping, server), _key(mapping), size.low, size.high
+        )
         entry.target_pieces.append(piece)
     return list(compared.values()), paired.misfits
 
@@ -304,8 +307,8 @@ def _differing(one: Compared, here: Sums, there: Sums, runner: PieceRunner, serv
     work = [(piece, focus) for focus in foci for piece in one.source_pieces + one.target_pieces]
     ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
     for (piece, _), found in zip(work, runner.run(FindRows(servers, FEW_ROWS), work), strict=True):
-        (theirs if piece.server == TARGET else ours).update(found)
-    by_key: defaultdict[Cells, list[int]] = defaultdict(lambda: [0, 0])
+        (theirs if piece.server == TARGET_SIDE else ours).update(found)
+    by_key: defaultdict[TextCells, list[int]] = defaultdict(lambda: [0, 0])
     for row in ours | theirs:
         if ours[row] != theirs[row]:
             by_key[row.key][0] += ours[row]

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
+from airflow_provider_dm.engine.binlog.errors import SchemaMismatch
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.strings import CHARSETS as SUPPORTED

@@ -14,7 +14,8 @@ from airflow_provider_dm.engine.binlog.client_charsets import (
 )
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.binlog.query_event import query_of
-from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
+from airflow_provider_dm.engine.ddl.errors import Unreadable
+from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.charsets import SEVERAL_BYTES, UNSURE
 from testbed import Server

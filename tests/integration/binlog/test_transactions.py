@@ -7,10 +7,8 @@ import pytest
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog
-from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, PartialRowImage, UnknownEvent
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
-from airflow_provider_dm.engine.binlog.rows import PartialRowImage
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour

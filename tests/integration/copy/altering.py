@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_dm.engine.copy import begin, page, reader, rounds
 from airflow_provider_dm.engine.copy.gather import Gathering
-from airflow_provider_dm.engine.copy.migration import Finished, Stopped
+from airflow_provider_dm.engine.copy.migration import HandedOver, LoadStopped
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
 from airflow_provider_dm.engine.downstream.rounds import close_round
 from airflow_provider_dm.engine.meta.migrate import migrate
@@ -99,10 +99,10 @@ class Kit:
                     _cut_short(patch)
                     begun = threading.Event()
                     patch.setattr(page.PageReader, "page", _third_of_a(page.PageReader.page, begun.set))
-                    assert isinstance(self.migration.go(stop=begun.is_set), Stopped)
+                    assert isinstance(self.migration.go(stop=begun.is_set), LoadStopped)
                     happen()
             outcome = self.migration.go()
-        assert isinstance(outcome, Finished)
+        assert isinstance(outcome, HandedOver)
         assert next(once, None) is None, f"nothing happened {at}"
         result: dict[str, Any] = outcome.result["sources"]["one"]
         return result
@@ -173,7 +173,7 @@ def _cut_short(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(page.PageReader, "page", counted)
     patch.setattr(Gathering, "open", opened)
-    patch.setattr(rounds, "LOOK_SECONDS", 0.05)
+    patch.setattr(rounds, "ROUND_POLL_SECONDS", 0.05)
     patch.setattr(reader, "WATCH_SECONDS", 0.05)
 
 

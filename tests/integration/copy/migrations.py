@@ -7,7 +7,7 @@ from typing import Any
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Outcome, migrate
+from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadOutcome, load_all
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
@@ -89,14 +89,14 @@ class Migration:
             claim_generation(target, claimed[name])
         return claimed
 
-    def go(self, **hooks: Any) -> Outcome:
+    def go(self, **hooks: Any) -> LoadOutcome:
         """One run of the app's work."""
-        return migrate(self.spec, self.claim(), replace(Hooks(self.runner, self.store), **hooks))
+        return load_all(self.spec, self.claim(), replace(Hooks(self.runner, self.store), **hooks))
 
     def finish(self) -> dict[str, Any]:
         """One run, which must finish; its result."""
         outcome = self.go()
-        assert isinstance(outcome, Finished), outcome
+        assert isinstance(outcome, HandedOver), outcome
         return outcome.result
 
 

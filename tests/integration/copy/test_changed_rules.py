@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy.preconditions import check_beforehand
-from airflow_provider_dm.engine.rules.errors import RulesChanged
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.rules.errors import RulesChanged, TargetTableMismatch
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, endpoint

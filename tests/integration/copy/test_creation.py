@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
-from airflow_provider_dm.engine.downstream.errors import TargetRefused
-from airflow_provider_dm.engine.downstream.keyless import KeyDemanded
+from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
+from airflow_provider_dm.engine.downstream.errors import KeyDemanded, TargetRefused
 from airflow_provider_dm.engine.precheck.result import State
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from testbed import Server

@@ -12,9 +12,10 @@ from airflow_provider_dm.engine.downstream.frontier import Step, read_frontier
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
-from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, connected, query
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
+from airflow_provider_dm.engine.mysql.errors import AnswerCut
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.blocks import Block, blocks
+from airflow_provider_dm.engine.reading.blocks import RowBlock, blocks
 from airflow_provider_dm.engine.reading.text_rows import packed_rows
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.schema.codec import Row
@@ -27,11 +28,11 @@ from tests.integration.verify.test_verification import verified
 MOST = 3
 
 
-def cut_blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> Generator[Block, None, None]:
+def cut_blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> Generator[RowBlock, None, None]:
     """The answer's first rows, and its end."""
     found = [row for block in blocks(connection, sql, to_row) for row in block.cells.rows()][:MOST]
     if found:
-        yield Block(Cells.of(found), 100)
+        yield RowBlock(Cells.of(found), 100)
 
 
 def cut_packets(connection: Connection, sql: bytes) -> Generator[tuple[int, list[bytes]], None, None]:

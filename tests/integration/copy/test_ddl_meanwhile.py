@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_dm.engine.copy import rounds
-from airflow_provider_dm.engine.copy.rounds import TablesWait
+from airflow_provider_dm.engine.copy.errors import TablesWait
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.table_definitions import Definition, save_definitions
@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPat
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import TableSize
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.following import Following
@@ -286,7 +286,7 @@ def test_a_swap_in_two_steps(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> N
     first = ("INSERT INTO _a_gho (id, v) SELECT id, v FROM a", "RENAME TABLE a TO _a_del")
     with monkeypatch.context() as patch:
         patch.setattr(rounds, "WAITS_SECONDS", 1.5)
-        patch.setattr(rounds, "FAILURES", 1)
+        patch.setattr(rounds, "ROUND_FAILURES", 1)
         with pytest.raises(TablesWait, match=r"\.a cannot be copied yet.*let the tool finish"):
             one_kit.copy("between pages", lambda: one_kit.write(first))
     one_kit.write(("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')"))

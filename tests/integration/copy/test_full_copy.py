@@ -4,15 +4,13 @@ import pytest
 
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.begin import wait_for_relay
-from airflow_provider_dm.engine.copy.design import TargetNotEmpty
-from airflow_provider_dm.engine.copy.writing import DuplicateDuringCopy
-from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
+from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy, TargetNotEmpty
+from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.merge.collision import RowsCollide
-from airflow_provider_dm.engine.reading.errors import NotBegunYet
-from airflow_provider_dm.engine.reading.survey import EngineNotTransactional
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
-from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
+from airflow_provider_dm.engine.merge.errors import RowsCollide
+from airflow_provider_dm.engine.reading.errors import EngineNotTransactional, NotBegunYet
+from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
+from airflow_provider_dm.engine.schema.errors import UnsupportedColumnType
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, merging

@@ -21,22 +21,17 @@ import pytest
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import gather, snapshot
 from airflow_provider_dm.engine.copy import reader as reading
-from airflow_provider_dm.engine.copy.gather import (
-    Gathered,
-    Gathering,
-    Group,
-    NotGathered,
-    gathering,
-)
-from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
-from airflow_provider_dm.engine.copy.snapshot import ReadLockNotGranted, ReadLockNotPermitted, SourceLock
+from airflow_provider_dm.engine.copy.errors import NotGathered, ReadLockNotGranted, ReadLockNotPermitted, SnapshotLost
+from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, ReaderGroup, gathering
+from airflow_provider_dm.engine.copy.reader import SnapshotReader, snapshot_reader
+from airflow_provider_dm.engine.copy.snapshot import SourceLock
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location
 from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.reading.source_session import SourceRefused
+from airflow_provider_dm.engine.reading.errors import SourceRefused
 from testbed import Server
 from tests.beside import beside
 from tests.conftest import FreshSchema
@@ -62,7 +57,7 @@ def commits(server: Server, since: Location) -> list[int]:
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(snapshot, "LOCK_PAUSE_SECONDS", 0.05)
     monkeypatch.setattr(gather, "READY_SECONDS", 0.5)
     monkeypatch.setattr(gather, "FIRST_SECONDS", 20.0)
     monkeypatch.setattr(reading, "WATCH_SECONDS", 0.1)
@@ -90,7 +85,7 @@ class Readers:
     does not take part."""
 
     source: Endpoint
-    group: Group
+    group: ReaderGroup
     tables: list[TableName]
     reports: Any = field(default_factory=PROCESSES.Queue)
     processes: dict[int, BaseProcess] = field(default_factory=dict)
@@ -248,7 +243,7 @@ def test_a_gather_succeeds_when_the_transaction_has_ended(
     mysql_source.sql("CREATE TABLE t (v INT)", database=schema)
     t, here = TableName(schema, "t"), account(mysql_source, "SELECT, LOCK TABLES, REPLICATION CLIENT")
     with open_transaction(mysql_source, t) as commit, gathering(here, Consistency.AUTO, 1) as it, joined(it):
-        monkeypatch.setattr(snapshot, "PAUSE_SECONDS", 0)
+        monkeypatch.setattr(snapshot, "LOCK_PAUSE_SECONDS", 0)
         monkeypatch.setattr(snapshot.log, "info", lambda *_: commit())  # a request was refused
         assert it.gather([t]).attempts > 1
 

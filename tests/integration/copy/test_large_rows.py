@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_dm.engine.copy import writing
 from airflow_provider_dm.engine.downstream.errors import RowTooLarge
-from airflow_provider_dm.engine.mysql.guarded import PacketTooLarge
+from airflow_provider_dm.engine.mysql.errors import PacketTooLarge
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences

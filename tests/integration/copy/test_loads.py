@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.copy import writing
 from airflow_provider_dm.engine.downstream.loads import load_of, run_load
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection, target_dialect
 from airflow_provider_dm.engine.downstream.statements import Dialect
-from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.merge.errors import RowsCollide
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import map_table

@@ -9,13 +9,14 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy import keyless, read_round, rounds
+from airflow_provider_dm.engine.copy.errors import SnapshotLost
 from airflow_provider_dm.engine.copy.job import ChunkJob
-from airflow_provider_dm.engine.copy.keyless import Snapshot
-from airflow_provider_dm.engine.copy.migration import Stopped
-from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader
+from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
+from airflow_provider_dm.engine.copy.migration import LoadStopped
+from airflow_provider_dm.engine.copy.reader import SnapshotReader
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
-from airflow_provider_dm.engine.mysql.connection import AccessDenied
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.mysql.errors import AccessDenied
+from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -40,7 +41,7 @@ def test_what_a_lost_reader_left_of_a_table_without_a_key_is_not_copied_on(
     """The other reader has listed the table before, as one that nothing is copied of."""
     lost, pieces = threading.Event(), keyless._pieces
 
-    def loses(snapshot: Snapshot, job: ChunkJob) -> Generator[Cells, None, None]:
+    def loses(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, None]:
         if job.mapping.source.name.table == "one":
             assert lost.wait(60)
         for number, some in enumerate(pieces(snapshot, job)):
@@ -67,14 +68,14 @@ def test_readers_that_always_lose_their_snapshots_end_the_load(
 ) -> None:
     """Also where a copy that breaks off writes some rows each time: they are removed again."""
 
-    def loses(snapshot: Snapshot, job: ChunkJob) -> Generator[Cells, None, None]:
+    def loses(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, None]:
         yield next(pieces(snapshot, job))
         raise SnapshotLost("one", "it is lost here")
 
     pieces = keyless._pieces
     monkeypatch.setattr(keyless, "PAGE_ROWS", 1)
     monkeypatch.setattr(keyless, "_pieces", loses)
-    monkeypatch.setattr(rounds, "FAILURES", 2)
+    monkeypatch.setattr(rounds, "ROUND_FAILURES", 2)
     with pytest.raises(SnapshotLost, match="it is lost here"):
         migration.go()
 
@@ -128,4 +129,4 @@ def test_a_source_that_stops_stops_the_others(
         return follows(load)
 
     monkeypatch.setattr(SourceLoad, "_follow", is_stopped)
-    assert isinstance(migration.go(), Stopped)
+    assert isinstance(migration.go(), LoadStopped)

@@ -13,12 +13,11 @@ import pytest
 
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.gather import Gathering
-from airflow_provider_dm.engine.copy.migration import Stopped
+from airflow_provider_dm.engine.copy.migration import LoadStopped
 from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.copy.reader import SnapshotReader
 from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
-from airflow_provider_dm.engine.downstream.errors import NoTargetTable
-from airflow_provider_dm.engine.downstream.identity import Fenced
+from airflow_provider_dm.engine.downstream.errors import Fenced, NoTargetTable
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -99,7 +98,7 @@ def test_a_stop_leaves_what_a_start_continues(
     monkeypatch.setattr(page, "MOST_ROWS", 1_000)
     result = migration.finish()
 
-    assert isinstance(stopped, Stopped)
+    assert isinstance(stopped, LoadStopped)
     assert 0 < stopped.result["rows"] < result["rows"]
     assert tables(mysql_source, mariadb_target, schema)
 
@@ -201,7 +200,7 @@ def test_a_target_table_that_is_gone_stops_a_load_that_goes_on(
     schema = fresh_schema(mysql_source)
     filled(mysql_source, schema)
     migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
-    assert isinstance(migration.go(stop=lambda: True), Stopped)
+    assert isinstance(migration.go(stop=lambda: True), LoadStopped)
 
     mariadb_target.sql("RENAME TABLE t TO elsewhere", database=schema)
     with pytest.raises(NoTargetTable, match="no longer exists"):

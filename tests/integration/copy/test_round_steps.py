@@ -17,8 +17,9 @@ from airflow_provider_dm.engine.downstream.copy_progress import (
     load_chunk,
     load_chunks,
 )
+from airflow_provider_dm.engine.downstream.errors import Fenced
 from airflow_provider_dm.engine.downstream.frontier import Act, Step, move
-from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, SubtaskRef
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction

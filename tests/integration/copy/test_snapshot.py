@@ -13,13 +13,8 @@ import pytest
 
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import snapshot
-from airflow_provider_dm.engine.copy.snapshot import (
-    Held,
-    ReadLockNotGranted,
-    ReadLockNotPermitted,
-    SourceLock,
-    read_under_lock,
-)
+from airflow_provider_dm.engine.copy.errors import ReadLockNotGranted, ReadLockNotPermitted
+from airflow_provider_dm.engine.copy.snapshot import Held, SourceLock, read_under_lock
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
@@ -109,7 +104,7 @@ def writing(server: Server, table: TableName) -> Iterator[list[Exception]]:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(snapshot, "LOCK_PAUSE_SECONDS", 0.05)
     monkeypatch.setattr(snapshot, "FIRST_ATTEMPTS", 1)
     monkeypatch.setattr(snapshot, "LOCK_ATTEMPTS", 4)
 
@@ -228,7 +223,7 @@ def test_the_whole_request_is_bounded(
     mysql_source: Server, tables: list[TableName], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`lock_wait_timeout` counts for each table; here a longer one stands for many tables."""
-    monkeypatch.setattr(snapshot, "LOCK_SECONDS", 100_000)
+    monkeypatch.setattr(snapshot, "READ_LOCK_SECONDS", 100_000)
     here = endpoint("one", mysql_source)
     with connected(here) as guard, open_transaction(mysql_source, tables[0]):
         locker = snapshot._Locker(here, guard, Flavour.MYSQL, tuple(SourceLock))

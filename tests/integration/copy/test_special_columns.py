@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
+from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify.verification import verify
 from testbed import Server

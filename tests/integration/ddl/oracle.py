@@ -8,8 +8,9 @@ from typing import Any
 
 import pymysql
 
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, SessionDefaults
 from airflow_provider_dm.engine.ddl.server import Server as Upstream
 from airflow_provider_dm.engine.ddl.statements import (
     Check,

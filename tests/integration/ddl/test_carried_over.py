@@ -12,7 +12,8 @@ from typing import Any
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.dialects import COLLATIONS, NotCopyable
+from airflow_provider_dm.engine.ddl.dialects import COLLATIONS
+from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable
 from airflow_provider_dm.engine.ddl.target_definitions import Way
@@ -22,7 +23,8 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, read_tables
+from airflow_provider_dm.engine.schema.catalogue import create_statement, read_tables
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from testbed import Server
 from tests.integration.binlog.reading import FreshSchema, session
 from tests.unit.ddl.table_of_statements import MODES

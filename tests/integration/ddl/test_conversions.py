@@ -11,7 +11,7 @@ from typing import Any, Final
 import pymysql
 import pytest
 
-from airflow_provider_dm.engine.ddl.conversions import columns_of, computed
+from airflow_provider_dm.engine.ddl.conversions import column_pairs, computed
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import STRICT_TRANS_TABLES, SessionDefaults
 from airflow_provider_dm.engine.ddl.server import Server as Upstream
@@ -149,7 +149,7 @@ def verdict(old: str, new: str, *, strict: bool) -> str | None:
     statement = parse(f"ALTER TABLE t MODIFY c {new}{'' if 'NULL' in new else ' NULL'}", 0, "s")
     assert isinstance(statement, AlterTable)
     behind = before.after(statement, session)
-    pairs = columns_of(before.definition(name), behind.definition(name), statement.specs)
+    pairs = column_pairs(before.definition(name), behind.definition(name), statement.specs)
     found = [computed(pair, strict=strict) for pair in pairs]
     return found[-1]
 

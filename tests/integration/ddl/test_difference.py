@@ -15,8 +15,8 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.difference import NotDerivable, alter_between
-from airflow_provider_dm.engine.ddl.server import CannotTrack
+from airflow_provider_dm.engine.ddl.difference import alter_between
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.statements import Check, TableDefinition
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
@@ -58,7 +58,7 @@ def told(oracle: Oracle, sql: str, real: str) -> str:
     shown = {name: create_statement(oracle.reader, name) for name in (origin, ghost)}
     try:
         alter = alter_between(Tracker.of(oracle.upstream, shown, {}), origin, ghost)
-    except (CannotTrack, NotDerivable) as why:
+    except CannotTrack as why:
         return f"left open: {why}"
     made = "" if alter is None else statement_sql(alter, 0, oracle.upstream.flavour).replace("origin", "other")
     story = "\n".join((sql, *shown.values(), made))

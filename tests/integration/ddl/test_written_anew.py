@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import pymysql
 import pytest
 
+from airflow_provider_dm.engine.ddl.errors import NotWritten
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -41,7 +42,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.write import NotWritten, statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from testbed import Server

@@ -17,9 +17,10 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.health import Life
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch import relay_detached
+from airflow_provider_dm.launch.errors import RelayFailed, RelayHangs, RelayKeepsDying
 from airflow_provider_dm.launch.job import Upstream, source_spec
-from airflow_provider_dm.launch.relay_detached import DetachedRelay, RelayHangs
-from airflow_provider_dm.launch.relays import RelayFailed, RelayKeepsDying, Relays
+from airflow_provider_dm.launch.relay_detached import DetachedRelay
+from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.secrets import PassedSecrets
 from testbed import Server
 

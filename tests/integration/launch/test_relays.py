@@ -19,12 +19,13 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.errors import RelayRunsElsewhere
 from airflow_provider_dm.engine.relay.held_start import start_without_effect
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.relay.reporting import RelayRunsElsewhere
 from airflow_provider_dm.launch import relays as relays_module
+from airflow_provider_dm.launch.errors import RelayFailed, RelayStopped
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import RelayFailed, Relays, RelayStopped, upstream_of
+from airflow_provider_dm.launch.relays import Relays, upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 from testbed import Server
 

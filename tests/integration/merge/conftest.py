@@ -17,7 +17,7 @@ import pytest
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
 from airflow_provider_dm.engine.copy import rounds
 from airflow_provider_dm.engine.copy.gather import Gathering
-from airflow_provider_dm.engine.copy.migration import Finished, Outcome
+from airflow_provider_dm.engine.copy.migration import HandedOver, LoadOutcome
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.rounds import close_round
 from airflow_provider_dm.engine.downstream.session import close_target
@@ -136,8 +136,8 @@ class Shops:
                 patch.setattr(Gathering, "open", _when_all(Gathering.open, sources, begun))
             if copied is not None:
                 patch.setattr(rounds, "close_round", _when_all(close_round, sources, copied))
-            outcome: Outcome = migration.go()
-        assert isinstance(outcome, Finished), outcome
+            outcome: LoadOutcome = migration.go()
+        assert isinstance(outcome, HandedOver), outcome
         return outcome.result
 
     def sync(

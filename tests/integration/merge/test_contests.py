@@ -13,8 +13,7 @@ from airflow_provider_dm.engine.copy.migration import load_progress
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.merge import servers
-from airflow_provider_dm.engine.merge.collision import RowsCollide
-from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted, WrittenToMeanwhile
+from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted, RowsCollide, WrittenToMeanwhile
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync import sharing

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from airflow_provider_dm.engine.rules.mapping import ExtractNotPossible
+from airflow_provider_dm.engine.rules.errors import ExtractNotPossible
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify.verification import verify
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
-from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
+from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 from airflow_provider_dm.engine.shard.lock import Action, Lock, with_decision
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, locks, waiting_for

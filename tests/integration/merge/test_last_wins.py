@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
-from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.merge.errors import RowsCollide
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.sync.write.apply import MissingRow, WaveWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.shard.lock import Action
-from airflow_provider_dm.launch.ddl_locks import locks_of, unlock
+from airflow_provider_dm.launch.ddl_locks import stored_locks, unlock
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, locks, waiting_for
 
@@ -29,7 +29,7 @@ def test_ddl_waits_for_a_source_that_has_not_begun(one_pair: Shops, shards: tupl
     shops.write("a", "INSERT INTO o_1 VALUES (2, 'a', 2)")
     (result,) = shops.sync("a", only=True)
     assert (waiting_for(result), columns(shops)) == (["for b"], ["id", "v"])
-    ((lock, _),) = locks_of(shops.store)
+    ((lock, _),) = stored_locks(shops.store)
     assert (lock.synced, lock.unsynced) == (["a"], ["b"])
 
     assert differing(shops) == [], "it begins like those whose DDL is not executed yet"
@@ -47,7 +47,7 @@ def test_a_source_that_begins_later_has_to_be_as_the_others_are(one_pair: Shops)
     shops.load(["a"])
     shops.write("a", f"ALTER TABLE o_1 {C}")
     shops.sync("a", only=True)
-    ((lock, _),) = locks_of(shops.store)
+    ((lock, _),) = stored_locks(shops.store)
     unlock(shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
     shops.sync("a", only=True)
     assert columns(shops) == ["id", "v", "c"]
@@ -75,7 +75,7 @@ def test_shards_that_differ_and_begin_all_the_same(one_pair: Shops) -> None:
     shops.write("a", "INSERT INTO o_1 VALUES (1, 'a')")
     results = shops.sync("a", "b")
     assert waiting_for(results[1]) == ["for a"]
-    ((lock, _),) = locks_of(shops.store)
+    ((lock, _),) = stored_locks(shops.store)
     unlock(shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
     assert [one.unresolved_groups for one in shops.sync("b", "a")] == [(), ()]
     assert shops.compared().equal, shops.compared()

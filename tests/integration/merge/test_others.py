@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.merge.errors import RowsCollide
 from tests.integration.merge.conftest import Shops, instances
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.merge.errors import RowsCollide
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from tests.integration.merge.conftest import Shops, instances
 from tests.integration.merge.sharding import PESSIMISTIC, columns

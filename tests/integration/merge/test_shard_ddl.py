@@ -11,8 +11,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge import contests
-from airflow_provider_dm.engine.merge.collision import RowsCollide
-from airflow_provider_dm.engine.merge.contests import RowBehindHeldOne
+from airflow_provider_dm.engine.merge.errors import RowBehindHeldOne, RowsCollide
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Info, reported

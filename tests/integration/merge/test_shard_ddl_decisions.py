@@ -11,11 +11,16 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
-from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, Phase, ShardDdlConflict, ShardDdlRunWithoutSource
+from airflow_provider_dm.engine.shard.errors import (
+    LockRefuses,
+    ShardDdlConflict,
+    ShardDdlOutOfSequence,
+    ShardDdlRunWithoutSource,
+)
+from airflow_provider_dm.engine.shard.lock import Action, Phase
 from airflow_provider_dm.engine.sync.shard_ddl import shards
 from airflow_provider_dm.engine.sync.shard_ddl.shards import ShardDdlRefused
-from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
+from airflow_provider_dm.launch.ddl_locks import lock_json, stored_locks, unlock
 from airflow_provider_dm.launch.ddl_state import Differs, ddl_state_in
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, keys, locks, waiting_for
@@ -39,7 +44,7 @@ def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None
     shops.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("DEFAULT 5"))])
     with pytest.raises(ShardDdlConflict):
         shops.sync("a")
-    ((lock, _),) = locks_of(shops.store)
+    ((lock, _),) = stored_locks(shops.store)
     unlock(shops.store, lock.id, owner="a", action=Action.EXEC, force=False)
     shops.sync("a", "b")
     assert shops.rows() == [(2, "a", 3)]
@@ -71,7 +76,7 @@ def test_a_person_decides_a_conflict(one_pair: Shops) -> None:
     shops.sync("a")
     with pytest.raises(ShardDdlConflict):
         shops.sync("b")
-    ((lock, _),) = locks_of(shops.store)
+    ((lock, _),) = stored_locks(shops.store)
     assert lock_json(lock, 0)["conflict"].keys() == {"a", "b"}
     unlock(shops.store, lock.id, owner="b", action=Action.EXEC, force=False)
     shops.sync("a", "b", "a")
@@ -116,7 +121,7 @@ def test_ddl_that_the_target_refuses_waits_for_its_cure(one_source: Shops) -> No
         with pytest.raises(ShardDdlRefused, match="1062"):
             shops.sync()
     shops.target.sql("ALTER TABLE o ADD KEY u (v)", database=shops.schema)
-    ((lock, _),) = locks_of(shops.store)
+    ((lock, _),) = stored_locks(shops.store)
     unlock(shops.store, lock.id, owner=None, action=Action.SKIP, force=False)
     shops.sync()
     assert shops.compared().equal, shops.compared()
@@ -162,7 +167,7 @@ def test_a_later_different_ddl_of_a_source_that_was_not_waited_for_is_not_swallo
         ):
             shops.sync("b")
     assert keys(shops) == set()
-    ((number_0, _), _) = locks_of(shops.store)
+    ((number_0, _), _) = stored_locks(shops.store)
     assert (number_0.phase, lock_json(number_0, 0)["conflict"].keys()) == (Phase.DIFFERS, {"a", "b"})
     assert isinstance(ddl_state_in(shops.store, "test", lock), Differs)
 
@@ -187,7 +192,7 @@ def test_the_default_of_a_column_that_rows_of_another_source_lack_stays_until_th
     for ddl in ddls:
         shops.write("a", f"ALTER TABLE o_1 {ddl}")
         shops.sync("a")
-        ((lock, _),) = [one for one in locks_of(shops.store) if one[0].phase is not Phase.SKIP]
+        ((lock, _),) = [one for one in stored_locks(shops.store) if one[0].phase is not Phase.SKIP]
         unlock(shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
         shops.sync("a")
     why = f"for {shops.schema}.o_3 of b, whose rows lack the column c that it alters"
@@ -211,7 +216,7 @@ def test_a_decision_does_not_cover_ddl_that_is_reported_behind_it(one_pair: Shop
     shops.write("a", "ALTER TABLE o_1 ADD c int")
     shops.write("b", "ALTER TABLE o_3 ADD d int", "INSERT INTO o_3 VALUES (3, 'b', 3)")
     shops.sync("a")
-    ((lock, _),) = locks_of(shops.store)
+    ((lock, _),) = stored_locks(shops.store)
     unlock(shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
     shops.sync("b")
     shops.sync("a")
@@ -236,7 +241,7 @@ def test_a_row_that_waits_in_the_old_form_is_waited_for_by_a_source_that_was_not
     shops.sync()
     shops.write("a", "ALTER TABLE o_1 ADD c int NOT NULL DEFAULT 7")
     shops.sync("a")
-    ((lock, _),) = locks_of(shops.store)
+    ((lock, _),) = stored_locks(shops.store)
     unlock(shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
     shops.sync("a")
     shops.write("a", "DELETE FROM o_1")

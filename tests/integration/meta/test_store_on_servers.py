@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from airflow_provider_dm.engine.errors import Reaction
-from airflow_provider_dm.engine.meta.database import MetaRefused, MetaUnreachable
+from airflow_provider_dm.engine.meta.errors import MetaRefused, MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder
 from airflow_provider_dm.engine.meta.store import MetaStore

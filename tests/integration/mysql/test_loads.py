@@ -10,7 +10,8 @@ import pytest
 
 from airflow_provider_dm.engine.mysql.connection import connect, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.guarded import FileAskedFor, GuardedConnection
+from airflow_provider_dm.engine.mysql.errors import FileAskedFor
+from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from tests.integration.relay.rogue import OK, Rogue, Session, local_infile
 
 SECRET = "/etc/passwd"

@@ -6,8 +6,9 @@ import pytest
 
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.url import parse_url
-from airflow_provider_dm.engine.mysql.connection import AccessDenied, connected, query
+from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.errors import AccessDenied
 from testbed import Server
 from tests.conftest import FreshSchema
 

@@ -9,8 +9,9 @@ import pytest
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.errors import SessionRefused
 from airflow_provider_dm.engine.mysql.pinned import PINNED, Setting
-from airflow_provider_dm.engine.mysql.pinning import SessionRefused, set_all
+from airflow_provider_dm.engine.mysql.pinning import set_all
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.mysql.left_alone import LEFT_ALONE

@@ -22,15 +22,10 @@ from cryptography.x509.oid import NameOID
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.url import parse_url
-from airflow_provider_dm.engine.mysql.connection import (
-    AccessDenied,
-    ServerUnreachable,
-    connected,
-    query,
-)
+from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
+from airflow_provider_dm.engine.mysql.errors import AccessDenied, ServerUnreachable, TlsRefused
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
-from airflow_provider_dm.engine.mysql.tls import TlsRefused
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
 

@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
+from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
+from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from testbed import Server, ServerSpec

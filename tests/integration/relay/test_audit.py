@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, schema_of
 from airflow_provider_dm.engine.audit.pieces import audit_pieces
-from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
+from airflow_provider_dm.engine.binlog.errors import SchemaMismatch
 from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables

@@ -12,10 +12,10 @@ import pytest
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.relay.reader import RelayReader, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.errors import RelayStartsTooLate, TaskFellBehind
+from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.service import run_relay
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
-from airflow_provider_dm.engine.relay.spool import TaskFellBehind
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
 from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled, wait_for

@@ -8,7 +8,8 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.places import PlaceNotFound, find_place
+from airflow_provider_dm.engine.relay.errors import PlaceNotFound
+from airflow_provider_dm.engine.relay.places import find_place
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.relay.conftest import wait_for

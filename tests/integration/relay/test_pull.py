@@ -13,8 +13,8 @@ import pytest
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX
+from airflow_provider_dm.engine.relay.errors import ReplicaIdTaken, UpstreamFileTorn
 from airflow_provider_dm.engine.relay.meta import RelayMeta
-from airflow_provider_dm.engine.relay.protocol import ReplicaIdTaken, UpstreamFileTorn
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers

@@ -16,8 +16,9 @@ from airflow_provider_dm.engine.config.job import EndpointSpec
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import ServerUnreachable, connect
+from airflow_provider_dm.engine.mysql.connection import connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from testbed import Server
 from tests.crash.upstream import made_up, servers
 from tests.integration.relay.conftest import RelayKit
@@ -138,7 +139,7 @@ def test_a_binlog_that_is_no_file_name(kit: RelayKit, name: bytes) -> None:
 
 @pytest.mark.parametrize("name", [b"x" * 300 + b".000001", b"other.000001", b"mysql-bin.000007"])
 def test_a_binlog_that_was_not_asked_for(kit: RelayKit, name: bytes) -> None:
-    assert refusal(kit, Rogue(sends(rotate(name)))).code == "DM-4014"
+    assert refusal(kit, Rogue(sends(rotate(name)))).code == "DM-4023"
 
 
 @pytest.mark.parametrize("name", ["../../x.000001", "/etc/passwd", "..", "mysql-bin.000001\0"])
@@ -257,7 +258,7 @@ def test_a_rotate_that_goes_backwards(kit: RelayKit, name: str) -> None:
     for file in UPSTREAM.files[:3]:
         events += [rotate(file.name.encode()), *(event for _at, event in file.events())]
     rogue = Rogue(sends(*events, rotate(name.encode())), binlogs=[(file.name, "9999999") for file in UPSTREAM.files])
-    assert refusal(kit, rogue).code == "DM-4014"
+    assert refusal(kit, rogue).code == "DM-4023"
 
 
 def test_a_jump_to_another_position(kit: RelayKit) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Index, Table
 from testbed import Server
 from tests.integration.binlog.reading import FreshSchema, session

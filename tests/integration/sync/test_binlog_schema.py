@@ -13,7 +13,8 @@ from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.downstream.claim import current_generation
-from airflow_provider_dm.engine.downstream.identity import Fence, Fenced
+from airflow_provider_dm.engine.downstream.errors import Fenced
+from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.table_definitions import Definition, load_definitions
 from airflow_provider_dm.engine.meta.model import Holder

@@ -17,10 +17,10 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, write_key
 from airflow_provider_dm.engine.reading.source_session import read, source_connection
-from airflow_provider_dm.engine.reading.text_rows import Cells
+from airflow_provider_dm.engine.reading.text_rows import TextCells
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
-from airflow_provider_dm.engine.sync.coverage import CoverageFilter, Part, coverages
+from airflow_provider_dm.engine.sync.coverage import CoverageFilter, PartlyCovered, coverages
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint
@@ -175,7 +175,7 @@ class Keys:
         """The numbers of the rows that are covered once `last` is copied."""
         last_key = write_key(tuple(last[position] or b"" for position in self.order.positions))
         part = coverages([ChunkProgress(0, self.table.name, last_key=last_key, rows_copied=1)])[self.table.name]
-        assert isinstance(part, Part)
+        assert isinstance(part, PartlyCovered)
         inserts = [RowChange(0, None, row) for row in rows]
         kept = CoverageFilter({0: (self.table, part)}, self.source).covered(inserts)
         return {change.after[-1] for change in kept if change.after is not None and change.after[-1] is not None}
@@ -229,7 +229,7 @@ def test_the_source_is_asked_where_nothing_else_decides(
     """Of (int, text) keys those that have the number of the border, so many in a statement as are allowed."""
     asked: list[bytes] = []
 
-    def recorded(of: Endpoint, sql: bytes) -> list[Cells]:
+    def recorded(of: Endpoint, sql: bytes) -> list[TextCells]:
         asked.append(sql)
         return read(of, sql)
 

@@ -93,7 +93,7 @@ def test_a_lock_whose_holder_may_not_be_killed_is_freed_by_a_person(
     alter: Alter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The account of the task was exchanged, and may not kill connections of the first one."""
-    monkeypatch.setattr(ddl_execution, "LOCK_SECONDS", 0)
+    monkeypatch.setattr(ddl_execution, "DDL_LOCK_SECONDS", 0)
     alter.target.sql("CREATE USER modest@'%' IDENTIFIED BY ''")
     alter.target.sql(f"GRANT ALL ON `{alter.schema}`.* TO modest@'%'")
     frozen, modest = alter.claimed(1), replace(alter, server=replace(alter.server, user="modest"))
@@ -115,7 +115,7 @@ def test_a_job_of_the_servers_own_is_waited_for_and_not_begun_again(
     alter_in_tidb: Alter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alter = alter_in_tidb
-    monkeypatch.setattr(ddl_execution, "LOCK_SECONDS", 3)
+    monkeypatch.setattr(ddl_execution, "DDL_LOCK_SECONDS", 3)
     earlier = alter.claimed(1)
     before = {name: alter.target.sql(f"SHOW CREATE TABLE {name.quoted()}")[0][1] for name in alter.statement.tables}
     run_transaction(alter.server, lambda tx: note_intent(tx, earlier, PLACE, 0, alter.statement.sql, before))

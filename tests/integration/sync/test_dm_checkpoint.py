@@ -14,12 +14,13 @@ import pytest
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.downstream import removal
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
-from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, TargetWentBack
+from airflow_provider_dm.engine.downstream.errors import Fenced, SubtaskMissing, TargetWentBack
+from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.removal import remove_progress
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
-from airflow_provider_dm.engine.downstream.subtask import SubtaskMissing, begin_subtask
+from airflow_provider_dm.engine.downstream.subtask import begin_subtask
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.lease import LeaseHeld
+from airflow_provider_dm.engine.meta.errors import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Stage
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName

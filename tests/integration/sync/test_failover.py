@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.applied import FailoverNotFollowed
-from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld
+from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed, OldLogNotHeld
 from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.merge.contests import end_in, is_in_log_of
 from airflow_provider_dm.engine.merge.servers import Servers

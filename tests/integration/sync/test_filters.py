@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
-from airflow_provider_dm.engine.rules.errors import StoppedByFilter
-from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter, TargetTableMismatch
 from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit

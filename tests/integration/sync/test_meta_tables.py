@@ -5,12 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from airflow_provider_dm.engine.downstream import meta_tables
+from airflow_provider_dm.engine.downstream.errors import MetaTablesOfAnotherRelease
 from airflow_provider_dm.engine.downstream.meta_definitions import TABLES
-from airflow_provider_dm.engine.downstream.meta_tables import (
-    VERSION,
-    MetaTablesOfAnotherRelease,
-    ensure_meta_tables,
-)
+from airflow_provider_dm.engine.downstream.meta_tables import VERSION, ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import close_target, fresh_target
 from airflow_provider_dm.engine.errors import DmError
 from testbed import Server

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.ddl_execution import DdlRefused
+from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.errors import DmError
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit

@@ -19,9 +19,9 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.errors import UpstreamSwitched
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
-from airflow_provider_dm.engine.relay.start import UpstreamSwitched
 from testbed import Server, ServerSpec, start_servers, stop_servers
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, TABLES, kit_for, rows_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.downstream.claim import claim_generation
-from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, SubtaskRef
+from airflow_provider_dm.engine.downstream.errors import Fenced
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.online_ddl_memory import load, save
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction, target_connection

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
+from airflow_provider_dm.engine.binlog.errors import SchemaMismatch
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.meta.model import OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.location import Location

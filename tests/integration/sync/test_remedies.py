@@ -15,9 +15,10 @@ from airflow_provider_dm.engine.downstream.statements import Statement
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.model import OperatorKind
-from airflow_provider_dm.engine.mysql.binlog_status import BinlogDisabled, BinlogStatusDenied, current_location
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.mysql.errors import BinlogDisabled, BinlogStatusDenied
+from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
 from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers

@@ -15,8 +15,8 @@ import pytest
 
 from airflow_provider_dm.engine.config.source import CheckerConfig
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
-from airflow_provider_dm.engine.downstream.errors import TargetUnreachable
-from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, TargetWentBack
+from airflow_provider_dm.engine.downstream.errors import Fenced, TargetUnreachable, TargetWentBack
+from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, Stage, SubtaskStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.safe_mode_window import Window, load_window
+from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, load_window
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.noting import Notes
@@ -193,7 +193,7 @@ def test_a_restart_without_an_exit_point_is_safe_for_two_intervals_of_log_time(o
     one_kit.instance_keys["syncer"] = {}
     one_kit.run(one_kit.spec(str(start), start))  # begins, and has nothing to do
     window = load_window(target_connection(one_kit.endpoint(one_kit.target, "target").resolve()), one_kit.ref)
-    assert window == Window(60)
+    assert window == SafeModeWindow(60)
     ends = change(one_kit, 0, 30, -3600, 60, 61)
 
     one_kit.instance_keys["syncer"], progress = {}, SyncProgress()

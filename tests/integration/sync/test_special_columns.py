@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.rows import PartialRowImage
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.binlog.errors import PartialRowImage
+from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
 from tests.exactness import oracle, tables
 from tests.exactness.documents import JSON
 from tests.exactness.others import ADDRESSES, COMPRESSED, COMPUTED, GEOMETRY, HIDDEN, VECTOR

@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.places import PlaceNotFound
+from airflow_provider_dm.engine.relay.errors import PlaceNotFound
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.starts import tell_needs, with_starts
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit

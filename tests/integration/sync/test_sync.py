@@ -9,15 +9,14 @@ import pytest
 
 from airflow_provider_dm.engine.config.rule_models import TablePattern
 from airflow_provider_dm.engine.downstream.claim import claim_generation
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.identity import Fence, Fenced
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
+from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.downstream.statements import Statement
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.rules.errors import RulesChanged
-from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
+from airflow_provider_dm.engine.rules.errors import RulesChanged, TargetKeyNotKept
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.plan.plan import UnknownTable

@@ -26,7 +26,7 @@ def kit(
     source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TailKit]:
     """Make syncs from either flavour, with a shared relay log and the upstream to fall back to."""
-    monkeypatch.setattr(tail, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(tail, "TAIL_POLL_SECONDS", 0.2)
     for made in tail_kits(source, mariadb_target, fresh_schema, tmp_path, monkeypatch):
         made.shared = True
         yield made

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog
-from airflow_provider_dm.engine.binlog.xa import XaRowsGone
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, XaRowsGone
 from airflow_provider_dm.engine.downstream.prepared_xa import forget_ended, note_prepared, read_prepared
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.relay.purge import Inactive

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading import source_session
-from airflow_provider_dm.engine.reading.source_session import SourceReadFailed
+from airflow_provider_dm.engine.reading.errors import SourceReadFailed
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify import piece, verification
 from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, SourceAltered
@@ -180,7 +180,7 @@ def test_tables_that_are_altered_while_they_are_compared_are_compared_again(
             mysql_source.sql("ALTER TABLE t RENAME COLUMN w TO v", database=schema)
 
     with monkeypatch.context() as patch:
-        patch.setattr(verification, "ATTEMPTS", 2)
+        patch.setattr(verification, "COMPARISONS", 2)
         patch.setattr(verification, "_sum_up", sum_up_amid_ddl)
         with pytest.raises(SourceAltered, match="Compare again when no DDL is under way"):
             verified(migration)
@@ -202,7 +202,7 @@ def test_a_source_that_does_not_answer_is_read_again(
         return connection
 
     with monkeypatch.context() as patch:
-        patch.setattr(source_session, "ATTEMPTS", 2)
+        patch.setattr(source_session, "READ_ATTEMPTS", 2)
         patch.setattr(piece, "source_connection", killed)
         with pytest.raises(SourceReadFailed, match="Start it again"):
             verified(migration)

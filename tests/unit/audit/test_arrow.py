@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.audit.arrow import (
-    BATCH_ROWS,
+    EVENT_BATCH_ROWS,
     AnyTable,
     OneTable,
     Shape,
     UndecodableText,
     Unshown,
-    form_of,
+    arrow_form,
     record_batches,
     schema_of,
 )
@@ -136,7 +136,7 @@ def test_text_that_its_charset_does_not_allow_is_not_shown_as_text(charset: str,
 
 def test_a_type_that_no_codec_knows_is_refused() -> None:
     with pytest.raises(Exception, match="DM-5101"):
-        form_of(table_of(), column(0, "c", "hologram"))
+        arrow_form(table_of(), column(0, "c", "hologram"))
 
 
 # Whole batches, from a log
@@ -239,17 +239,17 @@ def test_many_small_events_make_few_batches_and_a_large_one_is_cut(tmp_path: Pat
     log = Log()
     for number in range(300):
         log.transaction(("insert", [order(number)]))
-    log.transaction(("delete", [order(number) for number in range(2 * BATCH_ROWS)]))
+    log.transaction(("delete", [order(number) for number in range(2 * EVENT_BATCH_ROWS)]))
     shape = OneTable(ORDERS)
     one = range_of(log, tmp_path)
     batches = list(record_batches(one, WantedTables.whole([ORDERS]), shape))
-    assert sum(batch.num_rows for batch in batches) == 300 + 2 * BATCH_ROWS
-    assert all(batch.num_rows <= BATCH_ROWS for batch in batches)
+    assert sum(batch.num_rows for batch in batches) == 300 + 2 * EVENT_BATCH_ROWS
+    assert all(batch.num_rows <= EVENT_BATCH_ROWS for batch in batches)
     assert len(batches) <= 5
     found = lines(one, shape, ORDERS)
     assert [line["after"]["id"] for line in found[:300]] == list(range(300))
-    assert [line["row"] for line in found] == [0] * 300 + list(range(2 * BATCH_ROWS))
-    assert [line["before"]["id"] for line in found[300:]] == list(range(2 * BATCH_ROWS))
+    assert [line["row"] for line in found] == [0] * 300 + list(range(2 * EVENT_BATCH_ROWS))
+    assert [line["before"]["id"] for line in found[300:]] == list(range(2 * EVENT_BATCH_ROWS))
 
 
 @pytest.mark.usefixtures("kernels")

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.audit.arrow import OneTable, record_batches
-from airflow_provider_dm.engine.audit.pieces import Piece, audit_pieces
+from airflow_provider_dm.engine.audit.pieces import LogPiece, audit_pieces
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.mysql.location import InvalidLocation
-from airflow_provider_dm.engine.relay.directory import InvalidSubDir, RelayDirectory
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
-from airflow_provider_dm.engine.relay.reader import RelayFileGone
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.errors import InvalidSubDir, RelayDirectoryUnusable, RelayFileGone
 from tests.unit.binlog.building import ORDERS, UUID_OF_SOURCE, Log, order
 
 FIRST, SECOND = "uuid-a.000001", "uuid-b.000002"
@@ -32,7 +31,7 @@ def relay(tmp_path: Path, *logs: Log, sub_dir: str = FIRST) -> Path:
     return root
 
 
-def ids(pieces: list[Piece]) -> list[int]:
+def ids(pieces: list[LogPiece]) -> list[int]:
     """The keys of all rows, in order."""
     found = []
     for piece in pieces:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened, scan
+from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log, scan
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, UnsupportedFormat
 from airflow_provider_dm.engine.binlog.transaction import Ended, Stretch
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -16,7 +16,7 @@ FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 
 def scanned(log: Log, folder: Path, start: int, *, size: int | None = None, apply: bool = True) -> Stretch:
     file = log.file(folder)
-    with opened(file.path, file.size if size is None else size, file.name) as found:
+    with opened_log(file.path, file.size if size is None else size, file.name) as found:
         assert found is not None
         return scan(found, start, cut=1 << 62, apply=apply)
 
@@ -225,7 +225,7 @@ def test_positions_have_64_bits(tmp_path: Path) -> None:
         file.write(log.data[head:])
     size = far + len(log.data) - head
     assert path.stat().st_size == size
-    with opened(str(path), size, log.name) as found:
+    with opened_log(str(path), size, log.name) as found:
         assert found is not None
         assert scan(found, far, cut=1 << 62).end == size
 

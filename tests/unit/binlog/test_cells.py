@@ -6,11 +6,9 @@ import pytest
 from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import cells
-from airflow_provider_dm.engine.binlog.cells import Cell, CellKind, Contradiction, cell_for, reader
-from airflow_provider_dm.engine.schema import numbers
-from airflow_provider_dm.engine.schema.addresses import MalformedAddress
-from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
-from airflow_provider_dm.engine.schema.json_binary import MalformedJson
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind, cell_for, reader
+from airflow_provider_dm.engine.binlog.errors import Contradiction
+from airflow_provider_dm.engine.schema.errors import MalformedValue, UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Column
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 from tests.unit.binlog.building import NAME, column
@@ -119,10 +117,10 @@ def test_the_plain_way(cell: Cell, data: bytes, value: bytes) -> None:
 @pytest.mark.parametrize(
     ("cell", "data", "error"),
     [
-        (Cell(CellKind.SET, 1, members=(b"a",)), b"\2", numbers.MalformedNumber),
+        (Cell(CellKind.SET, 1, members=(b"a",)), b"\2", MalformedValue),
         (Cell(CellKind.ENUM, 1, members=(b"a",)), b"\2", IndexError),
-        (Cell(CellKind.JSON, prefix=4), b"\x63", MalformedJson),
-        (Cell(CellKind.INET4, prefix=1), bytes(5), MalformedAddress),
+        (Cell(CellKind.JSON, prefix=4), b"\x63", MalformedValue),
+        (Cell(CellKind.INET4, prefix=1), bytes(5), MalformedValue),
     ],
     ids=lambda value: value.kind.name if isinstance(value, Cell) else "",
 )

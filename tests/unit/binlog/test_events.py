@@ -13,8 +13,8 @@ import pytest
 from pymysqlreplication.constants import BINLOG
 
 from airflow_provider_dm.engine.binlog import events
-from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, EventTooLarge, MalformedEvent
-from airflow_provider_dm.engine.binlog.events import DO, EVENTS, Do, Kind, UnknownEvent, every_code
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, EventTooLarge, MalformedEvent, UnknownEvent
+from airflow_provider_dm.engine.binlog.events import DO, EVENTS, Do, Kind, every_code
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate

@@ -9,9 +9,9 @@ import pytest
 from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import cells
-from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent, SchemaMismatch
 from airflow_provider_dm.engine.binlog.map_texts import contradictions
-from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch, TableMap, cells_of
+from airflow_provider_dm.engine.binlog.table_map import TableMap, cells_of
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.binlog.building import NAME, column
 

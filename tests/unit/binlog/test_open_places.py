@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.errors import OldLogNotHeld
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPlace, check_passed
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace, check_passed
 from airflow_provider_dm.engine.binlog.planned import Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
-from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 CELLS = [
     Cell(CellKind.SIGNED, size=4),
@@ -48,5 +48,5 @@ def test_what_is_left_out_becomes_null(seed: int) -> None:
 
 def test_an_image_that_ends_behind_its_event_is_refused() -> None:
     whole = image(CELLS[:2], [b"\0\0\0\1", b"abc"])
-    with pytest.raises(MalformedCells):
+    with pytest.raises(MalformedValue):
         list(whole_images(CELLS, [0b0011], whole, 0, len(whole) - 1))

@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog import boundary
-from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, ChecksumMismatch, EventTooLarge, MalformedEvent
-from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.errors import (
+    ChangeNotInLog,
+    ChecksumMismatch,
+    EventTooLarge,
+    MalformedEvent,
+    UnknownEvent,
+)
 from airflow_provider_dm.engine.binlog.payload import PayloadWindow, inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
@@ -172,7 +177,7 @@ def inner(*changes: str, end: str = "xid") -> Log:
 
 def scanned(log: Log, folder: Path, start: int, *, apply: bool = True) -> Stretch:
     file = log.file(folder)
-    with boundary.opened(file.path, file.size, file.name) as found:
+    with boundary.opened_log(file.path, file.size, file.name) as found:
         assert found is not None
         return boundary.scan(found, start, cut=1 << 62, apply=apply)
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.binlog.applied import FailoverNotFollowed
-from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, LocationNotInLog
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, FailoverNotFollowed, LocationNotInLog
 from airflow_provider_dm.engine.binlog.planned import Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location

@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
-from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, decoder_of, image_end
+from airflow_provider_dm.engine.binlog.row_decoder import decoder_of, image_end
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 TEXT = (Cell(CellKind.BYTES, prefix=1),)
 PAIR = (Cell(CellKind.SIGNED, 4), Cell(CellKind.BYTES, prefix=1))
@@ -25,19 +26,19 @@ def test_null_takes_no_room() -> None:
 
 @pytest.mark.parametrize("event", [b"", b"\xfe\x05hell", b"\xfe\xff" + b"x" * 10, b"\xfe"])
 def test_a_row_that_ends_behind_its_event_is_refused(event: bytes) -> None:
-    with pytest.raises(MalformedCells):
+    with pytest.raises(MalformedValue):
         image_end(TEXT, event + b"neighbour"[:0], 0, len(event))
-    with pytest.raises(MalformedCells):
+    with pytest.raises(MalformedValue):
         decoder_of(TEXT, (0,))(event + b"neighbour", 0, len(event))
 
 
 def test_bytes_behind_the_last_cell_are_refused() -> None:
-    with pytest.raises(MalformedCells):
+    with pytest.raises(MalformedValue):
         decoder_of(TEXT, (0,))(b"\xfe\x01ab", 0, 4)
 
 
 def test_a_length_of_four_gigabytes_is_refused_without_memory() -> None:
     cells = (Cell(CellKind.BYTES, prefix=4),)
     event = b"\xfe" + struct.pack("<I", 0xFFFFFFFF) + b"x"
-    with pytest.raises(MalformedCells):
+    with pytest.raises(MalformedValue):
         image_end(cells, event, 0, len(event))

@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE
 
-from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedEvent
-from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.errors import (
+    ChecksumMismatch,
+    MalformedEvent,
+    MalformedRows,
+    PartialRowImage,
+    SchemaMismatch,
+    UnknownEvent,
+)
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
-from airflow_provider_dm.engine.binlog.rows import MalformedRows, PartialRowImage, RowChange, decode_range
-from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
+from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location

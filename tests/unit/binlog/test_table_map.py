@@ -8,8 +8,8 @@ from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
-from airflow_provider_dm.engine.binlog.errors import MalformedEvent
-from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch, TableMap, cells_of, parse_map
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent, SchemaMismatch
+from airflow_provider_dm.engine.binlog.table_map import TableMap, cells_of, parse_map
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.binlog.building import NAME, column
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.boundary import last_boundary
-from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, XaRowsGone
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.binlog.planned import Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.prepared_ranges import look_back
 from airflow_provider_dm.engine.binlog.rows import decode_range
-from airflow_provider_dm.engine.binlog.xa import Prepared, XaRowsGone, Xid, read_end, read_prepare
+from airflow_provider_dm.engine.binlog.xa import Prepared, Xid, read_end, read_prepare
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.building import ORDERS, Log, order
 

@@ -7,21 +7,21 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider_dm.cli import app_phase
-from airflow_provider_dm.cli.app_phase import ATTEMPTS, run_app
+from airflow_provider_dm.cli.app_phase import APP_ATTEMPTS, run_app
 from airflow_provider_dm.engine.errors import DmError, ReportedError
-from airflow_provider_dm.engine.meta.database import MetaUnreachable
-from airflow_provider_dm.launch.submit import SparkAppDied, SparkAppFailed
+from airflow_provider_dm.engine.meta.errors import MetaUnreachable
+from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed
 
 AWAY = MetaUnreachable("sqlite://", "gone")
 AWAY_FOR_THE_APP = SparkAppFailed("verify", "r", ReportedError.of(AWAY))
-DIED = SparkAppDied("verify", 1, "log", "")
+DIED = RunGone("verify", "1", "killed")
 
 
 @pytest.mark.parametrize(
     ("ends", "patience", "attempts"),
     [
         ([DIED, DIED], 300.0, 3),
-        ([DIED] * ATTEMPTS, 300.0, None),
+        ([DIED] * APP_ATTEMPTS, 300.0, None),
         ([AWAY] * 20, 300.0, 21),
         ([AWAY_FOR_THE_APP] * 20 + [DIED], 300.0, 22),
         ([AWAY] * 20, -1.0, None),
@@ -46,7 +46,7 @@ def test_a_metadata_db_that_is_away_for_a_while_takes_no_attempt(
     if attempts is None:
         with pytest.raises(DmError):
             run_app(context, "verify", "caught-up")
-        assert len(made) == ATTEMPTS
+        assert len(made) == APP_ATTEMPTS
     else:
         assert run_app(context, "verify", "caught-up") == {}
         assert len(made) == attempts

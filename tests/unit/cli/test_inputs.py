@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_dm.cli import run
 from airflow_provider_dm.cli.inputs import (
     default_variable,
-    read_inputs,
+    read_arguments,
 )
 from airflow_provider_dm.cli.main import parser
 from airflow_provider_dm.cli.output import Output
@@ -54,13 +54,13 @@ def test_sources_come_in_the_tasks_order_with_their_passwords(
     monkeypatch.setenv("DM_PASSWORD_TWO", "by-default")
     monkeypatch.setenv("MINE", "by-option")
 
-    inputs = read_inputs(task, files, ["target=MINE"])
+    inputs = read_arguments(task, files, ["target=MINE"])
 
     assert [config.source_id for config in inputs.sources] == ["one", "two"]
     assert [endpoint.password.reveal() for endpoint in inputs.source_endpoints] == ["plain", "by-default"]
     assert inputs.target.password.reveal() == "by-option"
     assert {"DM_PASSWORD_TWO", "MINE"} & os.environ.keys() == set()  # no child inherits them
-    assert read_inputs(task, files, ["target=MINE"]) == inputs
+    assert read_arguments(task, files, ["target=MINE"]) == inputs
 
 
 def test_a_place_of_one_log_is_no_end_for_several_sources(
@@ -82,7 +82,7 @@ def test_the_option_wins_over_the_file(task: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("DM_PASSWORD_ONE", "by-default")
     monkeypatch.setenv("MINE", "by-option")
 
-    inputs = read_inputs(task, files, ["one=MINE"])
+    inputs = read_arguments(task, files, ["one=MINE"])
 
     assert inputs.source_endpoints[0].password.reveal() == "by-option"
 
@@ -90,19 +90,19 @@ def test_the_option_wins_over_the_file(task: Path, tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("argument", ["one", "one=", "=X", "one=UNSET"])
 def test_a_password_variable_that_is_not_there_is_named(argument: str, task: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="SOURCE-ID=VARIABLE"):
-        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], [argument])
+        read_arguments(task, [source(tmp_path, "one"), source(tmp_path, "two")], [argument])
 
 
 def test_the_files_have_to_be_those_of_the_task(task: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"no --source file for two; files of sources that .* not name: three"):
-        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "three")])
+        read_arguments(task, [source(tmp_path, "one"), source(tmp_path, "three")])
 
 
 def test_a_file_given_twice_is_no_second_source(task: Path, tmp_path: Path) -> None:
     one = source(tmp_path, "one")
 
     with pytest.raises(InvalidInput) as refused:
-        read_inputs(task, [one, one, source(tmp_path, "two")])
+        read_arguments(task, [one, one, source(tmp_path, "two")])
 
     assert refused.value.happened() == "task shop: more than one file for one."
 
@@ -111,14 +111,14 @@ def test_a_login_by_airflow_connection_cannot_be_used_here(task: Path, tmp_path:
     without = write(tmp_path, "two.yaml", "source-id: two\n")
 
     with pytest.raises(InvalidInput, match="source two: the file has no `from`"):
-        read_inputs(task, [source(tmp_path, "one"), without])
+        read_arguments(task, [source(tmp_path, "one"), without])
 
 
 def test_what_is_not_there_yet_is_said_before_anything_is_connected(tmp_path: Path) -> None:
     task = write(tmp_path, "task.yaml", TASK.replace("task-mode: all", "task-mode: all\nshard-mode: optimistic"))
 
     with pytest.raises(NotSupportedYet, match="optimistic"):
-        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")])
+        read_arguments(task, [source(tmp_path, "one"), source(tmp_path, "two")])
 
 
 def test_a_readable_file_with_a_password_is_worth_a_warning_that_does_not_show_it(
@@ -127,7 +127,7 @@ def test_a_readable_file_with_a_password_is_worth_a_warning_that_does_not_show_i
     task = write(tmp_path, "task.yaml", TASK, mode=0o644)
 
     with caplog.at_level(logging.WARNING):
-        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")])
+        read_arguments(task, [source(tmp_path, "one"), source(tmp_path, "two")])
 
     assert "readable by others" in caplog.text
     assert "from-file" not in caplog.text

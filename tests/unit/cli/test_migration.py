@@ -7,10 +7,11 @@ import pytest
 
 from airflow_provider_dm.cli import migration
 from airflow_provider_dm.cli.app_phase import RunContext
+from airflow_provider_dm.cli.errors import RowsDiffer, SourcesNotQuiet
 from airflow_provider_dm.cli.migration import Summary, differing_tables, moved_since, phases
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.launch.job import App
+from airflow_provider_dm.launch.job import AppName
 
 FULL, SYNC, VERIFY = "full_migration", "incremental_sync", "verify"
 
@@ -30,7 +31,7 @@ FULL, SYNC, VERIFY = "full_migration", "incremental_sync", "verify"
     ],
 )
 def test_a_run_has_the_phases_that_are_left(
-    mode: TaskMode, until: str, unneeded: tuple[App, ...], expected: tuple[str, ...]
+    mode: TaskMode, until: str, unneeded: tuple[AppName, ...], expected: tuple[str, ...]
 ) -> None:
     assert phases(mode, until=until, unneeded=unneeded) == expected
 
@@ -69,12 +70,12 @@ def test_equal_rows_are_verified_wherever_the_source_went(monkeypatch: pytest.Mo
 def test_a_source_that_moved_makes_a_difference_unfair(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = moved_since({"one": at(4), "two": at(50)}, {"one": at(4), "two": at(90)})
     assert moved == {"two": "from mysql-bin.000002:50 to mysql-bin.000002:90"}
-    with pytest.raises(migration.SourcesNotQuiet):
+    with pytest.raises(SourcesNotQuiet):
         verified(DIFFERING, at(900), monkeypatch)
 
 
 def test_sources_at_rest_make_a_difference_real_and_name_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(migration.RowsDiffer, match=r"a\.t \(3 rows in the sources, 2 in the target\)"):
+    with pytest.raises(RowsDiffer, match=r"a\.t \(3 rows in the sources, 2 in the target\)"):
         verified(DIFFERING, at(4), monkeypatch)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
+from airflow_provider_dm.launch.errors import SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.narration import LINE_EVERY_SECONDS
-from airflow_provider_dm.launch.submit import SparkAppFailed, TaskTakenOver
 
 REPORTED = ReportedError(
     "DM-5002", "SchemaMismatch", "upstream", "columns differ. Mend them.", "Mend them.", Reaction.STOP

@@ -170,7 +170,7 @@ def test_with_json_it_is_the_same_document_in_one_line(meta: Meta, out: Printed)
 
 
 def test_a_relay_that_does_not_obey_is_named(meta: Meta, out: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "OBEY_SECONDS", 0.3)
+    monkeypatch.setattr(relay, "RELAY_OBEY_SECONDS", 0.3)
     meta.relay(ONE)
 
     assert meta("pause-relay", "-s", ONE) == 1
@@ -201,7 +201,7 @@ def test_a_relay_of_a_container_with_our_host_name_is_not_looked_for_among_our_p
 def test_where_no_relay_runs_the_answer_is_no_without_waiting_for_one(
     meta: Meta, out: Printed, verb: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "OBEY_SECONDS", 3600)  # a wait would last until pytest's own time limit
+    monkeypatch.setattr(relay, "RELAY_OBEY_SECONDS", 3600)  # a wait would last until pytest's own time limit
     if dead != "never there":
         meta.relay(ONE, Stage.STOPPED if dead == "stopped" else Stage.RUNNING, process=a_dead_process())
 

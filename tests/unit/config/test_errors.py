@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.config.problems import ConfigError
+from airflow_provider_dm.engine.config.errors import ConfigError
 from airflow_provider_dm.engine.config.yaml_file import load_task, parse_source, parse_task, task_of
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import airflow_provider_dm
 from airflow_provider_dm.engine.config.base import DmModel, aliases_of
-from airflow_provider_dm.engine.config.problems import ConfigError
+from airflow_provider_dm.engine.config.errors import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import source_of, task_of

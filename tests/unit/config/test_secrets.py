@@ -11,15 +11,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from airflow_provider_dm.engine.config import secrets
 from airflow_provider_dm.engine.config.database import DatabaseConfig, TargetDatabase
-from airflow_provider_dm.engine.config.job import (
-    EndpointSpec,
-    HolderSpec,
-    JobSpec,
-    SecretMissing,
-    SecretRef,
-    SourceSpec,
-)
-from airflow_provider_dm.engine.config.problems import ConfigError
+from airflow_provider_dm.engine.config.errors import ConfigError, SecretMissing
+from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_provider_dm.engine.config.dump_args import parse_extra_args
+from airflow_provider_dm.engine.config.errors import ConfigError
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import ShardMode, TaskConfig

@@ -9,15 +9,17 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
-from airflow_provider_dm.engine.copy.design import MOST_ROWS, MOST_SCANNED, Design, TargetNotEmpty, design
+from airflow_provider_dm.engine.copy.design import MOST_ROWS, MOST_SCANNED, Design, design
+from airflow_provider_dm.engine.copy.errors import TargetNotEmpty
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, SourceTable, TargetSurvey
-from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_keys_kept
-from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMismatch
-from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
+from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept, TargetTableMismatch
+from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.errors import UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 ALL = TableName("all", "orders")

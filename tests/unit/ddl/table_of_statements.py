@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from airflow_provider_dm.engine.ddl import lexer
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.first_words import head_of_row_change, is_of_temporary_table, kind_of, xa_verb
-from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable, pieces, tokens
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, pieces, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from tests.unit.ddl.table_of_statements import MODES, Entry, entries
 

@@ -3,13 +3,8 @@
 import pytest
 
 from airflow_provider_dm.engine.ddl.column_types import OF_CHARACTERS
-from airflow_provider_dm.engine.ddl.create_like import (
-    CannotCreateTarget,
-    NewTable,
-    create_schema_like,
-    create_table_like,
-)
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.create_like import NewTable, create_schema_like, create_table_like
+from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.mysql.endpoint import Flavour

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.ddl.difference import NotDerivable, alter_between
+from airflow_provider_dm.engine.ddl.difference import alter_between
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import AlterTable
@@ -96,5 +97,5 @@ def test_a_copy_that_nothing_was_done_to_is_none(server: Server) -> None:
 
 @pytest.mark.parametrize("alter", LEFT_OPEN)
 def test_what_definitions_leave_open_is_refused(alter: str) -> None:
-    with pytest.raises(NotDerivable, match=LEFT_OPEN[alter]):
+    with pytest.raises(CannotTrack, match=LEFT_OPEN[alter]):
         alter_between(with_ghost(SERVERS[0], alter), T, GHOST)

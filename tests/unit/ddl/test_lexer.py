@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.ddl.lexer import (
-    ANSI_QUOTES,
-    MSSQL,
-    NO_BACKSLASH_ESCAPES,
-    Unreadable,
-    tokens,
-)
+from airflow_provider_dm.engine.ddl.errors import Unreadable
+from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES, tokens
 
 
 def texts(sql: str, sql_mode: int = 0) -> list[str]:

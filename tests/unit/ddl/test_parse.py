@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, Unreadable
-from airflow_provider_dm.engine.ddl.parse import About, NotRead, parse
+from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
+from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES
+from airflow_provider_dm.engine.ddl.parse import About, parse
 from airflow_provider_dm.engine.ddl.statements import AlterTable, CreateTable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.ddl.table_of_statements import Entry, entries, meaning

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
-from airflow_provider_dm.engine.ddl.table_info import NotMapped, definition_of
+from airflow_provider_dm.engine.ddl.table_info import definition_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import definition_sql
 from airflow_provider_dm.engine.ddl.write_table_info import table_info
@@ -115,7 +116,7 @@ def said_alike(definition: TableDefinition) -> TableDefinition:
 )
 def test_what_tidb_would_say_otherwise_is_not_written(definition: str) -> None:
     tracker = Tracker.of(SERVERS[0], {NAME: f"CREATE TABLE Orders ({definition})"}, {"shop": "utf8mb4_general_ci"})
-    with pytest.raises(NotMapped):
+    with pytest.raises(CannotTrack):
         table_info(NAME, tracker.definition(NAME))
 
 
@@ -170,7 +171,7 @@ def of_index(**changes: Any) -> dict[str, Any]:
 )
 def test_what_is_not_known_is_refused(info: dict[str, Any], said: str) -> None:
     definition_of(plain())
-    with pytest.raises(NotMapped, match=said):
+    with pytest.raises(CannotTrack, match=said):
         definition_of(info)
 
 
@@ -178,5 +179,5 @@ def test_a_primary_key_that_is_tidbs_handle_has_no_index() -> None:
     info = as_tidb_writes("t", [column("a", LONG, flag=NOT_NULL_KEY), column("b", LONG)])
     assert definition_sql(definition_of(info)).count("PRIMARY KEY ( `a` )") == 1
     info = as_tidb_writes("t", [column("a", LONG, flag=NOT_NULL_KEY), column("b", LONG, flag=NOT_NULL_KEY)])
-    with pytest.raises(NotMapped, match="no index"):
+    with pytest.raises(CannotTrack, match="no index"):
         definition_of(info)

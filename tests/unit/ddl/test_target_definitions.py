@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable
+from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from tests.unit.ddl.carrying import ACROSS, ALL, MARIADB, MYSQL, SAME, TIDB, UTF8_BIN, Way, carried, written
 
 # Columns

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, Server
+from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, Server
 from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.identifiers import TableName

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_dm.engine.ddl.errors import NotWritten
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (
@@ -19,7 +20,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.write import NotWritten, key_sql, statement_sql
+from airflow_provider_dm.engine.ddl.write import key_sql, statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from tests.unit.ddl.table_of_statements import Entry, entries
 

@@ -10,8 +10,9 @@ import pymysql
 import pytest
 
 from airflow_provider_dm.engine.downstream import ddl_execution
-from airflow_provider_dm.engine.downstream.ddl_execution import DdlRefused, TargetDdl
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.downstream.ddl_journal import Entry, Looks
+from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 A, B = TableName("one", "a"), TableName("one", "b")

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream import tuples
 from airflow_provider_dm.engine.downstream.statements import Dialect, Verb, write_rows
-from airflow_provider_dm.engine.downstream.tuples import write_cells, write_values
+from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells, write_values
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -73,7 +73,9 @@ def both(mapping: TableMapping, rows: list[Row], verb: Verb, dialect: Dialect) -
     literals = row_literals(mapping.source, dialect.server.flavour)
     by_row = write_rows(mapping, map(literals, rows), verb, dialect=dialect)
     numbers = np.arange(len(rows))
-    by_kernel = write_cells(mapping, Cells.of(rows), numbers, verb, literals, dialect=dialect) if rows else iter(())
+    by_kernel = (
+        write_tuple_cells(mapping, Cells.of(rows), numbers, verb, literals, dialect=dialect) if rows else iter(())
+    )
     return [one.sql for one in by_row], [one.sql for one in by_kernel]
 
 
@@ -165,7 +167,7 @@ def test_statements_hold_the_rows_that_were_asked_for(
     chosen = np.array(choose.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, unique=True)), np.int64)
     literals = row_literals(mapping.source, Flavour.MARIADB)
 
-    made = list(write_cells(mapping, Cells.of(rows), chosen, Verb.INSERT, literals, dialect=dialect))
+    made = list(write_tuple_cells(mapping, Cells.of(rows), chosen, Verb.INSERT, literals, dialect=dialect))
 
     head = b"INSERT INTO `shop`.`t` (`c0`, `c1`) VALUES "
     texts = [b"(" + b",".join(literals(rows[number])) + b")" for number in chosen.tolist()]

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_dm.engine.errors import describe
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
+from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, Info, Lock
 from airflow_provider_dm.launch.ddl_state import DdlState, Differs, Resolved, TaskRecords, Waits, ddl_state_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
-from airflow_provider_dm.engine.mysql.location import InvalidLocation
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.launch.job import Job, checked_until, local_holder, new_run_id
 from airflow_provider_dm.launch.secrets import PassedSecrets, secret_name
 

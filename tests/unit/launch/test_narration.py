@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.meta.database import MetaUnreachable
+from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore

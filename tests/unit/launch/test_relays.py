@@ -13,18 +13,12 @@ from airflow_provider_dm.engine.errors import Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.keeper import Died, Failed
+from airflow_provider_dm.engine.relay.keeper import Died, EndedByError
 from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
+from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import (
-    RelayFailed,
-    RelayKeepsDying,
-    Relays,
-    error_of,
-    forget_private,
-    upstream_of,
-)
+from airflow_provider_dm.launch.relays import Relays, error_of, forget_private, upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
@@ -63,7 +57,7 @@ def test_of_a_relay_that_always_dies_the_end_of_its_log_is_told_without_secrets(
 
 def test_a_relays_own_error_is_passed_on() -> None:
     gone = ReportedError("DM-4001", "", "upstream", "mysql-bin.000001 was purged.", "", Reaction.STOP)
-    error = error_of("one", Failed(gone), deaths=0, log_path=Path("r.log"), masked=str)
+    error = error_of("one", EndedByError(gone), deaths=0, log_path=Path("r.log"), masked=str)
     assert isinstance(error, RelayFailed)
     assert "[DM-4001 upstream] the relay of source one stopped: mysql-bin.000001 was purged." in str(error)
 

@@ -14,17 +14,11 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotInstalled, ReportedError
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage
+from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, SparkSettings
-from airflow_provider_dm.launch.submit import (
-    Outcome,
-    RunGone,
-    SparkApp,
-    SparkAppDied,
-    SparkAppFailed,
-    TaskTakenOver,
-)
+from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
 from tests import short_jvms
 
 from .conftest import SOURCE_PASSWORD
@@ -111,7 +105,7 @@ def nothing_left(app: SparkApp) -> bool:
 def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch) -> None:
     app = launch(WITH_WORKERS + RECEIVED)
 
-    assert app.outcome(lambda _: replace(ROW, result={"rows": 4})) == Outcome({"rows": 4})
+    assert app.outcome(lambda _: replace(ROW, result={"rows": 4})) == AppOutcome({"rows": 4})
     assert nothing_left(app)
     (said,) = [line for line in lines(app) if line.startswith("argv")]
     assert "job.json" in said
@@ -167,7 +161,7 @@ except ZeroDivisionError:
 print('DM-RESULT {{"rows": 4}}')
 """)
 
-    assert app.outcome(no_run) == Outcome({"rows": 4})
+    assert app.outcome(no_run) == AppOutcome({"rows": 4})
     said = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "spark_apps.app"]
     assert said == [("INFO", "two lines"), ("INFO", "of one record"), ("WARNING", "tried again, ******")]
     everything = "\n".join(record.getMessage() for record in caplog.records)
@@ -193,7 +187,7 @@ signal.signal(signal.SIGTERM, save)
 
     app.stop(grace_seconds=20)
 
-    assert app.outcome(no_run) == Outcome(finished=False)
+    assert app.outcome(no_run) == AppOutcome(finished=False)
     assert "saved" in lines(app)
     assert nothing_left(app)
 
@@ -214,7 +208,7 @@ def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch) -> None:
 
     os.kill(app.pid, signal.SIGKILL)
 
-    with pytest.raises(SparkAppDied, match="exit code -9"):
+    with pytest.raises(RunGone, match="exit code -9"):
         app.outcome(no_run)
     assert nothing_left(app)
 
@@ -226,14 +220,14 @@ def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, tmp
 
     os.kill(driver, signal.SIGKILL)
 
-    with pytest.raises(SparkAppDied, match="ticking"):
+    with pytest.raises(RunGone, match="ticking"):
         app.outcome(no_run)
 
 
 def test_of_a_long_log_the_error_has_the_end(launch: Launch) -> None:
     app = launch("import sys\nfor n in range(40): print('before ' * 20)\nsys.exit('the reason')")
 
-    with pytest.raises(SparkAppDied, match="the reason"):
+    with pytest.raises(RunGone, match="the reason"):
         app.outcome(no_run)
 
 

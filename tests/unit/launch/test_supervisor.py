@@ -11,12 +11,13 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.launch.errors import RelayStopped
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import Upstream, local_holder
 from airflow_provider_dm.launch.narration import Audience
-from airflow_provider_dm.launch.relays import Relays, RelayStopped
+from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.submit import Outcome, SparkApp
+from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
 from airflow_provider_dm.launch.supervisor import Supervisor
 
 TICK_FOR_EVER = "import time\nwhile True: time.sleep(0.05)\n"
@@ -67,7 +68,7 @@ def test_an_app_is_looked_at_until_it_has_ended(
         audience = Audience(shown.append, shown.append, every_seconds=0.2)
         outcome = supervisor.watch(launch(said), relays, audience, lambda: looks.append(None))
 
-    assert outcome == Outcome({"rows": 4})
+    assert outcome == AppOutcome({"rows": 4})
     assert looks
     assert shown[0].endswith(f"Spark's output is in {tmp_path / 'app.log'}")
     assert "starting Spark" in shown[1]

@@ -21,7 +21,7 @@ from airflow_provider_dm.launch.sync_state import (
     SyncState,
     condition_json,
     condition_of,
-    judge,
+    judge_sync,
 )
 
 NOW = datetime.now(UTC)
@@ -33,7 +33,7 @@ RUN = Run("r", "shop", "incremental_sync", Holder("i", "1", "h"), Stage.RUNNING,
 def state_of(
     subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition, waited: float = 9.0
 ) -> SyncState:
-    return judge(subtasks, run, condition, waited_seconds=waited)
+    return judge_sync(subtasks, run, condition, waited_seconds=waited)
 
 
 def passed(file: str, position: int, **more: Any) -> Condition:

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.config.job import HolderSpec
-from airflow_provider_dm.engine.meta.lease import LeaseHeld
+from airflow_provider_dm.engine.meta.errors import LeaseHeld
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore

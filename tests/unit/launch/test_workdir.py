@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.launch.workdir import TaskDir, TaskRunsAlready, open_run_log, private_directory, work_root
+from airflow_provider_dm.launch.errors import TaskRunsAlready
+from airflow_provider_dm.launch.workdir import TaskDir, open_run_log, private_directory, work_root
 
 
 def test_the_root_is_the_given_one_then_the_environments_then_xdgs(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.meta import database
-from airflow_provider_dm.engine.meta.database import Database, MetaUnreachable
+from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.url import parse_url
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 1)
+    monkeypatch.setattr(database, "SQLITE_BUSY_SECONDS", 1)
     monkeypatch.setattr(database, "CONNECT_SECONDS", 1)
     monkeypatch.setattr(database, "ANSWER_SECONDS", 1)
     monkeypatch.setattr(database, "AWAY_AFTER_SECONDS", 0.0)

@@ -6,7 +6,8 @@ import pytest
 from alembic import command
 
 from airflow_provider_dm.engine.meta.database import Database
-from airflow_provider_dm.engine.meta.migrate import NoWayBack, alembic_config, migrate
+from airflow_provider_dm.engine.meta.errors import NoWayBack
+from airflow_provider_dm.engine.meta.migrate import alembic_config, migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
 from airflow_provider_dm.engine.meta.url import parse_url

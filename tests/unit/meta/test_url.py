@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
-from airflow_provider_dm.engine.meta.database import MetaUnreachable
+from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.url import parse_url, shown
 from airflow_provider_dm.engine.mysql.endpoint import Secret

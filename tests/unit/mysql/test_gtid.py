@@ -6,15 +6,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.gtid import (
-    GtidSet,
-    Interval,
-    InvalidGtidSet,
-    MariadbGtid,
-    MariadbGtidSet,
-    MysqlGtidSet,
-    Sid,
-)
+from airflow_provider_dm.engine.mysql.errors import InvalidGtidSet
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "4f22fa47-71ca-11e1-9e33-c80aa9429562"

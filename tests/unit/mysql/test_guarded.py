@@ -11,8 +11,9 @@ import pytest
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql import connection
-from airflow_provider_dm.engine.mysql.connection import ServerUnreachable, connect
+from airflow_provider_dm.engine.mysql.connection import connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 
 CAPABILITIES = 1 | 1 << 9 | 1 << 15 | 1 << 19
 OK = b"\0\0\0\2\0\0\0"

@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 from airflow_provider_dm.engine.mysql.connection import connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
-from airflow_provider_dm.engine.mysql.tls import TlsRefused
+from airflow_provider_dm.engine.mysql.errors import TlsRefused
 
 NOW = dt.datetime.now(dt.UTC)
 

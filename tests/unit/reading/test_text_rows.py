@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.reading import text_rows
-from airflow_provider_dm.engine.reading.text_rows import Cells, rows, split_row
+from airflow_provider_dm.engine.reading.text_rows import TextCells, rows, split_row
 
 EOF = b"\xfe\x00\x00\x02\x00"
 
@@ -54,7 +54,7 @@ class Wire:
 
 @pytest.fixture(autouse=True)
 def _without_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_rows, "begin", lambda _wire, sql: int(sql))
+    monkeypatch.setattr(text_rows, "begin_reading", lambda _wire, sql: int(sql))
 
 
 tables = st.integers(1, 5).flatmap(
@@ -66,7 +66,7 @@ tables = st.integers(1, 5).flatmap(
 
 @given(table=tables, sizes=st.lists(st.integers(1, 400)), largest=st.sampled_from([0xFFFFFF, 7]))
 def test_rows_come_back_however_the_bytes_arrive(
-    table: tuple[int, list[Cells]], sizes: list[int], largest: int
+    table: tuple[int, list[TextCells]], sizes: list[int], largest: int
 ) -> None:
     width, expected = table
     bodies = [b"".join(map(cell, row)) for row in expected]

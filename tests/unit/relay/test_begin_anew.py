@@ -13,12 +13,12 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.errors import BinlogPurged, PurgeRuns, RelayStartsTooLate
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.opening import announce, held_writer, set_of
-from airflow_provider_dm.engine.relay.protocol import BinlogPurged
 from airflow_provider_dm.engine.relay.purge import Need
-from airflow_provider_dm.engine.relay.purge_files import PurgeRuns, clear, restore_hidden, sole_purger
-from airflow_provider_dm.engine.relay.reader import RelayReader, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.purge_files import clear, restore_hidden, sole_purger
+from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.unit.relay.events import file_of
 from tests.unit.relay.test_purge_files import (
     NAMES,

@@ -7,18 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.directory import (
-    INDEX,
+from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir, format_index, parse_index
+from airflow_provider_dm.engine.relay.errors import (
     InvalidSubDir,
-    RelayDirectory,
-    SubDir,
-    format_index,
-    parse_index,
+    RelayDirectoryUnusable,
+    RelayFileGone,
+    RelayLocked,
+    RelayStartsTooLate,
 )
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
-from airflow_provider_dm.engine.relay.lock import INDEX_LOCK, LOCK, RelayLocked, sole_writer
+from airflow_provider_dm.engine.relay.lock import INDEX_LOCK, LOCK, sole_writer
 from airflow_provider_dm.engine.relay.meta import META, RelayMeta
-from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.reader import RelayReader
 
 UUID = "9f2c1e55-0000-11ee-8c90-0242ac120002"
 

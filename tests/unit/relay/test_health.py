@@ -10,14 +10,14 @@ from airflow_provider_dm.engine.relay.health import (
     FRESH_SECONDS,
     GONE_SECONDS,
     Alive,
-    Failed,
-    Finished,
-    Gone,
+    AskedToStop,
+    CaughtUp,
     Life,
-    Stopped,
+    RelayFailure,
+    RelayGone,
     deaths_after,
     doing,
-    has_ended,
+    has_relay_ended,
     is_alive,
     is_past,
     is_pulling,
@@ -46,19 +46,19 @@ def test_a_relay_that_reports_is_never_a_failure(
 
 @pytest.mark.parametrize("desired", [None, *Stage])
 def test_an_error_is_its_last_word_when_no_process_is_left(desired: Stage | None) -> None:
-    assert seen(replace(ENDED, stage=Stage.PAUSED, error=ERROR), desired) == Failed(ERROR)
+    assert seen(replace(ENDED, stage=Stage.PAUSED, error=ERROR), desired) == RelayFailure(ERROR)
 
 
 def test_a_relay_that_died_waiting_may_be_started_again() -> None:
     found = seen(replace(SILENT, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING)
-    assert isinstance(found, Gone)
+    assert isinstance(found, RelayGone)
     assert "process 7 on here" in found.why
 
 
 @pytest.mark.parametrize("row", [ENDED, replace(ENDED, stage=Stage.STOPPED), SILENT])
 def test_it_has_stopped_only_if_somebody_wanted_it(row: RelayStatus) -> None:
-    assert seen(row, Stage.STOPPED) == Stopped()
-    assert isinstance(seen(row, Stage.RUNNING), Gone)
+    assert seen(row, Stage.STOPPED) == AskedToStop()
+    assert isinstance(seen(row, Stage.RUNNING), RelayGone)
 
 
 def test_a_relay_that_is_about_to_stop_still_runs() -> None:
@@ -67,13 +67,13 @@ def test_a_relay_that_is_about_to_stop_still_runs() -> None:
 
 def test_a_last_word_needs_no_silence() -> None:
     """Stopped and Finished are said once, by a process that is at its end."""
-    assert seen(replace(RUNS, stage=Stage.FINISHED), Stage.RUNNING) == Finished()
-    assert seen(replace(RUNS, stage=Stage.STOPPED), Stage.STOPPED) == Stopped()
+    assert seen(replace(RUNS, stage=Stage.FINISHED), Stage.RUNNING) == CaughtUp()
+    assert seen(replace(RUNS, stage=Stage.STOPPED), Stage.STOPPED) == AskedToStop()
     assert not is_alive(replace(RUNS, stage=Stage.STOPPED))
 
 
 def test_nobody_has_ever_reported() -> None:
-    assert isinstance(seen(None, Stage.RUNNING), Gone)
+    assert isinstance(seen(None, Stage.RUNNING), RelayGone)
 
 
 def test_a_steady_life_forgets_the_deaths_before_it() -> None:
@@ -86,7 +86,7 @@ def test_a_steady_life_forgets_the_deaths_before_it() -> None:
 
 def test_a_living_relay_is_not_silent() -> None:
     assert silence(RUNS) is None
-    assert not has_ended(RUNS, 1000.0)
+    assert not has_relay_ended(RUNS, 1000.0)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_why_nobody_pulls(status: RelayStatus | None, said: str) -> None:
     ids=["stopped", "caught up", "ended with an error", "waits for space"],
 )
 def test_a_relay_that_pulls_no_more_is_left_at_once_if_that_was_after_we_began(ended: RelayStatus) -> None:
-    assert has_ended(replace(ended, heartbeat_age_seconds=5.0), 6.0)
-    assert not has_ended(replace(ended, heartbeat_age_seconds=5.0), 4.0), "it may have been started again since"
+    assert has_relay_ended(replace(ended, heartbeat_age_seconds=5.0), 6.0)
+    assert not has_relay_ended(replace(ended, heartbeat_age_seconds=5.0), 4.0), "it may have been started again since"
 
 
 def test_a_relay_that_was_paused_on_request_is_waited_for() -> None:
-    assert not has_ended(replace(RUNS, stage=Stage.PAUSED), 1000.0)
+    assert not has_relay_ended(replace(RUNS, stage=Stage.PAUSED), 1000.0)
 
 
 def test_what_a_living_relay_has_must_be_in_its_files() -> None:

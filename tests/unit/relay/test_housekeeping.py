@@ -21,7 +21,8 @@ from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, FreeS
 from airflow_provider_dm.engine.relay.purge_files import sole_purger
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
-from airflow_provider_dm.launch.relay_purge import PurgeNotReported, RelayRefusedPurge, purge_relay_log
+from airflow_provider_dm.launch.errors import PurgeNotReported, RelayFailed
+from airflow_provider_dm.launch.relay_purge import purge_relay_log
 from tests.unit.relay.events import file_of
 
 SOURCE, SUB_DIR = "replica-01", "0-1.000001"
@@ -212,7 +213,7 @@ def test_what_a_relay_cannot_purge_is_reported_to_who_ordered_it(root: Path, sto
     store.put_relay_status(ELSEWHERE)
     with (
         keeper(root, store, {"interval": 0}),
-        pytest.raises(RelayRefusedPurge, match=r"DM-4050 .*on another-machine has purged nothing"),
+        pytest.raises(RelayFailed, match=r"DM-4050 .*on another-machine has purged nothing"),
     ):
         purge_relay_log(store, SOURCE, PurgeOrder(BeforeFile("bin.000009", SUB_DIR)))
 

@@ -12,18 +12,19 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.relay.errors import RelayLocked
 from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
     LONGEST_PAUSE_SECONDS,
     AsAsked,
     Died,
-    Failed,
+    EndedByError,
     KeptRelay,
     Locked,
     end_of,
     pause_after,
 )
-from airflow_provider_dm.engine.relay.lock import RelayLocked, sole_writer
+from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import MARK
@@ -59,7 +60,7 @@ def keep(tmp_path: Path, url: str) -> Iterator[Keep]:
         one.stop(5.0)
 
 
-def end(kept: KeptRelay, seconds: float = 120) -> AsAsked | Failed | Died:
+def end(kept: KeptRelay, seconds: float = 120) -> AsAsked | EndedByError | Died:
     deadline = time.monotonic() + seconds
     while (found := kept.look()) is None:
         assert time.monotonic() < deadline, "it does not end"
@@ -105,7 +106,7 @@ def test_one_that_always_dies_is_given_up_with_the_end_of_its_log(keep: Keep) ->
 def test_a_typed_error_is_not_answered_by_a_restart(keep: Keep) -> None:
     kept = keep(META="sqlite:////not/there/meta.db")
     ended = end(kept)
-    assert isinstance(ended, Failed)
+    assert isinstance(ended, EndedByError)
     assert ended.error.code.startswith("DM-8")
     assert kept.deaths == 0
 

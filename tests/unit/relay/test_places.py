@@ -10,7 +10,8 @@ import pytest
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.relay.places import Begin, Head, Log, PlaceNotFound, place_at_time, place_behind
+from airflow_provider_dm.engine.relay.errors import PlaceNotFound
+from airflow_provider_dm.engine.relay.places import Begin, Head, Log, place_at_time, place_behind
 
 U, V = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4f22fa47-71ca-11e1-9e33-c80aa9429562"
 

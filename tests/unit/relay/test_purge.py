@@ -11,6 +11,7 @@ from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import SubDir
+from airflow_provider_dm.engine.relay.errors import NeedUnknown, PurgeRefused
 from airflow_provider_dm.engine.relay.purge import (
     GIGABYTE,
     BeforeFile,
@@ -19,9 +20,7 @@ from airflow_provider_dm.engine.relay.purge import (
     HeldFile,
     Inactive,
     Need,
-    NeedUnknown,
     PurgePlan,
-    PurgeRefused,
     PurgeRequest,
     RelayLog,
     first_kept,

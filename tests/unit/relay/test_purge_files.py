@@ -15,19 +15,10 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.errors import NoRelayLog, PurgeRuns, RelayDirectoryUnusable, RelayDiskFailed
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, Need, plan_purge
-from airflow_provider_dm.engine.relay.purge_files import (
-    Look,
-    NoRelayLog,
-    PurgeFailed,
-    PurgeRuns,
-    purge,
-    restore_hidden,
-    sole_purger,
-    survey,
-)
+from airflow_provider_dm.engine.relay.purge_files import Look, purge, restore_hidden, sole_purger, survey
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.unit.relay.events import file_of
 from tests.unit.relay.test_purge import logs, places
@@ -131,7 +122,7 @@ def test_a_sub_directory_that_becomes_a_link_is_not_entered(root: Path, tmp_path
             (root / ONE).symlink_to(elsewhere)
         return [need()]
 
-    with pytest.raises(PurgeFailed):
+    with pytest.raises(RelayDiskFailed):
         purge_all(root, swap_then_look)
 
     assert [path.name for path in sorted(elsewhere.glob("bin.*"))] == ["bin.000001", "bin.000002", "bin.000003"]

@@ -9,7 +9,8 @@ from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.downstream.subtask import Subtask
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 from airflow_provider_dm.engine.relay.directory import INDEX
-from airflow_provider_dm.engine.relay.reader import RelayReader, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.errors import RelayStartsTooLate
+from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.sync.log.locations import EarlierLogMissing, check_numbers, location_at, numbered
 from tests.unit.binlog.failovers import A, B, T, World, set_of
 

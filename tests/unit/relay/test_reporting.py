@@ -17,7 +17,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import CONNECT_TIMEOUT_SECONDS
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.processes import this_process
-from airflow_provider_dm.engine.relay.reporting import RelayRunsElsewhere, Reporter
+from airflow_provider_dm.engine.relay.errors import RelayRunsElsewhere
+from airflow_provider_dm.engine.relay.reporting import Reporter
 
 T = TypeVar("T")
 

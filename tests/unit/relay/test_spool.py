@@ -10,8 +10,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay import spool
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.spool import (
-    MARK,
-    Place,
+    READER_MARK,
+    LogPosition,
     SpoolBound,
     bytes_ahead,
     may_pull,
@@ -19,11 +19,11 @@ from airflow_provider_dm.engine.relay.spool import (
     write_mark,
 )
 
-BEGUN = Place(1, 3, 900)
+BEGUN = LogPosition(1, 3, 900)
 """Where the last transaction of the log begins; no mark of these tests is so far."""
 
 
-def decided(ahead: int, *, pulling: bool, mark: Place | None = None) -> bool:
+def decided(ahead: int, *, pulling: bool, mark: LogPosition | None = None) -> bool:
     return may_pull(pulling=pulling, ahead=ahead, limit=100, mark=mark, begun=BEGUN)
 
 
@@ -62,9 +62,9 @@ def test_a_reader_that_reads_gets_everything_whatever_the_limit(
     pulling = True
     for _ in range(10_000):
         begun = max(end for end in ends[:-1] if end <= max(held - 1, 4))
-        place = None if mark is None else Place(1, 1, mark)
-        ahead = bytes_ahead([Place(1, 1, held)], place)
-        pulling = may_pull(pulling=pulling, ahead=ahead, limit=limit, mark=place, begun=Place(1, 1, begun))
+        place = None if mark is None else LogPosition(1, 1, mark)
+        ahead = bytes_ahead([LogPosition(1, 1, held)], place)
+        pulling = may_pull(pulling=pulling, ahead=ahead, limit=limit, mark=place, begun=LogPosition(1, 1, begun))
         if pulling:
             held = min(held + 10, ends[-1])
         complete = max(end for end in ends if end <= held)
@@ -78,25 +78,25 @@ def test_a_reader_that_reads_gets_everything_whatever_the_limit(
 
 
 def test_what_is_held_counts_but_for_the_read_part_of_the_file_that_is_being_read() -> None:
-    ends = [Place(1, 2, 100), Place(1, 3, 200), Place(2, 1, 50)]
+    ends = [LogPosition(1, 2, 100), LogPosition(1, 3, 200), LogPosition(2, 1, 50)]
     assert bytes_ahead(ends, None) == 350
-    assert bytes_ahead(ends, Place(1, 2, 30)) == 70 + 200 + 50
-    assert bytes_ahead(ends, Place(1, 3, 200)) == 100 + 50, "the first file is read and not gone yet"
-    assert bytes_ahead(ends, Place(1, 2, 130)) == 250, "a mark behind the end of a file that was cut back"
-    assert bytes_ahead(ends, Place(2, 1, 50)) == 300
+    assert bytes_ahead(ends, LogPosition(1, 2, 30)) == 70 + 200 + 50
+    assert bytes_ahead(ends, LogPosition(1, 3, 200)) == 100 + 50, "the first file is read and not gone yet"
+    assert bytes_ahead(ends, LogPosition(1, 2, 130)) == 250, "a mark behind the end of a file that was cut back"
+    assert bytes_ahead(ends, LogPosition(2, 1, 50)) == 300
 
 
 def test_a_mark_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_mark(tmp_path) is None
-    place = Place.of(Location("mysql-bin.000123", 2**40, suffix=7))
+    place = LogPosition.of(Location("mysql-bin.000123", 2**40, suffix=7))
     write_mark(tmp_path, place)
-    assert read_mark(tmp_path) == place == Place(7, 123, 2**40)
-    assert [path.name for path in tmp_path.iterdir()] == [MARK]
+    assert read_mark(tmp_path) == place == LogPosition(7, 123, 2**40)
+    assert [path.name for path in tmp_path.iterdir()] == [READER_MARK]
 
 
 @pytest.mark.parametrize("content", [b"", b"1 2", b"1 2 x\n", b"1 2 3", b"\xff\xfe", b"-1 2 3\n", b"1 2 3\n4\n"])
 def test_a_mark_that_cannot_be_understood_is_none(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / MARK).write_bytes(content)
+    (tmp_path / READER_MARK).write_bytes(content)
     assert read_mark(tmp_path) is None
 
 
@@ -108,33 +108,33 @@ def files(root: Path, **sizes: int) -> None:
 
 
 def test_the_bound_counts_what_was_pulled_since_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 3600.0)
     files(tmp_path, f1=40, f2=30)
     bound = SpoolBound(tmp_path, 100)
-    begun = Place(1, 2, 20)
-    assert bound.may_pull(Place(1, 2, 30), begun)
-    assert bound.may_pull(Place(1, 2, 59), begun)
-    assert not bound.may_pull(Place(1, 2, 60), begun), "without having looked again"
+    begun = LogPosition(1, 2, 20)
+    assert bound.may_pull(LogPosition(1, 2, 30), begun)
+    assert bound.may_pull(LogPosition(1, 2, 59), begun)
+    assert not bound.may_pull(LogPosition(1, 2, 60), begun), "without having looked again"
 
 
 def test_the_bound_looks_again_when_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 3600.0)
     files(tmp_path, f1=90)
     bound = SpoolBound(tmp_path, 100)
-    assert bound.may_pull(Place(1, 1, 90), Place(1, 1, 80))
+    assert bound.may_pull(LogPosition(1, 1, 90), LogPosition(1, 1, 80))
     files(tmp_path, f1=90, f2=10)
-    assert not bound.may_pull(Place(1, 2, 10), Place(1, 2, 4))
+    assert not bound.may_pull(LogPosition(1, 2, 10), LogPosition(1, 2, 4))
 
 
 def test_the_bound_sees_that_its_reader_has_moved_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 0.0)
     files(tmp_path, f1=60, f2=60)
-    bound, end, begun = SpoolBound(tmp_path, 100), Place(1, 2, 60), Place(1, 2, 50)
+    bound, end, begun = SpoolBound(tmp_path, 100), LogPosition(1, 2, 60), LogPosition(1, 2, 50)
     assert not bound.may_pull(end, begun)
-    write_mark(tmp_path, Place(1, 1, 40))
+    write_mark(tmp_path, LogPosition(1, 1, 40))
     assert not bound.may_pull(end, begun), "80 are less than the limit and more than half of it"
     (tmp_path / "9f2c.000001" / "bin.000001").unlink()
-    write_mark(tmp_path, Place(1, 2, 11))
+    write_mark(tmp_path, LogPosition(1, 2, 11))
     assert bound.may_pull(end, begun)
 
 
@@ -142,13 +142,13 @@ def test_nothing_is_pulled_behind_the_end_of_a_run(tmp_path: Path) -> None:
     """A transaction that ends there, or that it lies in, comes whole: the next one that begins shows it."""
     files(tmp_path, f1=60)
     bound = SpoolBound(tmp_path, 1000, until=(3, 50))
-    assert bound.may_pull(Place(2, 2, 900), Place(2, 2, 800)), "in whatever sub-directory is the newest"
-    assert bound.may_pull(Place(2, 3, 50), Place(2, 3, 40)), "it may not have come whole"
-    assert not bound.may_pull(Place(2, 3, 70), Place(2, 3, 50))
-    write_mark(tmp_path, Place(2, 3, 70))
-    assert not bound.may_pull(Place(2, 3, 70), Place(2, 3, 50)), "whatever the reader has looked at"
+    assert bound.may_pull(LogPosition(2, 2, 900), LogPosition(2, 2, 800)), "in whatever sub-directory is the newest"
+    assert bound.may_pull(LogPosition(2, 3, 50), LogPosition(2, 3, 40)), "it may not have come whole"
+    assert not bound.may_pull(LogPosition(2, 3, 70), LogPosition(2, 3, 50))
+    write_mark(tmp_path, LogPosition(2, 3, 70))
+    assert not bound.may_pull(LogPosition(2, 3, 70), LogPosition(2, 3, 50)), "whatever the reader has looked at"
 
 
 def test_the_mark_is_no_sub_directory(tmp_path: Path) -> None:
-    write_mark(tmp_path, Place(1, 2, 3))
+    write_mark(tmp_path, LogPosition(1, 2, 3))
     assert RelayDirectory(tmp_path).sub_dirs() == ()

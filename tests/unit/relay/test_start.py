@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import FIRST_PAUSE_SECONDS, pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.errors import BinlogPurged, UpstreamLogDiffers, UpstreamSwitched
 from airflow_provider_dm.engine.relay.opening import held_writer
-from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 BINLOGS = [BinlogSize(f"mysql-bin.{number:06d}", 1000) for number in (5, 6, 7)]
@@ -75,16 +75,16 @@ GTID = {"enable_gtid": True}
     ],
 )
 def test_a_later_need_then_configured_then_an_earlier_need_then_current(
-    keys: dict[str, object], needed: Location | None, last_known: str, begins: tuple[start.First, int]
+    keys: dict[str, object], needed: Location | None, last_known: str, begins: tuple[start.FirstPosition, int]
 ) -> None:
     assert start.first_start(config(**keys), INFO, needed, last_known) == begins
 
 
 @pytest.mark.parametrize("keys", [{}, {"relay_binlog_name": "mysql-bin.000005"}])
 def test_a_position_of_another_server_is_refused(keys: dict[str, object]) -> None:
-    with pytest.raises(start.UpstreamSwitched):
+    with pytest.raises(UpstreamSwitched):
         start.first_start(config(**keys), INFO, NEEDED, "0-8.000002")
-    with pytest.raises(start.UpstreamSwitched):
+    with pytest.raises(UpstreamSwitched):
         start.first_start(config(**keys), INFO, OTHERS, "0-7.000002")
 
 
@@ -99,9 +99,9 @@ def test_what_it_purged_is_named_with_what_it_has() -> None:
 
 
 def test_a_log_longer_than_the_upstreams_is_an_error() -> None:
-    with pytest.raises(UpstreamLostTail):
+    with pytest.raises(UpstreamLogDiffers):
         start.check_available(file(7), 1001, BINLOGS)
-    with pytest.raises(UpstreamLostTail):
+    with pytest.raises(UpstreamLogDiffers):
         start.check_available(file(8), 4, BINLOGS)
 
 

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BinlogFile
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.relay.durable import RelayDiskFailed
+from airflow_provider_dm.engine.relay.errors import RelayDiskFailed
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 from tests.unit.relay.events import GTID_LIST, begin, commit, filler, format_description, real

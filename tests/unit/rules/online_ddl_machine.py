@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, OnlineDdlConfig
-from airflow_provider_dm.engine.ddl.parse import NotRead, parse
+from airflow_provider_dm.engine.ddl.errors import NotRead
+from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Outcome, Stop
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import GhostOutcome, Stop
 from airflow_provider_dm.engine.rules.online_ddl.step import step
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
@@ -47,9 +48,9 @@ def follow(
     *,
     tables: Sequence[Table] = SHOP,
     of: BlockAllowRules | None = None,
-) -> tuple[OnlineDdls, list[Outcome]]:
+) -> tuple[OnlineDdls, list[GhostOutcome]]:
     """Take the statements of a log one after the other, also behind a Stop."""
-    outcomes: list[Outcome] = []
+    outcomes: list[GhostOutcome] = []
     known = {one.name: one for one in tables}
     for sql in log:
         text = LoggedText(sql, 0, "shop")
@@ -60,6 +61,6 @@ def follow(
     return memory, outcomes
 
 
-def last(*log: str, tables: Sequence[Table] = SHOP, of: BlockAllowRules | None = None) -> Outcome:
+def last(*log: str, tables: Sequence[Table] = SHOP, of: BlockAllowRules | None = None) -> GhostOutcome:
     """Return what the last statement of a log comes to."""
     return follow(OnlineDdls(), log, tables=tables, of=of)[1][-1]

@@ -8,13 +8,9 @@ import pytest
 
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.expressions.compiled import (
-    ExpressionNotSupported,
-    ExpressionOutOfRange,
-    compiled,
-)
-from airflow_provider_dm.engine.rules.expressions.parts import UnknownColumn
-from airflow_provider_dm.engine.rules.expressions.session import Session
+from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, ExpressionOutOfRange, UnknownColumn
+from airflow_provider_dm.engine.rules.expressions.compiled import compiled
+from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
 from airflow_provider_dm.engine.schema.codec import Value
 from airflow_provider_dm.engine.schema.collation_weights import CollationWeights
 from airflow_provider_dm.engine.schema.model import Column, Table
@@ -232,14 +228,14 @@ def test_a_timestamp_is_a_local_time_of_the_tasks_zone(text: str, zone: str, exp
     values = {"ts": b"2024-03-31 01:30:00", "dt": b"2024-03-31 03:00:00.000"}
     row = tuple(values.get(one.name) for one in T.columns)
 
-    assert compiled(text, T, Session(zone)).truth(row) is expected
+    assert compiled(text, T, ExpressionSession(zone)).truth(row) is expected
 
 
 @pytest.mark.parametrize(("zone", "why"), [("", "no `timezone`"), ("SYSTEM", "SYSTEM` is not known")])
 def test_a_timestamp_of_an_unknown_zone_is_refused(zone: str, why: str) -> None:
     with pytest.raises(ExpressionNotSupported, match=why):
-        compiled("ts > '2020-01-01'", T, Session(zone))
-    assert compiled("ts IS NULL", T, Session(zone)).truth(NULLS) is True
+        compiled("ts > '2020-01-01'", T, ExpressionSession(zone))
+    assert compiled("ts IS NULL", T, ExpressionSession(zone)).truth(NULLS) is True
 
 
 def weights_of(collation: str) -> CollationWeights:
@@ -272,7 +268,7 @@ WEIGHTS = (weights_of("utf8mb4_0900_ai_ci"), weights_of("utf8mb4_general_ci"))
     ],
 )
 def test_text_is_compared_by_the_weights_of_its_characters(text: str, value: str, expected: bool) -> None:
-    found = compiled(text, T, Session(weights=WEIGHTS))
+    found = compiled(text, T, ExpressionSession(weights=WEIGHTS))
     row = tuple(value.encode() if one.name == "ci" else None for one in T.columns)
 
     assert found.truth(row) is expected
@@ -280,7 +276,7 @@ def test_text_is_compared_by_the_weights_of_its_characters(text: str, value: str
 
 
 def test_a_character_whose_weight_is_unknown_stops() -> None:
-    found = compiled("ci = 'a'", T, Session(weights=WEIGHTS))
+    found = compiled("ci = 'a'", T, ExpressionSession(weights=WEIGHTS))
     with pytest.raises(ExpressionOutOfRange):
         found.is_true(tuple("\U000e0001".encode() if one.name == "ci" else None for one in T.columns))
     with pytest.raises(InvariantBroken):  # nobody has asked for weights: such a filter only checks expressions

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_keys_kept
+from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept
+from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.mapping import ExtractNotPossible, TargetTableMismatch, map_table, objection
+from airflow_provider_dm.engine.rules.errors import ExtractNotPossible, TargetTableMismatch
+from airflow_provider_dm.engine.rules.mapping import map_table, objection
 from airflow_provider_dm.engine.schema.codec import row_reader
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 

@@ -10,9 +10,9 @@ from airflow_provider_dm.engine.ddl.statements import DropTables, Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
-    Apply,
+    ApplyDdl,
+    GhostOutcome,
     Ordinary,
-    Outcome,
     PassOver,
     Remember,
     Stop,
@@ -26,8 +26,8 @@ SWAP = "RENAME TABLE t TO _t_del, _t_gho TO t"
 FULL = "CREATE TABLE `shop`.`_t_new` (`id` int NOT NULL, `a` int DEFAULT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB"
 
 
-def applied(outcome: Outcome) -> list[Statement]:
-    assert isinstance(outcome, Apply), outcome
+def applied(outcome: GhostOutcome) -> list[Statement]:
+    assert isinstance(outcome, ApplyDdl), outcome
     return [one.statement for one in outcome.changes]
 
 
@@ -60,7 +60,7 @@ def test_a_ghost_that_becomes_the_real_table_is_the_alters_that_were_made_to_it(
     memory, outcomes = follow(OnlineDdls(), [LIKE, ALTER, *more, *swap])
     direct = ("ALTER TABLE t ADD COLUMN b int", "ALTER TABLE t DROP COLUMN a", "CREATE INDEX i ON t (b)")
     assert applied(outcomes[-1]) == said(*direct, "DROP INDEX i ON t")
-    assert sum(isinstance(one, Apply) for one in outcomes) == 1
+    assert sum(isinstance(one, ApplyDdl) for one in outcomes) == 1
     assert memory == OnlineDdls()
 
 
@@ -80,7 +80,7 @@ def test_what_is_applied_keeps_the_mode_that_it_is_read_by() -> None:
     known = {one.name: one for one in SHOP}
     memory, _ = step(memory, text.read(), text, rules=rules(), tables=known)
     _, outcomes = follow(memory, [SWAP])
-    assert isinstance(outcomes[0], Apply)
+    assert isinstance(outcomes[0], ApplyDdl)
     assert [one.text.sql_mode for one in outcomes[0].changes] == [client_mode]
 
 
@@ -267,7 +267,7 @@ def test_a_change_that_gives_the_same_rows_is_applied(alter: str) -> None:
     "sql", ["ALTER TABLE t AUTO_INCREMENT = 9", "ANALYZE TABLE t", "CREATE TABLE IF NOT EXISTS t (i int)"]
 )
 def test_what_changes_nothing_of_the_real_table_does_no_harm_to_its_ghost(sql: str) -> None:
-    assert isinstance(last(LIKE, ALTER, sql, SWAP), Apply)
+    assert isinstance(last(LIKE, ALTER, sql, SWAP), ApplyDdl)
 
 
 # Whose tables they are

@@ -12,7 +12,14 @@ import pytest
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, Ordinary, Outcome, PassOver, Remember, Stop
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
+    ApplyDdl,
+    GhostOutcome,
+    Ordinary,
+    PassOver,
+    Remember,
+    Stop,
+)
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.rules.online_ddl_machine import follow
 
@@ -38,7 +45,7 @@ def recorded(path: Path) -> Iterator[Recorded]:
         yield Recorded(name, Table.from_json(json.loads(table)), asked.partition(": ")[2], tuple(statements))
 
 
-def outcomes(path: Path) -> dict[str, tuple[Recorded, list[Outcome]]]:
+def outcomes(path: Path) -> dict[str, tuple[Recorded, list[GhostOutcome]]]:
     """Follow all runs of a record with one memory, as a sync does."""
     memory, found = OnlineDdls(), {}
     for run in recorded(path):
@@ -57,7 +64,7 @@ NOT_DONE = ("a dry run", "killed", "refused by the server")
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_a_run_comes_to_the_alter_that_was_asked_for(path: Path) -> None:
     for name, (run, said) in outcomes(path).items():
-        decisive = [one for one in said if isinstance(one, Apply | Stop)]
+        decisive = [one for one in said if isinstance(one, ApplyDdl | Stop)]
         if name in NOT_DONE:
             assert not decisive, (path.stem, name)
         elif name in STOPS:
@@ -65,7 +72,7 @@ def test_a_run_comes_to_the_alter_that_was_asked_for(path: Path) -> None:
         else:
             direct = parse(f"ALTER TABLE {run.table.name.quoted()} {run.alter}", 0, "shop")
             (applied,) = decisive
-            assert isinstance(applied, Apply), (path.stem, name, applied)
+            assert isinstance(applied, ApplyDdl), (path.stem, name, applied)
             assert applied.real == run.table.name
             assert [one.statement for one in applied.changes] == [direct], (path.stem, name)
 
@@ -85,7 +92,7 @@ def test_nothing_else_of_a_run_concerns_the_task(path: Path) -> None:
         else:
             assert not left, (path.stem, name)
         assert any(isinstance(one, Remember) for one in said)
-        assert all(isinstance(one, PassOver | Remember | Apply | Ordinary | Stop) for one in said)
+        assert all(isinstance(one, PassOver | Remember | ApplyDdl | Ordinary | Stop) for one in said)
 
 
 def test_both_flavours_of_both_tools_are_recorded() -> None:

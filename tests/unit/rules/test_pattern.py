@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.config.pattern import InvalidPattern, Pattern
+from airflow_provider_dm.engine.config.errors import InvalidPattern
+from airflow_provider_dm.engine.config.pattern import Pattern
 
 LETTERS = "abAB1_.$-^&~|(\\"
 

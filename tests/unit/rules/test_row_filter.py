@@ -9,9 +9,8 @@ from pydantic import ValidationError
 
 from airflow_provider_dm.engine.config.rule_models import ExpressionFilter, FilterRule
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.errors import StoppedByFilter
+from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
-from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported
 from airflow_provider_dm.engine.rules.row_filter import ExpressionFilters, Loss, RowFilter, row_filter
 from airflow_provider_dm.engine.schema.model import Column, Table
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.schema.addresses import MalformedAddress, inet4_text, inet6_text, uuid_text
+from airflow_provider_dm.engine.schema.addresses import inet4_text, inet6_text, uuid_text
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 SPARSE = st.lists(st.sampled_from([0, 0, 0, 1, 0xFF]), min_size=16, max_size=16).map(bytes)
 
@@ -46,5 +47,5 @@ def test_the_shortest_form_is_mariadbs(address: str, text: str) -> None:
 
 def test_too_many_bytes_are_refused() -> None:
     for reader, size in ((uuid_text, 16), (inet6_text, 16), (inet4_text, 4)):
-        with pytest.raises(MalformedAddress):
+        with pytest.raises(MalformedValue):
             reader(bytes(size + 1))

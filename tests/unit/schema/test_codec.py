@@ -9,13 +9,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.schema import strings
-from airflow_provider_dm.engine.schema.codec import (
-    UnknownCharacter,
-    UnsupportedColumnType,
-    codec_for,
-    row_literals,
-    row_reader,
-)
+from airflow_provider_dm.engine.schema.codec import codec_for, row_literals, row_reader
+from airflow_provider_dm.engine.schema.errors import MalformedValue, UnknownCharacter, UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 NAME = TableName("shop", "orders")
@@ -195,7 +190,7 @@ def test_members_are_read_as_the_catalogue_writes_them(column_type: str, charset
 
 @pytest.mark.parametrize("column_type", ["enum", "enum()", "enum('a'", "enum('a' 'b')", "enum(a)"])
 def test_members_that_cannot_be_read_are_refused(column_type: str) -> None:
-    with pytest.raises(strings.MalformedMembers):
+    with pytest.raises(MalformedValue):
         strings.members(column_type, "utf8mb4")
 
 

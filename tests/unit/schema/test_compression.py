@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.schema.compression import MalformedCompression, decompress_cell
+from airflow_provider_dm.engine.schema.compression import decompress_cell
+from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 
 def compressed(value: bytes, *, header: bool) -> bytes:
@@ -41,24 +42,24 @@ def test_the_empty_value_has_no_byte_at_all() -> None:
     ],
 )
 def test_damage_is_refused(data: bytes) -> None:
-    with pytest.raises(MalformedCompression):
+    with pytest.raises(MalformedValue):
         decompress_cell(data)
 
 
 def test_no_more_is_made_than_the_length_in_front() -> None:
     bomb = b"\x82\x03\xe8" + zlib.compress(bytes(50_000_000))
-    with pytest.raises(MalformedCompression):
+    with pytest.raises(MalformedValue):
         decompress_cell(bomb)
 
 
 def test_a_value_larger_than_its_column_is_refused_before_it_is_made() -> None:
     packed = b"\x84" + (1 << 29).to_bytes(4, "big") + zlib.compress(b"x")
-    with pytest.raises(MalformedCompression, match="at most"):
+    with pytest.raises(MalformedValue, match="at most"):
         decompress_cell(packed, most=65535)
 
 
 def test_bytes_behind_the_value_are_refused() -> None:
     packed = b"\x81\x01" + zlib.compress(b"x")
     assert decompress_cell(packed) == b"x"
-    with pytest.raises(MalformedCompression):
+    with pytest.raises(MalformedValue):
         decompress_cell(packed + b"garbage")

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.schema import json_binary, numbers
-from airflow_provider_dm.engine.schema.json_binary import MAX_DEPTH, MalformedJson, apply_diffs, text_of
+from airflow_provider_dm.engine.schema.errors import MalformedValue
+from airflow_provider_dm.engine.schema.json_binary import MAX_DEPTH, apply_diffs, json_text
 from tests.unit.schema.json_writing import Value, document, opaque, sized
 
 NUMBERS = st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -38,7 +39,7 @@ def told(value: Value) -> bytes:
 
 @given(VALUES, st.booleans())
 def test_a_document_is_told_as_the_server_tells_it(value: Value, large: bool) -> None:
-    assert text_of(document(value, large=large)) == told(value)
+    assert json_text(document(value, large=large)) == told(value)
 
 
 @given(VALUES, st.booleans(), st.data())
@@ -50,8 +51,8 @@ def test_damage_is_an_error_or_another_document_of_no_greater_size(
         damaged[choose.draw(st.integers(0, len(damaged) - 1))] = choose.draw(st.integers(0, 255))
     data = bytes(damaged[: choose.draw(st.integers(0, len(damaged)))])
     try:
-        text = text_of(data)
-    except MalformedJson:
+        text = json_text(data)
+    except MalformedValue:
         return
     # A byte is at most six (\u0001), and a double of eight bytes some 25 characters.
     assert len(text) <= 10 * len(data) + 10
@@ -72,14 +73,14 @@ def test_damage_is_an_error_or_another_document_of_no_greater_size(
     ],
 )
 def test_values_that_json_does_not_have(data: bytes, text: bytes) -> None:
-    assert text_of(data) == text
+    assert json_text(data) == text
 
 
 def test_a_decimal_may_have_more_digits_than_a_column() -> None:
     size = numbers.decimal_size(71, 1, numbers.OF_VALUES)
     data = bytearray(size)
     data[0], data[-1] = 0x80, 5
-    assert text_of(opaque(246, bytes([71, 1]) + data)) == b"0.5"
+    assert json_text(opaque(246, bytes([71, 1]) + data)) == b"0.5"
 
 
 @pytest.mark.parametrize(
@@ -100,17 +101,17 @@ def test_a_decimal_may_have_more_digits_than_a_column() -> None:
     ],
 )
 def test_what_no_server_writes_is_refused(data: bytes) -> None:
-    with pytest.raises(MalformedJson):
-        text_of(data)
+    with pytest.raises(MalformedValue):
+        json_text(data)
 
 
 def test_depth_is_bounded() -> None:
     deep: Value = []
     for _ in range(MAX_DEPTH - 1):
         deep = [deep]
-    assert text_of(document(deep)) == b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
-    with pytest.raises(MalformedJson):
-        text_of(document([deep]))
+    assert json_text(document(deep)) == b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    with pytest.raises(MalformedValue):
+        json_text(document([deep]))
 
 
 def test_many_that_point_at_one_are_not_multiplied() -> None:
@@ -121,8 +122,8 @@ def test_many_that_point_at_one_are_not_multiplied() -> None:
     for level in range(levels):
         inner = size if level < levels - 1 else 4 + 3 * count
         data += struct.pack("<HH", count, size * (levels - level)) + count * (b"\x02" + struct.pack("<H", inner))
-    with pytest.raises(MalformedJson):
-        text_of(data + b"\x00\x00\x04\x00")
+    with pytest.raises(MalformedValue):
+        json_text(data + b"\x00\x00\x04\x00")
 
 
 # Partial updates
@@ -189,7 +190,7 @@ def test_differences_are_applied_in_their_order(diffs: list[bytes], after: str) 
     ],
 )
 def test_differences_that_do_not_fit_are_refused(diffs: bytes) -> None:
-    with pytest.raises(MalformedJson):
+    with pytest.raises(MalformedValue):
         apply_diffs(document(BEFORE), diffs)
 
 
@@ -197,22 +198,22 @@ def test_differences_that_do_not_fit_are_refused(diffs: bytes) -> None:
 def test_any_bytes_as_differences_are_an_error_or_a_document(value: Value, diffs: bytes) -> None:
     try:
         apply_diffs(document(value), diffs)
-    except MalformedJson:
+    except MalformedValue:
         return
 
 
 def test_differences_cannot_nest_without_end() -> None:
     deeper = b"".join(diff(INSERT, "$" + "[0]" * (level + 1), []) for level in range(MAX_DEPTH + 1))
-    with pytest.raises(MalformedJson):
+    with pytest.raises(MalformedValue):
         apply_diffs(document([]), deeper)
     wide: Value = []
     for _ in range(60):
         wide = [wide]
-    with pytest.raises(MalformedJson):
+    with pytest.raises(MalformedValue):
         apply_diffs(document(wide), diff(INSERT, "$" + "[0]" * 50, wide))
 
 
 def test_sizes_of_strings() -> None:
     for length in (0, 1, 127, 128, 16383, 16384):
-        assert text_of(b"\x0c" + sized(b"x" * length)) == b'"' + b"x" * length + b'"'
+        assert json_text(b"\x0c" + sized(b"x" * length)) == b'"' + b"x" * length + b'"'
     assert json_binary.quoted(b"/\x7f\xc2\x80") == b'"/\x7f\xc2\x80"'

@@ -20,13 +20,13 @@ import pytest
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard.errors import LockRefuses
 from airflow_provider_dm.engine.shard.group import Group, Item, Member
 from airflow_provider_dm.engine.shard.lock import (
     Action,
     Ddls,
     Info,
     Lock,
-    LockRefuses,
     Phase,
     continued,
     executed,

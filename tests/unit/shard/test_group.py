@@ -10,11 +10,11 @@ from pydantic import TypeAdapter
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.group import (
     Group,
     Item,
     Resync,
-    ShardDdlOutOfSequence,
     due,
     finished,
     joined,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.errors import LockRefuses
 from airflow_provider_dm.engine.shard.lock import (
     Action,
     Info,
     Lock,
-    LockRefuses,
     Phase,
     continued,
     executed,

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
+from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 
 
 def test_a_shards_ddl_stops_its_source_at_that_location():

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from spark_apps.relay_source import Options
+from spark_apps.relay_source import SourceOptions
 
 
 @pytest.mark.parametrize(
@@ -23,27 +23,27 @@ from spark_apps.relay_source import Options
 )
 def test_an_option_that_is_not_understood_is_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        Options.of({"path": "/nowhere", **options})
+        SourceOptions.of({"path": "/nowhere", **options})
 
 
 def test_a_path_is_needed() -> None:
     with pytest.raises(InvalidInput, match="relay directory"):
-        Options.of({"definitions": "b"})
+        SourceOptions.of({"definitions": "b"})
 
 
 def test_names_of_options_are_compared_without_case() -> None:
-    assert Options.of({"PATH": "/a", "Definitions": "b", "Piece-Bytes": "7"}).piece_bytes == 7
+    assert SourceOptions.of({"PATH": "/a", "Definitions": "b", "Piece-Bytes": "7"}).piece_bytes == 7
 
 
 def test_rows_of_the_servers_own_tables_are_left_out_unless_they_are_asked_for() -> None:
     given = {"path": "/a", "definitions": "b"}
     own, other = TableName("mysql", "gtid_slave_pos"), TableName("shop", "orders")
-    assert [Options.of(given).wants(name) for name in (own, other)] == [False, True]
-    assert [Options.of({**given, "schema": "mysql"}).wants(name) for name in (own, other)] == [True, False]
-    assert [Options.of({**given, "table": "shop.orders"}).wants(name) for name in (own, other)] == [False, True]
+    assert [SourceOptions.of(given).wants(name) for name in (own, other)] == [False, True]
+    assert [SourceOptions.of({**given, "schema": "mysql"}).wants(name) for name in (own, other)] == [True, False]
+    assert [SourceOptions.of({**given, "table": "shop.orders"}).wants(name) for name in (own, other)] == [False, True]
 
 
 def test_a_schema_beside_a_table_takes_the_tables_name_as_it_is() -> None:
-    asked = Options.of({"path": "/a", "definitions": "b", "schema": "a.b", "table": "c.d"})
+    asked = SourceOptions.of({"path": "/a", "definitions": "b", "schema": "a.b", "table": "c.d"})
     assert asked.table == TableName("a.b", "c.d")
     assert asked.wants(TableName("a.b", "c.d"))

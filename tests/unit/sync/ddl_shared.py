@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.downstream.session import run_transaction, targe
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
-from airflow_provider_dm.engine.merge.collision import Holder, Values, find_holders
+from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues, find_holders
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, Access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -98,10 +98,10 @@ class Around:
 
     # Answers
 
-    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[KeyHolder]:
         return find_holders(row, mapping, self.connection, self.access().select)
 
-    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
+    def has(self, source: str, table: TableName, values: KeyValues, typed: Table) -> bool | None:
         there = self.world.histories[source].tables.rows.get(table)
         if there is None:
             return None

@@ -18,13 +18,13 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Plann
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import Step, extent, read_whole_frontier
-from airflow_provider_dm.engine.downstream.safe_mode_window import Window, load_window
+from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, load_window
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import note_location, read_subtask
 from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
 from airflow_provider_dm.engine.schema.codec import Row as Values
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, Wave
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, WholeTransactions
 from airflow_provider_dm.engine.sync.write.writing import Writing, spreads
 from tests.unit.sync.ddl_history import Item, place_of
 from tests.unit.sync.ddl_shared import Shared, sharing_of
@@ -127,7 +127,7 @@ class Sync:
         self.by_hand = ByHand(store, *ref.key)
         self.plan_ahead = self.plan
 
-    def _safe_mode(self, until: Location | None, window: Window | None) -> SafeMode:
+    def _safe_mode(self, until: Location | None, window: SafeModeWindow | None) -> SafeMode:
         by_time = self.world.quirks.left_by_time and window is not None
         return SafeMode(self.source.config.syncer.safe_mode, None if by_time else until, window)
 
@@ -243,14 +243,14 @@ class Sync:
                 moved = self._follow(meaning, PassedOver(why), operator)
             case Concerns(_, statement):
                 moved = self._follow(meaning, statement, operator)
-            case Apply() as repeat:
+            case ApplyDdl() as repeat:
                 moved = self._follow(meaning, repeat, operator)
         if moved:
             self.at = at + 1
         else:
             self._rows(at + 1)
 
-    def _follow(self, meaning: Meaning, statement: Statement | Apply | None, operator: Operator | None) -> bool:
+    def _follow(self, meaning: Meaning, statement: Statement | ApplyDdl | None, operator: Operator | None) -> bool:
         """Tell whether the frontier is behind it."""
         self._adopt(self.following.follow(meaning, statement, self._state(), operator))
         return meaning.ddl.rows is None
@@ -316,7 +316,10 @@ class Sync:
             multiple_rows=way.multiple_rows,
         )
         if plan.whole:
-            units = [Unit(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1)) for at in range(self.at, end)]
+            units = [
+                WholeTransactions(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1))
+                for at in range(self.at, end)
+            ]
             written = TransactionalWriter(writer).write(units)
             self._met(written.collisions)
             return written.contested

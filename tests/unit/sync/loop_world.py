@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -160,7 +160,7 @@ class Follows(Follower):
         return state
 
     def follow(
-        self, meaning: Meaning, statement: Statement | Apply | None, state: LoopState, operator: Operator | None
+        self, meaning: Meaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
     ) -> LoopState:
         ddl = meaning.ddl
         self.operators.append(operator)

@@ -53,7 +53,7 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, WholeTransactions
 from tests.unit.sync.rounds_reader import Reader
 from tests.unit.sync.rounds_shards import meet, resync
 from tests.unit.sync.rounds_sources import MERGED, NUMBERS, TEXT, Ddl, Logged, Place, Source, target_of
@@ -363,8 +363,9 @@ class Driver:
             writer = replace(writer, batch=self.world.rng.choice([1, 3]))
             places = [] if crosses else [low._replace(number=at) for at in range(low.number, high.number)]
             units = [
-                Unit(self.step(at, at.behind).hi, 1, partial(self._changes, plan, at, at.number + 1)) for at in places
-            ] or [Unit(step.hi, 1, lambda: iter(()))]
+                WholeTransactions(self.step(at, at.behind).hi, 1, partial(self._changes, plan, at, at.number + 1))
+                for at in places
+            ] or [WholeTransactions(step.hi, 1, lambda: iter(()))]
             return [partial(TransactionalWriter(writer).write, units)]
         last = low.number if crosses else high.number
         cuts = [low.number, self.world.rng.randint(low.number, last), last] if plan.compact else [low.number, last]

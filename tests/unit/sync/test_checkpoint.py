@@ -2,13 +2,8 @@
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.dm_checkpoint import (
-    CheckpointUnusable,
-    DmCheckpoint,
-    Point,
-    TablePoint,
-    checkpoint_of,
-)
+from airflow_provider_dm.engine.downstream.dm_checkpoint import DmCheckpoint, Point, TablePoint, checkpoint_of
+from airflow_provider_dm.engine.downstream.errors import CheckpointUnusable
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location

@@ -14,8 +14,9 @@ from airflow_provider_dm.engine.downstream.row_key import row_key
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge import contests
-from airflow_provider_dm.engine.merge.collision import Holder, RowsCollide, Values
-from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests, RowBehindHeldOne
+from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues
+from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests
+from airflow_provider_dm.engine.merge.errors import RowBehindHeldOne, RowsCollide
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -78,10 +79,10 @@ class Around:
     def is_releasing(self, target: TableName) -> bool:
         return self.releasing
 
-    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
-        return [Holder(TARGET.unique_keys[0], {"k": row.row[0]}, {"k": row.row[0]})]
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[KeyHolder]:
+        return [KeyHolder(TARGET.unique_keys[0], {"k": row.row[0]}, {"k": row.row[0]})]
 
-    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool:
+    def has(self, source: str, table: TableName, values: KeyValues, typed: Table) -> bool:
         return values["k"] in self.here[source]
 
     def ends(self, sources: object) -> dict[str, Location] | None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.sync.write.dependence import Kept, Order, marks_of
+from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange, marks_of
 from tests.unit.sync.test_change import plan_of, table
 
 A = Index("PRIMARY", ("a",), prefixes=(None,))
@@ -23,7 +23,7 @@ def part_of(one: Table) -> TargetPart:
     return plan_of(one).targets[0]
 
 
-def changes(*pairs: tuple[str | None, str | None]) -> list[Kept]:
+def changes(*pairs: tuple[str | None, str | None]) -> list[LoggedChange]:
     """Rows as texts, "1,2"; `-` is NULL."""
 
     def row(text: str | None) -> Row | None:
@@ -34,7 +34,7 @@ def changes(*pairs: tuple[str | None, str | None]) -> list[Kept]:
 
 def sorted_out(one: Table, *pairs: tuple[str | None, str | None]) -> tuple[list[int], list[int]]:
     """Return the levels, and the groups by the first change of each."""
-    order = Order.of(marks_of(part_of(one)), changes(*pairs))
+    order = ChangeOrder.of(marks_of(part_of(one)), changes(*pairs))
     roots = list(order.buckets(1 << 64))
     return order.levels, [roots.index(root) for root in roots]
 
@@ -107,9 +107,11 @@ LOGS = st.lists(st.tuples(ROWS, ROWS).filter(any), max_size=30)
 @given(LOGS)
 def test_what_shares_a_value_is_in_one_bucket_and_in_order(log: list[tuple[str | None, str | None]]) -> None:
     kept = changes(*log)
-    order = Order.of(marks_of(part_of(CAUSALITY)), kept)
+    order = ChangeOrder.of(marks_of(part_of(CAUSALITY)), kept)
     buckets = list(order.buckets(8))
-    assert list(Order.of(marks_of(part_of(CAUSALITY)), kept).buckets(8)) == buckets  # an epoch repeated is the same
+    assert (
+        list(ChangeOrder.of(marks_of(part_of(CAUSALITY)), kept).buckets(8)) == buckets
+    )  # an epoch repeated is the same
 
     for later in range(len(kept)):
         for earlier in range(later):
@@ -124,7 +126,7 @@ def test_what_shares_a_value_is_in_one_bucket_and_in_order(log: list[tuple[str |
 @given(LOGS)
 def test_groups_are_no_larger_than_they_must_be(log: list[tuple[str | None, str | None]]) -> None:
     kept = changes(*log)
-    order = Order.of(marks_of(part_of(CAUSALITY)), kept)
+    order = ChangeOrder.of(marks_of(part_of(CAUSALITY)), kept)
     roots = list(order.buckets(1 << 64))
     values = [{(at, row[at]) for row in one[1:] if row for at in (0, 1)} for one in kept]
 

@@ -8,16 +8,15 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
-from airflow_provider_dm.engine.downstream.errors import TargetBusy, TargetDenied
+from airflow_provider_dm.engine.downstream.errors import Fenced, TargetBusy, TargetDenied
 from airflow_provider_dm.engine.downstream.frontier import Step
-from airflow_provider_dm.engine.downstream.identity import Fenced
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.log.locations import location_at
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
-from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
+from airflow_provider_dm.engine.sync.runner import LocalRunner, Ok, TaskBug, TaskFailed, attempt, values
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter, _batches
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.writing import Writing, most_held
@@ -230,11 +229,11 @@ def test_a_location_comes_back_from_its_sort_key() -> None:
 
 
 def test_the_most_serious_failure_is_raised() -> None:
-    outcomes: list[Ok[int] | Failed] = [
+    outcomes: list[Ok[int] | TaskFailed] = [
         Ok(1),
-        Failed(TargetBusy(1213, "")),
-        Failed(Fenced("t", "s", 1, 2)),
-        Failed(TargetDenied("no")),
+        TaskFailed(TargetBusy(1213, "")),
+        TaskFailed(Fenced("t", "s", 1, 2)),
+        TaskFailed(TargetDenied("no")),
     ]
 
     with pytest.raises(Fenced):
@@ -249,7 +248,7 @@ def test_a_bug_in_a_task_is_an_error_without_values() -> None:
 
     outcome = attempt(buggy, 1)
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, TaskFailed)
     assert isinstance(outcome.error, TaskBug)
     assert outcome.error.reaction is Reaction.STOP
     assert "s3cret" not in str(outcome.error)

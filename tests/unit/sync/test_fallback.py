@@ -9,15 +9,18 @@ from airflow_provider_dm.engine.binlog.errors import (
     EventTooLarge,
     LocationNotInLog,
     MalformedEvent,
+    XaRowsGone,
 )
-from airflow_provider_dm.engine.binlog.xa import XaRowsGone
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, describe
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
-from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
+from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
-from airflow_provider_dm.engine.relay.protocol import BinlogPurged
-from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.errors import (
+    BinlogPurged,
+    RelayDirectoryUnusable,
+    RelayFileGone,
+    RelayStartsTooLate,
+)
 from airflow_provider_dm.engine.sync.log.fallback import (
     Fault,
     OtherUpstream,

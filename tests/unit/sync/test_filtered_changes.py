@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.dependence import Kind
+from airflow_provider_dm.engine.sync.write.dependence import ChangeKind
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder, runs
 from tests.unit.sync.test_change import ITEM, PRIMARY, RULES, fold, plan_of, table
 
@@ -189,7 +189,7 @@ def test_runs_are_the_changes_and_no_row_is_twice_in_one(changes: list[Change]) 
     found = list(runs(changes, part))
     assert [change for _, run in found for change in run] == changes
     for kind, run in found:
-        assert {Kind.of(*change) for change in run} == {kind}
+        assert {ChangeKind.of(*change) for change in run} == {kind}
         keys = [{row[0] for row in change if row is not None} for change in run]
         assert sum(map(len, keys)) == len(set().union(*keys))
 
@@ -205,9 +205,9 @@ def test_inserts_into_a_table_without_a_key_go_together() -> None:
     part = plan_of(KEYLESS).targets[0]
     changes: list[Change] = [Change(None, A), Change(None, A), Change(A, None), Change(A, None)]
     assert [(kind, len(run)) for kind, run in runs(changes, part)] == [
-        (Kind.INSERT, 2),
-        (Kind.DELETE, 1),
-        (Kind.DELETE, 1),
+        (ChangeKind.INSERT, 2),
+        (ChangeKind.DELETE, 1),
+        (ChangeKind.DELETE, 1),
     ]
 
 

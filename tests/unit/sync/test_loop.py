@@ -13,11 +13,12 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, P
 from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED, IN_FRONT
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
-from airflow_provider_dm.engine.meta.database import MetaUnreachable
+from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync, ShardDdlNotSupported
+from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
+from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, NeedsAgreement

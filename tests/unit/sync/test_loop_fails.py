@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetBusy, TargetDenied
-from airflow_provider_dm.engine.downstream.identity import Fenced, SubtaskRef
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced, TargetBusy, TargetDenied
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
-from airflow_provider_dm.engine.merge.writer import TooManyContested
+from airflow_provider_dm.engine.merge.errors import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from airflow_provider_dm.engine.reading.logged_ddl import statements_between
-from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded, Known, Today, alike, read_log
+from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded, KnownTable, Today, alike, read_log
 
 MYSQL, MARIADB = Server(Flavour.MYSQL, (9, 7, 0)), Server(Flavour.MARIADB, (10, 11, 0))
 LO, HI = Location("bin.000001", 4), Location("bin.000001", 900)
@@ -25,9 +25,9 @@ def name(table: str) -> TableName:
     return TableName("shop", table)
 
 
-def known(table: str, inside: str, server: Server = MYSQL) -> dict[TableName, Known]:
+def known(table: str, inside: str, server: Server = MYSQL) -> dict[TableName, KnownTable]:
     create = f"CREATE TABLE `{table}` (id int NOT NULL PRIMARY KEY{inside}) COLLATE=utf8mb4_bin"
-    return {name(table): Known(Tracker.of(server, {name(table): create}, {}).table(name(table)), create)}
+    return {name(table): KnownTable(Tracker.of(server, {name(table): create}, {}).table(name(table)), create)}
 
 
 def log(*statements: str) -> list[DdlStatement]:

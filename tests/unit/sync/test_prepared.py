@@ -6,7 +6,8 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
-from airflow_provider_dm.engine.downstream.identity import Fence, Fenced
+from airflow_provider_dm.engine.downstream.errors import Fenced
+from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared, restore_prepared
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa

@@ -11,10 +11,9 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.config.source import CheckerConfig
-from airflow_provider_dm.engine.downstream.errors import TargetBusy, TargetUnreachable
-from airflow_provider_dm.engine.downstream.identity import Fenced
+from airflow_provider_dm.engine.downstream.errors import Fenced, TargetBusy, TargetUnreachable
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
-from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
+from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -22,16 +21,16 @@ from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.log.fallback import NeitherServes, RelaySilent
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
-from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, Life, passes, run_sync_resuming
+from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, LoopLife, passes, run_sync_resuming
 from airflow_provider_dm.engine.sync.source import SyncSource
 from tests.unit.sync.loop_world import FENCE, NOWHERE
 
 PLAIN = CheckerConfig(backoff_jitter=False)
-DEAD, WELL = Life(seconds=0.1, worked=False), Life(seconds=10.0, worked=True)
+DEAD, WELL = LoopLife(seconds=0.1, worked=False), LoopLife(seconds=10.0, worked=True)
 LOST = TargetUnreachable("target", "gone")
 
 
-def pauses(backoff: Backoff, lives: list[Life], *, every: float = 1.0) -> list[float | None]:
+def pauses(backoff: Backoff, lives: list[LoopLife], *, every: float = 1.0) -> list[float | None]:
     """The pause after each of these lives, of which one ends every so many seconds."""
     found = []
     for number, life in enumerate(lives):
@@ -56,14 +55,14 @@ def test_half_of_a_pause_is_left_to_chance() -> None:
     ("life", "pause"),
     [
         (DEAD, 64),
-        (Life(299, worked=True), 64),
-        (Life(300, worked=True), 32),
-        (Life(900, worked=True), 8),
-        (Life(9e9, worked=True), 1),
-        (Life(900, worked=False), 64),  # it was alive and came to nothing
+        (LoopLife(299, worked=True), 64),
+        (LoopLife(300, worked=True), 32),
+        (LoopLife(900, worked=True), 8),
+        (LoopLife(9e9, worked=True), 1),
+        (LoopLife(900, worked=False), 64),  # it was alive and came to nothing
     ],
 )
-def test_five_minutes_of_health_take_one_step_back(life: Life, pause: float) -> None:
+def test_five_minutes_of_health_take_one_step_back(life: LoopLife, pause: float) -> None:
     assert pauses(Backoff(PLAIN, bounded=False, steps=6), [life]) == [pause]
 
 

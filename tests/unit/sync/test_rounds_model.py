@@ -312,20 +312,22 @@ def test_wave_1_leaves_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_change_needs_what_depends_on_it_in_one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each change in the bucket of its own first value, as if there were no groups."""
-    monkeypatch.setattr(dependence.Order, "buckets", lambda self, buckets: (one % buckets for one in self._first))
+    monkeypatch.setattr(dependence.ChangeOrder, "buckets", lambda self, buckets: (one % buckets for one in self._first))
 
     assert harms(compact=False)
 
 
 def test_changes_that_depend_on_each_other_need_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = dependence.Order.of
+    real = dependence.ChangeOrder.of
 
-    def last_first(marks: dependence.Marks, changes: Sequence[dependence.Kept], *, alone: bool) -> dependence.Order:
+    def last_first(
+        marks: dependence.Marks, changes: Sequence[dependence.LoggedChange], *, alone: bool
+    ) -> dependence.ChangeOrder:
         order = real(marks, changes, alone=alone)
         order.levels = [max(order.levels) - level for level in order.levels]
         return order
 
-    monkeypatch.setattr(dependence.Order, "of", last_first)
+    monkeypatch.setattr(dependence.ChangeOrder, "of", last_first)
 
     assert harms(compact=False)
 

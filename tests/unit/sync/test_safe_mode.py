@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import Step
-from airflow_provider_dm.engine.downstream.safe_mode_window import Window, begin_window, load_window
+from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, begin_window, load_window
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
     Always,
     Off,
-    State,
+    SafeModeState,
     UntilLocation,
     log_seconds,
     state_at,
@@ -43,7 +43,9 @@ EXAMPLE = ((200, 0), (300, 30), (400, 10), (500, 50), (600, 90), (700, 20))
 """Ends of transactions, and the seconds at which they commit: those of the module's own example."""
 
 
-def states(window: Window | None, *, always: bool = False, until: Location | None = TODAY) -> list[State]:
+def states(
+    window: SafeModeWindow | None, *, always: bool = False, until: Location | None = TODAY
+) -> list[SafeModeState]:
     """Return the state of each of the example's transactions, each of which is an epoch."""
     found, here = [], LO
     for end, second in EXAMPLE:
@@ -54,9 +56,9 @@ def states(window: Window | None, *, always: bool = False, until: Location | Non
 
 
 def test_the_worked_example() -> None:
-    past, seconds = UntilLocation(TODAY), Window(60, 1060)
+    past, seconds = UntilLocation(TODAY), SafeModeWindow(60, 1060)
 
-    assert states(Window(60)) == [past, past, past, seconds, Window(60, 1060, LO.at(600)), Off()]
+    assert states(SafeModeWindow(60)) == [past, past, past, seconds, SafeModeWindow(60, 1060, LO.at(600)), Off()]
 
 
 @pytest.mark.parametrize(
@@ -65,18 +67,18 @@ def test_the_worked_example() -> None:
         (None, False, None, "------"),
         (None, False, TODAY, "lll---"),
         (None, True, TODAY, "lllaaa"),
-        (Window(60), False, None, "ttttt-"),
-        (Window(20), False, None, "tt----"),
-        (Window(20), False, TODAY, "lll---"),
-        (Window(91), False, None, "tttttt"),
-        (Window(20, 1020, LO.at(300)), False, None, "tt----"),
-        (Window(60), True, None, "aaaaaa"),
+        (SafeModeWindow(60), False, None, "ttttt-"),
+        (SafeModeWindow(20), False, None, "tt----"),
+        (SafeModeWindow(20), False, TODAY, "lll---"),
+        (SafeModeWindow(91), False, None, "tttttt"),
+        (SafeModeWindow(20, 1020, LO.at(300)), False, None, "tt----"),
+        (SafeModeWindow(60), True, None, "aaaaaa"),
     ],
 )
 def test_it_ends_by_time_only_behind_the_location(
-    window: Window | None, always: bool, until: Location | None, expected: str
+    window: SafeModeWindow | None, always: bool, until: Location | None, expected: str
 ) -> None:
-    letters = {Off: "-", UntilLocation: "l", Window: "t", Always: "a"}
+    letters = {Off: "-", UntilLocation: "l", SafeModeWindow: "t", Always: "a"}
 
     assert "".join(letters[type(one)] for one in states(window, always=always, until=until)) == expected
 
@@ -93,7 +95,7 @@ def test_it_ends_at_one_place_however_epochs_are_cut_and_whoever_dies(seed: int,
     expected = None if over is None else max(over, overlap.position)
 
     for _ in range(12):
-        noted, here = Window(40), start
+        noted, here = SafeModeWindow(40), start
         while True:
             goals = [one for one in (overlap, noted.exit) if one is not None and one.position > here.position]
             planned = plan_epoch(
@@ -143,7 +145,7 @@ def lenient(world: World) -> str:
 
 def in_window(*script: Planned, seconds: int = 150, goal: Location | None = None) -> World:
     """Epochs that commit at the second of their position."""
-    world = World(*script, safe_mode=SafeMode(window=Window(seconds)), goal=goal)
+    world = World(*script, safe_mode=SafeMode(window=SafeModeWindow(seconds)), goal=goal)
     begin_window(world.database.connection(), FENCE.ref, seconds)
     return world
 
@@ -156,7 +158,7 @@ def test_the_loop_leaves_it_where_the_time_comes_and_shows_it() -> None:
     assert world.run()
     assert lenient(world) == "xxx-"
     assert world.log.until_times == [0, 350, 350, None]
-    assert load_window(world.database.connection(), FENCE.ref) == Window(150, 350, LO.at(400))
+    assert load_window(world.database.connection(), FENCE.ref) == SafeModeWindow(150, 350, LO.at(400))
     assert [(one["on"], one["until"], one["exit_point"]) for one in shown] == [
         (True, "the first transaction that commits at 350 (seconds since 1970) or later", "bin.000001:200"),
         (True, "the first transaction that commits at 350 (seconds since 1970) or later", "bin.000001:300"),
@@ -179,7 +181,7 @@ def test_whoever_dies_in_the_last_epoch_of_the_window_has_noted_where_it_ends() 
 
     assert world.stands() == {200}
     window = load_window(world.database.connection(), FENCE.ref)
-    assert window == Window(150, 350, LO.at(400))
+    assert window == SafeModeWindow(150, 350, LO.at(400))
     again = World(epoch(200, 400), epoch(400, 500), safe_mode=SafeMode(window=window), goal=LO.at(500)).loop
     assert again.planning.bound(again.state.at(LO.at(200))) == LO.at(400)
 
@@ -203,7 +205,7 @@ def test_ddl_may_be_what_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     world.run()
 
     assert lenient(world) == "x-"
-    assert load_window(world.database.connection(), FENCE.ref) == Window(150, 350, LO.at(300))
+    assert load_window(world.database.connection(), FENCE.ref) == SafeModeWindow(150, 350, LO.at(300))
 
 
 def test_collisions_are_counted_by_table() -> None:

@@ -18,9 +18,9 @@ from functools import cache
 import pytest
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.errors import CannotTrack, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AlterTable,
     ChangeColumn,

@@ -10,14 +10,15 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.meta.database import MetaUnreachable
+from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
-from airflow_provider_dm.engine.relay.spool import Place, read_mark
+from airflow_provider_dm.engine.relay.errors import RelayFileGone
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.relay.spool import LogPosition, read_mark
 from airflow_provider_dm.engine.sync.log import tail as module
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.fallback import NeitherServes
@@ -91,21 +92,21 @@ def test_a_file_that_disappears_while_it_is_read_is_gone(root: Path, monkeypatch
 
 def test_a_private_log_is_told_how_far_it_was_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned(tail_of(root, private=True), monkeypatch, UpToDate(LO))
-    assert read_mark(root) == Place(1, 1, 100), "all of it, as nothing was found in it"
+    assert read_mark(root) == LogPosition(1, 1, 100), "all of it, as nothing was found in it"
 
 
 @pytest.mark.parametrize(
     ("limit", "goal", "mark"),
     [
-        (1000, 90, Place(1, 1, 4)),
-        (None, 90, Place(1, 1, 100)),
-        (None, 50, Place(1, 1, 4)),
-        (None, None, Place(1, 1, 4)),
+        (1000, 90, LogPosition(1, 1, 4)),
+        (None, 90, LogPosition(1, 1, 100)),
+        (None, 50, LogPosition(1, 1, 4)),
+        (None, None, LogPosition(1, 1, 4)),
     ],
     ids=["any piece will do", "it has to come to the goal", "it does", "no goal"],
 )
 def test_half_an_epoch_is_not_enough_where_a_whole_one_is_due(
-    root: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, goal: int | None, mark: Place
+    root: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, goal: int | None, mark: LogPosition
 ) -> None:
     """Else a log that is smaller than the epoch to be completed would wait for its reader, and that for it."""
     piece = Epoch(LO, LO.at(50), (), transactions=1, bytes=46, newest_timestamp=0)

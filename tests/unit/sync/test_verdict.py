@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
-from airflow_provider_dm.engine.merge.collision import Collides, Holder, Values, Verdict, verdict_on
+from airflow_provider_dm.engine.merge.collision import Collides, CollisionVerdict, KeyHolder, KeyValues, verdict_on
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Value
@@ -34,14 +34,14 @@ class Said:
     mine: Pairs
     other: Pairs
 
-    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[KeyHolder]:
         found = []
         for at, key in enumerate(TARGET.unique_keys):
             values: list[dict[str, Value]] = [{"k": k, "u": u} for k, u in self.target if (k, u)[at] == row.row[at]]
-            found += [Holder(key, {"k": one["k"]}, {name: one[name] for name in key.columns}) for one in values]
+            found += [KeyHolder(key, {"k": one["k"]}, {name: one[name] for name in key.columns}) for one in values]
         return found
 
-    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool:
+    def has(self, source: str, table: TableName, values: KeyValues, typed: Table) -> bool:
         there = self.mine if source == "source_0" else self.other
         return any(all({"k": k, "u": u}[name] == value for name, value in values.items()) for k, u in there)
 
@@ -65,10 +65,10 @@ def test_which_row_collides(said: Said, collides: bytes) -> None:
 @pytest.mark.parametrize(
     ("said", "verdict"),
     [
-        (Said([], [BOTH], []), Verdict.WAITS),
-        (Said([TWO], [(b"1", b"6")], [TWO]), Verdict.PAST),
-        (Said([ONE, TWO], [BOTH], []), Verdict.FOREIGN),
+        (Said([], [BOTH], []), CollisionVerdict.WAITS),
+        (Said([TWO], [(b"1", b"6")], [TWO]), CollisionVerdict.PAST),
+        (Said([ONE, TWO], [BOTH], []), CollisionVerdict.FOREIGN),
     ],
 )
-def test_none_collides(said: Said, verdict: Verdict) -> None:
+def test_none_collides(said: Said, verdict: CollisionVerdict) -> None:
     assert verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, said) is verdict

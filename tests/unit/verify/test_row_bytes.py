@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
+from airflow_provider_dm.engine.reading.text_rows import TextCells, split_row
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.verify.row_bytes import RowForm, packed, source_form, target_form
@@ -18,12 +18,12 @@ cells = st.tuples(*[st.none() | st.binary(max_size=400)] * 3)
 
 
 @given(cells)
-def test_packing_is_what_splitting_undoes(row: Cells) -> None:
+def test_packing_is_what_splitting_undoes(row: TextCells) -> None:
     assert split_row(packed(row), 3) == row
 
 
 @given(cells)
-def test_a_packet_is_canonical_as_it_is(row: Cells) -> None:
+def test_a_packet_is_canonical_as_it_is(row: TextCells) -> None:
     packet = packed(row)
 
     assert RowForm("", ((), (), ())).packer()(packet) == packet

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.config.task import ShardMode
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.precheck.errors import ShardsDiffer
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, message_and_remedy, short_list
 from airflow_provider_dm.engine.schema.model import Table
@@ -20,27 +20,6 @@ _DOCUMENTS: Final = frozenset({"json", "longtext"})
 
 _Form: TypeAlias = tuple[str, bool, bool]
 """A column's type, whether it may be NULL, and its generation expression."""
-
-
-class ShardsDiffer(DmError):
-    target: str
-    one: str
-    other: str
-    what_differs: str
-
-    code = "DM-7402"
-    scope = Scope.UPSTREAM
-    what = (
-        "the shards of {target} differ at the start, but DDL of all shards requires the same definition: {one} and "
-        "{other} differ in {what_differs}."
-    )
-    hint = (
-        "Execute the same DDL on all shards before the task begins, or before a source joins it. If it is being "
-        "executed now, wait until all shards have it. `ignore-checking-items: [shard_tables]` starts nevertheless, if "
-        "the columns have the same names. Then a DDL that one source has executed before, and another source executes "
-        "later, waits for the first source and holds the rows after it, until `dmctl shard-ddl-lock unlock ID "
-        "--force-remove`."
-    )
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,26 @@ from typing import Final
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.design import target_table_gone
 from airflow_provider_dm.engine.copy.preconditions import table_not_copied
-from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
-from airflow_provider_dm.engine.downstream.keyless import KeyDemanded, check_keyless
+from airflow_provider_dm.engine.ddl.create_like import create_table_like
+from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
+from airflow_provider_dm.engine.downstream.errors import KeyDemanded
+from airflow_provider_dm.engine.downstream.keyless import check_keyless
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, message_and_remedy, short_list, verdict
+from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.ghosts import ghosts_there
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
-from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_keys_kept
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
+from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept, TargetTableMismatch
+from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
+from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, names_fold, stored_names
-from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
+from airflow_provider_dm.engine.schema.codec import codec_for
+from airflow_provider_dm.engine.schema.errors import UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Table
 
 _ALTERED_SINCE: Final = (

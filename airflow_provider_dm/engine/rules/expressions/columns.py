@@ -9,9 +9,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.errors import Refused
 from airflow_provider_dm.engine.rules.expressions import parts
 from airflow_provider_dm.engine.rules.expressions.numbers import MOST_DECIMALS, MOST_DIGITS, finite
-from airflow_provider_dm.engine.rules.expressions.session import Session, local_times, zone_of
+from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession, local_times, zone_of
 from airflow_provider_dm.engine.rules.expressions.text import known
 from airflow_provider_dm.engine.schema.codec import BINARIES, TEXTS, enum_members
 from airflow_provider_dm.engine.schema.model import Column
@@ -23,7 +24,7 @@ _CLOCK: Final = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 
 
 def type_of(
-    table: TableName, column: Column, collation: str | None, session: Session
+    table: TableName, column: Column, collation: str | None, session: ExpressionSession
 ) -> tuple[parts.Type, Callable[[bytes], Any]]:
     """Return a column's type, and the function from its canonical value to a value of that type."""
     name = column.data_type
@@ -35,9 +36,9 @@ def type_of(
         way_out = "; `… COLLATE utf8mb4_bin` and the like compare by code points" if not collation else ""
         return parts.Opaque(f"how {chosen} compares text of {column.charset} is not known here{way_out}"), bytes
     if collation is not None:
-        raise parts.Refused(f"COLLATE follows {column.name}, which is {column.column_type}")
+        raise Refused(f"COLLATE follows {column.name}, which is {column.column_type}")
     if name in _INTEGERS:
-        return parts.Whole(column.unsigned, _INTEGERS[name]), int
+        return parts.WholeNumber(column.unsigned, _INTEGERS[name]), int
     match name:
         case "decimal":
             return parts.Exact(column.numeric_precision or 10, column.numeric_scale or 0), _decimal
@@ -58,7 +59,7 @@ def type_of(
         case "year":
             return parts.Year(), int
         case "enum":
-            return parts.Member(enum_members(table, column), column.collation or ""), bytes
+            return parts.EnumMember(enum_members(table, column), column.collation or ""), bytes
         case name if name in BINARIES:
             return parts.Binary(), bytes
         case _:
@@ -92,12 +93,12 @@ def constant_part(kind: str, text: str) -> parts.Part:
         case "null":
             return parts.Part(parts.Null(), lambda _row: None)
         case "integer" if len(text.lstrip("0")) <= 20 and int(text) <= parts.UNSIGNED[1]:
-            return parts.fixed(parts.Whole(int(text) > parts.SIGNED[1], len(text.lstrip("0"))), int(text))
+            return parts.fixed(parts.WholeNumber(int(text) > parts.SIGNED[1], len(text.lstrip("0"))), int(text))
         case "integer" | "decimal":
             whole, _, fraction = text.partition(".")
             digits = len(whole.lstrip("0")) + len(fraction)
             if digits > MOST_DIGITS or len(fraction) > MOST_DECIMALS:
-                raise parts.Refused(f"{text} has too many digits")
+                raise Refused(f"{text} has too many digits")
             return parts.fixed(parts.Exact(digits, len(fraction)), Decimal(text))
         case "double":
             return parts.fixed(parts.Double(), finite(float(text)))
@@ -112,11 +113,11 @@ def moment_constant(text: str, *, day: bool) -> bytes:
     pattern = _DATE if day else _MOMENT
     if not (pattern.fullmatch(text) or _DATE.fullmatch(text)):
         form = "YYYY-MM-DD" if day else "YYYY-MM-DD or YYYY-MM-DD hh:mm:ss"
-        raise parts.Refused(f"{text!r} is not of the form {form}")
+        raise Refused(f"{text!r} is not of the form {form}")
     try:
         found = date.fromisoformat(text) if len(text) == 10 else datetime.fromisoformat(text[:19])
     except ValueError:
-        raise parts.Refused(f"{text!r} is not a date") from None
+        raise Refused(f"{text!r} is not a date") from None
     return _day(text.encode()) if type(found) is date else _moment(text.encode())
 
 
@@ -124,5 +125,5 @@ def clock_constant(text: str) -> int:
     """Return a string constant as the value of the TIME with which it is compared, in microseconds."""
     match = _CLOCK.fullmatch(text)
     if match is None or int(match[2]) > 838 or int(match[3]) > 59 or int(match[4]) > 59:
-        raise parts.Refused(f"{text!r} is not a time of the form hh:mm:ss")
+        raise Refused(f"{text!r} is not a time of the form hh:mm:ss")
     return _clock(text.encode())

@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
+from airflow_provider_dm.engine.rules.errors import Refused
 from airflow_provider_dm.engine.rules.expressions.columns import clock_constant, moment_constant
 from airflow_provider_dm.engine.rules.expressions.numbers import signs_differ
 from airflow_provider_dm.engine.rules.expressions.parts import (
     Binary,
     Clock,
     Double,
+    EnumMember,
     Exact,
-    Member,
     Moment,
     Null,
     Part,
     Quoted,
     Read,
-    Refused,
     Text,
-    Whole,
+    WholeNumber,
     Year,
     described,
 )
@@ -34,7 +34,7 @@ _TESTS: Final[dict[str, Callable[[Any, Any], bool]]] = {"=": eq, "<>": ne, "<": 
 
 def boolean(truth: Read) -> Part:
     """Return a boolean as a part; to the server it is a number."""
-    return Part(Whole(False, 1), truth)
+    return Part(WholeNumber(False, 1), truth)
 
 
 def truth_of(part: Part) -> Read:
@@ -43,7 +43,7 @@ def truth_of(part: Part) -> Read:
     match part.type:
         case Null():
             return read
-        case Whole() | Exact() | Double():
+        case WholeNumber() | Exact() | Double():
             return lambda row: None if (value := read(row)) is None else bool(value)
         case _:
             raise Refused(f"{described(part.type)} is used as a boolean")
@@ -99,15 +99,15 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
         second, first, order = _comparable(right, left, ordered=ordered)
         return first, second, lambda one, other: -order(other, one)
     match left.type, right.type:
-        case (Whole() | Exact() | Double(), Whole() | Exact() | Double()):
+        case (WholeNumber() | Exact() | Double(), WholeNumber() | Exact() | Double()):
             if isinstance(left.type, Double) or isinstance(right.type, Double):
                 pair = (left, right)
-                if any(isinstance(part.type, Whole) for part in pair) and any(map(_coarse, pair)):
+                if any(isinstance(part.type, WholeNumber) for part in pair) and any(map(_coarse, pair)):
                     raise Refused("a whole number is compared with a double of 9007199254740992 or more")
                 return _through(float, left.read), _through(float, right.read), _order
             return left.read, right.read, _order
-        case (Year(), Whole()) | (Whole(), Year()):
-            constant = left.constant if isinstance(left.type, Whole) else right.constant
+        case (Year(), WholeNumber()) | (WholeNumber(), Year()):
+            constant = left.constant if isinstance(left.type, WholeNumber) else right.constant
             if isinstance(constant, int) and 1901 <= constant <= 2155:
                 return left.read, right.read, _order
             raise Refused("a YEAR is compared with something other than a year from 1901 to 2155")
@@ -123,7 +123,7 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
         case (Binary(), Quoted(text)):
             constant_bytes = text.encode()
             return left.read, lambda _row: constant_bytes, _order
-        case (Member(), Quoted(text)):
+        case (EnumMember(), Quoted(text)):
             if ordered:
                 raise Refused("an ENUM is compared by < or >")
             return _member_test(left, text)
@@ -152,7 +152,7 @@ def _through(convert: Callable[[Any], Any], read: Read) -> Read:
 
 def _member_test(part: Part, text: str) -> tuple[Read, Read, Callable[[Any, Any], int]]:
     """Return the comparison of an ENUM with a constant: the members that are equal to it are known at compile time."""
-    assert isinstance(part.type, Member)
+    assert isinstance(part.type, EnumMember)
     collation = part.type.collation
     wanted = folded(text, collation)
     forms = {member: folded(member.decode(), collation) for member in (*part.type.members, b"")}

@@ -21,9 +21,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.errors import (
+    ExpressionNotSupported,
+    ExpressionOutOfRange,
+    OutOfRange,
+    Refused,
+    UnknownColumn,
+)
 from airflow_provider_dm.engine.rules.expressions import syntax
 from airflow_provider_dm.engine.rules.expressions.columns import constant_part, type_of
 from airflow_provider_dm.engine.rules.expressions.comparisons import (
@@ -37,36 +43,15 @@ from airflow_provider_dm.engine.rules.expressions.comparisons import (
 )
 from airflow_provider_dm.engine.rules.expressions.functions import call, choice
 from airflow_provider_dm.engine.rules.expressions.numbers import arithmetic, negative, signs_differ
-from airflow_provider_dm.engine.rules.expressions.parts import OutOfRange, Part, Read, Refused, Text, UnknownColumn
-from airflow_provider_dm.engine.rules.expressions.session import Session
+from airflow_provider_dm.engine.rules.expressions.parts import Part, Read, Text
+from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
 from airflow_provider_dm.engine.rules.expressions.syntax import Tree, read_expression
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.schema.collation_weights import UnknownCharacter, is_compared_by_weights
+from airflow_provider_dm.engine.schema.collation_weights import is_compared_by_weights
+from airflow_provider_dm.engine.schema.errors import CharacterWithoutWeight
 from airflow_provider_dm.engine.schema.model import Table
 
-_NO_SESSION: Final = Session()
-
-
-class ExpressionNotSupported(DmError):
-    expression: str
-    table: str
-    why: str
-
-    code = "DM-5203"
-    what = "the expression filter {expression!r} of {table} is not supported: {why}."
-    hint = "Rewrite it (docs/how-to/filters.md lists the expressions that are evaluated exactly), or remove the filter."
-
-
-class ExpressionOutOfRange(DmError):
-    """A row for which an expression has no value; the server would stop with an error as well."""
-
-    expression: str
-    table: str
-
-    code = "DM-5204"
-    scope = Scope.UPSTREAM
-    what = "the expression filter {expression!r} of {table} is out of range for a row."
-    hint = "Nothing of this part of the log was written. Change the expression, and start the task again."
+_NO_SESSION: Final = ExpressionSession()
 
 
 @dataclass(frozen=True)
@@ -84,12 +69,12 @@ class Expression:
         """Return True if it is true for a row, not if it is NULL. Raises ExpressionOutOfRange."""
         try:
             return self.truth(row) is True
-        except (OutOfRange, UnknownCharacter):
+        except (OutOfRange, CharacterWithoutWeight):
             raise ExpressionOutOfRange(self.text, str(self.table)) from None
 
 
 @lru_cache(maxsize=1024)
-def compiled(text: str, table: Table, session: Session = _NO_SESSION) -> Expression:
+def compiled(text: str, table: Table, session: ExpressionSession = _NO_SESSION) -> Expression:
     """Compile an expression over the rows of a table. Raises ExpressionNotSupported, UnknownColumn."""
     try:
         compiler = _Compiler(table, session)
@@ -100,7 +85,7 @@ def compiled(text: str, table: Table, session: Session = _NO_SESSION) -> Express
 
 
 class _Compiler:
-    def __init__(self, table: Table, session: Session) -> None:
+    def __init__(self, table: Table, session: ExpressionSession) -> None:
         self.table = table
         self.session = session
         self.columns: set[int] = set()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from airflow_provider_dm.engine.rules.errors import OutOfRange, Refused
 from airflow_provider_dm.engine.rules.expressions.comparisons import comparison, truth_of
 from airflow_provider_dm.engine.rules.expressions.numbers import MOST_DECIMALS, MOST_DIGITS, arithmetic
 from airflow_provider_dm.engine.rules.expressions.parts import (
@@ -16,22 +17,20 @@ from airflow_provider_dm.engine.rules.expressions.parts import (
     Exact,
     Moment,
     Null,
-    OutOfRange,
     Part,
     Quoted,
     Read,
-    Refused,
     Text,
     Type,
-    Whole,
+    WholeNumber,
     Year,
     described,
 )
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.strings import UTF8_CHARSETS
 
-NULL: Final = Part(Null(), lambda _row: None)
-_NUMBERS: Final = (Whole, Exact, Double)
+NULL_PART: Final = Part(Null(), lambda _row: None)
+_NUMBERS: Final = (WholeNumber, Exact, Double)
 _STRINGS: Final = (Text, Binary)
 _LONGEST: Final = 1 << 24
 """Bytes; a longer string may be NULL in the server, which limits it by max_allowed_packet."""
@@ -78,9 +77,12 @@ def _common(parts: Sequence[Part]) -> tuple[Type, list[Read]]:
     kind: Type
     if not found:
         kind = Null()
-    elif found == {Whole} and len({part.type.unsigned for part in numbers if isinstance(part.type, Whole)}) == 1:
-        kind = max((part.type for part in numbers if isinstance(part.type, Whole)), key=lambda one: one.digits)
-    elif found <= {Whole, Exact}:  # includes signed and unsigned: a decimal holds both
+    elif (
+        found == {WholeNumber}
+        and len({part.type.unsigned for part in numbers if isinstance(part.type, WholeNumber)}) == 1
+    ):
+        kind = max((part.type for part in numbers if isinstance(part.type, WholeNumber)), key=lambda one: one.digits)
+    elif found <= {WholeNumber, Exact}:  # includes signed and unsigned: a decimal holds both
         exact = [part.type if isinstance(part.type, Exact) else Exact(part.type.digits, 0) for part in numbers]  # type: ignore[union-attr]
         decimals = max(one.decimals for one in exact)
         kind = Exact(max(one.digits - one.decimals for one in exact) + decimals, decimals)
@@ -126,7 +128,7 @@ def _if(condition: Part, then: Part, otherwise: Part) -> Part:
 
 
 def _nullif(one: Part, other: Part) -> Part:
-    return choice([(comparison("=", one, other), NULL)], one)
+    return choice([(comparison("=", one, other), NULL_PART)], one)
 
 
 def _known(reads: Sequence[Read], kind: Type, compute: Callable[..., Any]) -> Part:
@@ -152,7 +154,7 @@ def _of(*kinds: tuple[type, ...], to: Callable[[Any], tuple[Type, Callable[..., 
             if not isinstance(part.type, (*expected, Null)):
                 raise Refused(f"a function is called with {described(part.type)}")
         if any(isinstance(part.type, Null) for part in arguments):
-            return NULL
+            return NULL_PART
         return _known([part.read for part in arguments], *to(arguments[0].type))
 
     return make
@@ -163,7 +165,7 @@ def _alike(expected: tuple[type, ...], compute: Callable[..., Any]) -> Callable[
 
     def make(*arguments: Part) -> Part:
         if any(isinstance(part.type, Null) for part in arguments):
-            return NULL
+            return NULL_PART
         kind, reads = _common(arguments)
         if not isinstance(kind, expected):
             raise Refused(f"a function is called with {described(kind)}")
@@ -173,11 +175,11 @@ def _alike(expected: tuple[type, ...], compute: Callable[..., Any]) -> Callable[
 
 
 def _absolute(kind: Type) -> tuple[Type, Callable[..., Any]]:
-    return kind, (lambda value: kind.check(abs(value))) if isinstance(kind, Whole) else abs
+    return kind, (lambda value: kind.check(abs(value))) if isinstance(kind, WholeNumber) else abs
 
 
 def _sign(_kind: Type) -> tuple[Type, Callable[..., Any]]:
-    return Whole(False, 1), lambda value: (value > 0) - (value < 0)
+    return WholeNumber(False, 1), lambda value: (value > 0) - (value < 0)
 
 
 def _joined(*values: bytes) -> bytes:
@@ -202,12 +204,12 @@ def _cut(compute: Callable[..., str]) -> Callable[[Type], tuple[Type, Callable[.
 
 
 def _length(_kind: Type) -> tuple[Type, Callable[..., Any]]:
-    return Whole(False, 10), len
+    return WholeNumber(False, 10), len
 
 
 def _characters(kind: Type) -> tuple[Type, Callable[..., Any]]:
     codec = _codec(kind)
-    return Whole(False, 10), lambda value: len(value.decode(codec))
+    return WholeNumber(False, 10), lambda value: len(value.decode(codec))
 
 
 def _substring(text: str, position: int, length: int | None = None) -> str:
@@ -224,7 +226,7 @@ def _substring(text: str, position: int, length: int | None = None) -> str:
 
 def _piece(start: int, end: int) -> Callable[[Type], tuple[Type, Callable[..., Any]]]:
     """Return the constructor for a part of a moment, which is a number in `YYYY-MM-DD hh:mm:ss.ffffff`."""
-    return lambda _kind: (Whole(False, end - start), lambda value: int(value[start:end]))
+    return lambda _kind: (WholeNumber(False, end - start), lambda value: int(value[start:end]))
 
 
 def _clock_piece(start: int, unit: int) -> Callable[[Type], tuple[Type, Callable[..., Any]]]:
@@ -234,7 +236,7 @@ def _clock_piece(start: int, unit: int) -> Callable[[Type], tuple[Type, Callable
         if isinstance(kind, Moment):
             return _piece(start, start + 2)(kind)
         whole = 1000 if unit == 3_600_000_000 else 60
-        return Whole(False, 3), lambda value: abs(value) // unit % whole
+        return WholeNumber(False, 3), lambda value: abs(value) // unit % whole
 
     return to
 
@@ -244,9 +246,9 @@ def _day_of(_kind: Type) -> tuple[Type, Callable[..., Any]]:
 
 
 _ANY: Final = 1000
-_PART: Final = Function(2, 2, _of(_STRINGS, (Whole,), to=_cut(lambda text, count: text[: max(count, 0)])))
-_SUBSTRING: Final = Function(2, 3, _of(_STRINGS, (Whole,), (Whole,), to=_cut(_substring)))
-_IDENTITY: Final = Function(1, 1, _of((Whole,), to=lambda kind: (kind, lambda value: value)))
+_PART: Final = Function(2, 2, _of(_STRINGS, (WholeNumber,), to=_cut(lambda text, count: text[: max(count, 0)])))
+_SUBSTRING: Final = Function(2, 3, _of(_STRINGS, (WholeNumber,), (WholeNumber,), to=_cut(_substring)))
+_IDENTITY: Final = Function(1, 1, _of((WholeNumber,), to=lambda kind: (kind, lambda value: value)))
 _DAY: Final = Function(1, 1, _of((Moment,), to=_piece(8, 10)))
 _TIMED: Final = (Moment, Clock)
 FUNCTIONS: Final[dict[str, Function]] = {
@@ -268,7 +270,9 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "CHARACTER_LENGTH": Function(1, 1, _of(_STRINGS, to=_characters)),
     "CONCAT": Function(1, _ANY, _alike(_STRINGS, _joined)),
     "LEFT": _PART,
-    "RIGHT": Function(2, 2, _of(_STRINGS, (Whole,), to=_cut(lambda text, count: text[-count:] if count > 0 else ""))),
+    "RIGHT": Function(
+        2, 2, _of(_STRINGS, (WholeNumber,), to=_cut(lambda text, count: text[-count:] if count > 0 else ""))
+    ),
     "SUBSTRING": _SUBSTRING,
     "SUBSTR": _SUBSTRING,
     "MID": Function(3, 3, _SUBSTRING.make),

@@ -15,16 +15,15 @@ from decimal import Context, Decimal
 from operator import add, mul, sub
 from typing import Any, Final
 
+from airflow_provider_dm.engine.rules.errors import OutOfRange, Refused
 from airflow_provider_dm.engine.rules.expressions.parts import (
     SIGNED,
     Double,
     Exact,
     Null,
     Number,
-    OutOfRange,
     Part,
-    Refused,
-    Whole,
+    WholeNumber,
     described,
     fixed,
 )
@@ -42,13 +41,13 @@ def negative(part: Part) -> Part:
     match part.type:
         case Null():
             return part
-        case Whole(digits=digits):
+        case WholeNumber(digits=digits):
             if part.constant is not None:
                 assert isinstance(part.constant, int)
                 if -part.constant < SIGNED[0]:
                     return fixed(Exact(digits, 0), Decimal(-part.constant))
-                return fixed(Whole(False, digits), -part.constant)
-            kind = Whole(False, digits)
+                return fixed(WholeNumber(False, digits), -part.constant)
+            kind = WholeNumber(False, digits)
             return Part(kind, lambda row: None if (value := read(row)) is None else kind.check(-value))
         case Exact() | Double():
             constant = None if part.constant is None else -part.constant  # type: ignore[operator]
@@ -62,7 +61,7 @@ def arithmetic(sign: str, left: Part, right: Part) -> Part:
     if sign == "/" and not (isinstance(left.type, Double) or isinstance(right.type, Double)):
         raise Refused("the server chooses the digits of a quotient: multiply the other side instead")
     for part in (left, right):
-        if not isinstance(part.type, Null | Whole | Exact | Double):
+        if not isinstance(part.type, Null | WholeNumber | Exact | Double):
             raise Refused(f"{sign} is applied to {described(part.type)}")
     if isinstance(left.type, Null) or isinstance(right.type, Null):
         return Part(Null(), lambda _row: None)
@@ -83,8 +82,8 @@ def arithmetic(sign: str, left: Part, right: Part) -> Part:
 
 def signs_differ(left: Part, right: Part) -> bool:
     """Return True if one number is signed and the other unsigned, unless a constant can be either."""
-    sides = [part for part in (left, right) if isinstance(part.type, Whole)]
-    signed = [part for part in sides if isinstance(part.type, Whole) and not part.type.unsigned]
+    sides = [part for part in (left, right) if isinstance(part.type, WholeNumber)]
+    signed = [part for part in sides if isinstance(part.type, WholeNumber) and not part.type.unsigned]
     both = [part for part in signed if isinstance(part.constant, int) and part.constant >= 0]
     return 0 < len(signed) < len(sides) and len(both) < len(signed)
 
@@ -92,7 +91,7 @@ def signs_differ(left: Part, right: Part) -> bool:
 def _operation(sign: str, left: Number, right: Number) -> tuple[Number, Callable[[Any, Any], Any]]:
     if isinstance(left, Double) or isinstance(right, Double):
         return Double(), _of_doubles(sign)
-    if isinstance(left, Whole) and isinstance(right, Whole):
+    if isinstance(left, WholeNumber) and isinstance(right, WholeNumber):
         return _of_wholes(sign, left, right)
     return _of_decimals(sign, _as_exact(left), _as_exact(right))
 
@@ -110,15 +109,15 @@ def _of_doubles(sign: str) -> Callable[[Any, Any], Any]:
             raise Refused(f"{sign} is applied to doubles")
 
 
-def _of_wholes(sign: str, left: Whole, right: Whole) -> tuple[Whole, Callable[[Any, Any], Any]]:
+def _of_wholes(sign: str, left: WholeNumber, right: WholeNumber) -> tuple[WholeNumber, Callable[[Any, Any], Any]]:
     digits = left.digits + right.digits
-    either = Whole(left.unsigned or right.unsigned, digits)
+    either = WholeNumber(left.unsigned or right.unsigned, digits)
     match sign:
         case "+" | "-" | "*":
             compute = _SIMPLE[sign]
             return either, lambda one, other: either.check(compute(one, other))
         case "%":
-            return Whole(left.unsigned, left.digits), _remainder
+            return WholeNumber(left.unsigned, left.digits), _remainder
         case "DIV":
             return either, lambda one, other: None if other == 0 else either.check(_quotient(one, other))
         case _:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from airflow_provider_dm.engine.rules.expressions.text import Collation
+from airflow_provider_dm.engine.rules.errors import OutOfRange
+from airflow_provider_dm.engine.rules.expressions.text import TextOrder
 from airflow_provider_dm.engine.schema.codec import Row
 
 Read: TypeAlias = Callable[[Row], Any]
@@ -22,25 +23,13 @@ SIGNED: Final = (-(2**63), 2**63 - 1)
 UNSIGNED: Final = (0, 2**64 - 1)
 
 
-class Refused(Exception):
-    """A part of an expression that is not supported; the argument is the reason."""
-
-
-class OutOfRange(Exception):
-    """A value outside the range of its type."""
-
-
-class UnknownColumn(Exception):
-    """A column that the table lacks: a filter that names it has no effect. The argument is its name."""
-
-
 @dataclass(frozen=True)
 class Null:
     """The literal NULL."""
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeNumber:
     """A whole number of at most 64 bits. `digits`: the maximum number of its digits."""
 
     unsigned: bool
@@ -68,7 +57,7 @@ class Double:
 class Text:
     """Text of a column under a known collation, as the bytes of its charset."""
 
-    collation: Collation
+    collation: TextOrder
 
 
 @dataclass(frozen=True)
@@ -77,7 +66,7 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Member:
+class EnumMember:
     """A member of an ENUM, in UTF-8."""
 
     members: tuple[bytes, ...]
@@ -115,8 +104,10 @@ class Opaque:
     why: str
 
 
-Type: TypeAlias = Null | Whole | Exact | Double | Text | Binary | Member | Moment | Clock | Year | Quoted | Opaque
-Number: TypeAlias = Whole | Exact | Double
+Type: TypeAlias = (
+    Null | WholeNumber | Exact | Double | Text | Binary | EnumMember | Moment | Clock | Year | Quoted | Opaque
+)
+Number: TypeAlias = WholeNumber | Exact | Double
 
 
 @dataclass(frozen=True)
@@ -135,12 +126,12 @@ def fixed(kind: Type, value: object) -> Part:
 
 _CALLED: Final[dict[type, str]] = {
     Null: "NULL",
-    Whole: "a whole number",
+    WholeNumber: "a whole number",
     Exact: "a decimal",
     Double: "a double",
     Text: "text",
     Binary: "bytes",
-    Member: "an ENUM",
+    EnumMember: "an ENUM",
     Clock: "a TIME",
     Year: "a YEAR",
 }

@@ -15,7 +15,7 @@ _OFFSET: Final = re.compile(r"([+-])(\d{1,2}):(\d\d)")
 
 
 @dataclass(frozen=True)
-class Session:
+class ExpressionSession:
     """A session. `zone`: the time zone in which a TIMESTAMP is converted to local time, the key `timezone` of a task;
     "": unknown. `weights`: those of collations that compare by weights."""
 

@@ -15,7 +15,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable
+from airflow_provider_dm.engine.ddl.errors import Unreadable
+from airflow_provider_dm.engine.ddl.lexer import TokenKind
 from airflow_provider_dm.engine.ddl.reader import Reader
 from airflow_provider_dm.engine.rules.expressions.functions import FUNCTIONS
 

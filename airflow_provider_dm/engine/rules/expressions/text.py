@@ -38,7 +38,7 @@ ASCII_SAFE: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Collation:
+class TextOrder:
     """A known collation, which compares bytes in the column's charset.
 
     `weights`: None if it does not compare by weights, or they are not read yet: then no text can be compared.
@@ -53,7 +53,7 @@ class Collation:
         return _TABLES.get(self.name)
 
     def order(self, left: bytes, right: bytes) -> int:
-        """Compare two texts: a negative number, 0 or a positive number. Raises UnknownCharacter."""
+        """Compare two texts: a negative number, 0 or a positive number. Raises CharacterWithoutWeight."""
         if is_compared_by_weights(self.name):
             one, other = _weight(self, left), _weight(self, right)
             return self._weights.order(one, other, pads=pads(self.name))
@@ -114,7 +114,7 @@ class Collation:
 
 
 @lru_cache(maxsize=1 << 14)
-def _weight(collation: Collation, value: bytes) -> bytes:
+def _weight(collation: TextOrder, value: bytes) -> bytes:
     return collation._weights.of(collation.decode(value))
 
 
@@ -138,13 +138,13 @@ def pads(collation: str) -> bool:
     return not ("_0900_" in collation or "_nopad_" in collation or collation == "binary")
 
 
-def known(charset: str | None, collation: str | None, weights: Iterable[CollationWeights] = ()) -> Collation | None:
+def known(charset: str | None, collation: str | None, weights: Iterable[CollationWeights] = ()) -> TextOrder | None:
     """Return the collation if it is known, with its weights if they are in `weights`."""
     if charset is None or collation is None or not (charset in UTF8_CHARSETS or charset in ("latin1", "ascii")):
         return None
     if is_compared_by_weights(collation):
-        return Collation(charset, collation, next((one for one in weights if one.collation == collation), None))
-    return Collation(charset, collation) if collation.endswith("_bin") or collation in _TABLES else None
+        return TextOrder(charset, collation, next((one for one in weights if one.collation == collation), None))
+    return TextOrder(charset, collation) if collation.endswith("_bin") or collation in _TABLES else None
 
 
 def folded(text: str, collation: str) -> str | None:

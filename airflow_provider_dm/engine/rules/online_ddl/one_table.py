@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.parse import NotRead
+from airflow_provider_dm.engine.ddl.errors import NotRead
 from airflow_provider_dm.engine.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -21,11 +21,11 @@ from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChang
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls, Remembered
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     CREATING,
+    GhostOutcome,
+    GhostStep,
     Ordinary,
-    Outcome,
     PassOver,
     Remember,
-    Step,
     Stop,
     TableEffect,
     TableRole,
@@ -50,13 +50,15 @@ class _Touch:
         return self.view.memory
 
 
-def judge_table(view: View, statement: Statement | NotRead, table: TableName, effect: TableEffect) -> Step:
+def judge_table(view: View, statement: Statement | NotRead, table: TableName, effect: TableEffect) -> GhostStep:
     return _ONE_TABLE[view.role(table), effect](_Touch(view, statement, table, effect))
 
 
-def judge_each(view: View, statement: DropTables | NotRead, tables: tuple[TableName, ...], effect: TableEffect) -> Step:
+def judge_each(
+    view: View, statement: DropTables | NotRead, tables: tuple[TableName, ...], effect: TableEffect
+) -> GhostStep:
     """Decide about each table of a statement in turn; what remains of it is returned as an ordinary statement."""
-    outcomes: dict[TableName, Outcome] = {}
+    outcomes: dict[TableName, GhostOutcome] = {}
     for table in tables:
         memory, outcomes[table] = judge_table(view, statement, table, effect)
         view = replace(view, memory=memory)
@@ -71,7 +73,7 @@ def judge_each(view: View, statement: DropTables | NotRead, tables: tuple[TableN
     return view.memory, Ordinary(statement)
 
 
-def judge_alter(view: View, statement: AlterTable) -> Step:
+def judge_alter(view: View, statement: AlterTable) -> GhostStep:
     table, further = statement.table, statement.tables[1:]
     if further and (view.is_tools(table) or any(map(view.is_tools, further))):
         if TableRole.OURS in map(view.role, (table, *further)):
@@ -84,7 +86,7 @@ def judge_alter(view: View, statement: AlterTable) -> Step:
     return memory, outcome
 
 
-def _ghost_created(touch: _Touch) -> Step:
+def _ghost_created(touch: _Touch) -> GhostStep:
     memory, ghost, statement = touch.memory, touch.table, touch.statement
     if_not_exists = isinstance(statement, CREATING) and statement.if_not_exists
     if if_not_exists and ghost in memory.ghosts:
@@ -111,7 +113,7 @@ def _made(view: View, statement: Statement | NotRead, ghost: TableName) -> Remem
             return Remembered(flaw="it was not created by CREATE TABLE or CREATE TABLE … LIKE")
 
 
-def _ghost_changed(touch: _Touch) -> Step:
+def _ghost_changed(touch: _Touch) -> GhostStep:
     memory, ghost, text = touch.memory, touch.table, touch.view.text
     known = memory.ghosts.get(ghost)
     if known is None:
@@ -123,21 +125,21 @@ def _ghost_changed(touch: _Touch) -> Step:
     return memory.with_ghost(ghost, replace(known, statements=(*known.statements, text))), Remember(ghost)
 
 
-def _ghost_unknown(touch: _Touch) -> Step:
+def _ghost_unknown(touch: _Touch) -> GhostStep:
     why = f"{statement_head(touch.view.text)} is not understood"
     known = touch.memory.ghosts.get(touch.table, Remembered()).flawed(why)
     return touch.memory.with_ghost(touch.table, known), Remember(touch.table)
 
 
-def _ghost_emptied(touch: _Touch) -> Step:
+def _ghost_emptied(touch: _Touch) -> GhostStep:
     return touch.memory, PassOver(f"{touch.table} is a table of an online DDL tool")
 
 
-def _ghost_dropped(touch: _Touch) -> Step:
+def _ghost_dropped(touch: _Touch) -> GhostStep:
     return touch.memory.with_ghost(touch.table, None), PassOver(f"{touch.table} is a table of an online DDL tool")
 
 
-def _trash_touched(touch: _Touch) -> Step:
+def _trash_touched(touch: _Touch) -> GhostStep:
     if real := touch.memory.away.get(touch.table):
         return touch.memory, Stop(
             f"{real}, a table of the task, was renamed to {touch.table}, no table has replaced it, and now it is "
@@ -146,7 +148,7 @@ def _trash_touched(touch: _Touch) -> Step:
     return touch.memory, PassOver(f"{touch.table} is a table of an online DDL tool")
 
 
-def _ours_touched(touch: _Touch) -> Step:
+def _ours_touched(touch: _Touch) -> GhostStep:
     """Leave a table of the task to the ordinary handling; its ghosts are copies of the previous version."""
     memory, real, statement = touch.memory, touch.table, touch.statement
     if trash := memory.trash_of(real):
@@ -160,7 +162,7 @@ def _ours_touched(touch: _Touch) -> Step:
     return memory.outdated(real, f"{real} was {touch.effect.value} after it"), Ordinary(statement)
 
 
-def _outside(touch: _Touch) -> Step:
+def _outside(touch: _Touch) -> GhostStep:
     return touch.memory, Ordinary(touch.statement)
 
 
@@ -172,7 +174,7 @@ def _changes_nothing(statement: AlterTable) -> bool:
     )
 
 
-_ONE_TABLE: Final[dict[tuple[TableRole, TableEffect], Callable[[_Touch], Step]]] = {
+_ONE_TABLE: Final[dict[tuple[TableRole, TableEffect], Callable[[_Touch], GhostStep]]] = {
     (TableRole.GHOST, TableEffect.CREATE): _ghost_created,
     (TableRole.GHOST, TableEffect.CHANGE): _ghost_changed,
     (TableRole.GHOST, TableEffect.EMPTY): _ghost_emptied,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.ddl.parse import NotRead
+from airflow_provider_dm.engine.ddl.errors import NotRead
 from airflow_provider_dm.engine.ddl.statements import (
     CreateSequence,
     CreateTable,
@@ -52,7 +52,7 @@ class RealChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class ApplyDdl:
     """The ghost has become the real table, to which these changes, one or more, have to be applied in this order."""
 
     real: TableName
@@ -74,8 +74,8 @@ class Stop:
     way_out: str = WAY_OUT
 
 
-Outcome: TypeAlias = PassOver | Remember | Apply | Ordinary | Stop
-Step: TypeAlias = tuple[OnlineDdls, Outcome]
+GhostOutcome: TypeAlias = PassOver | Remember | ApplyDdl | Ordinary | Stop
+GhostStep: TypeAlias = tuple[OnlineDdls, GhostOutcome]
 
 
 CREATING: Final = (CreateTable, CreateTableLike, CreateTableSelect, CreateSequence)

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.statements import AlterTable, RenameTables
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChange, about_real, not_repeatable
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
-    Apply,
+    ApplyDdl,
+    GhostStep,
     Ordinary,
     PassOver,
     RealChange,
     Remember,
-    Step,
     Stop,
     TableRole,
     View,
@@ -41,7 +41,7 @@ class _Move:
 
 def judge_rename(
     view: View, statement: AlterTable | RenameTables, pairs: list[tuple[TableName, TableName]], *, if_exists: bool
-) -> Step:
+) -> GhostStep:
     """Decide about a RENAME by its net effect: all tables leave their names, then each gets its new one."""
     if not any(view.is_tools(table) for pair in pairs for table in pair):
         memory = view.memory
@@ -54,7 +54,7 @@ def judge_rename(
     roles = [(view.role(move.old), view.role(move.new)) for move in moves]
     if if_exists and any(role[0] is not TableRole.TRASH or move.holds for role, move in zip(roles, moves, strict=True)):
         return view.memory, Stop("the effect of RENAME … IF EXISTS on a ghost is not known")
-    applied: list[tuple[TableName, Apply | PassOver]] = []
+    applied: list[tuple[TableName, ApplyDdl | PassOver]] = []
     # Tables that leave come first: the order of pairs in the text does not matter for the whole.
     for move, role in sorted(
         zip(moves, roles, strict=True), key=lambda one: one[1] == (TableRole.GHOST, TableRole.OURS)
@@ -63,7 +63,7 @@ def judge_rename(
         if isinstance(outcome, Stop):
             return view.memory, outcome
         if role == (TableRole.GHOST, TableRole.OURS):
-            assert isinstance(outcome, Apply | PassOver)
+            assert isinstance(outcome, ApplyDdl | PassOver)
             applied.append((move.new, outcome))
     if len(applied) > 1:
         return view.memory, Stop(f"it replaces {' and '.join(str(real) for real, _ in applied)} in one statement")
@@ -94,7 +94,7 @@ def _taken_off(memory: OnlineDdls, pairs: list[tuple[TableName, TableName]]) -> 
     return memory, moves
 
 
-_Moved: TypeAlias = tuple[OnlineDdls, Apply | PassOver | Stop]
+_Moved: TypeAlias = tuple[OnlineDdls, ApplyDdl | PassOver | Stop]
 _NOTHING: Final = PassOver("")
 
 
@@ -186,7 +186,7 @@ def _cut_over(view: View, move: _Move) -> _Moved:
     if not changes:
         return memory, PassOver(f"{ghost} becomes {real}, without a change of its definition")
     texts = zip(changes, held.statements, strict=True)
-    return memory, Apply(real, tuple(RealChange(about_real(one, ghost, real), text) for one, text in texts))
+    return memory, ApplyDdl(real, tuple(RealChange(about_real(one, ghost, real), text) for one, text in texts))
 
 
 def _change(text: LoggedText) -> GhostChange:

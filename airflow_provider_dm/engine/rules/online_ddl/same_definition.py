@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.collations import DEFAULTS
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (
     Code,

@@ -28,12 +28,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from airflow_provider_dm.engine.ddl import statements as ddl
-from airflow_provider_dm.engine.ddl.parse import NotRead
+from airflow_provider_dm.engine.ddl.errors import NotRead
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.one_table import judge_alter, judge_each, judge_table
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Ordinary, Outcome, Step, Stop, TableEffect, View
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
+    GhostOutcome,
+    GhostStep,
+    Ordinary,
+    Stop,
+    TableEffect,
+    View,
+)
 from airflow_provider_dm.engine.rules.online_ddl.renames import judge_rename
 from airflow_provider_dm.engine.schema.charsets import UNSURE
 from airflow_provider_dm.engine.schema.model import Table
@@ -47,7 +54,7 @@ def step(
     rules: BlockAllowRules,
     tables: Mapping[TableName, Table],
     applied: Collection[TableName] = (),
-) -> tuple[OnlineDdls, Outcome]:
+) -> tuple[OnlineDdls, GhostOutcome]:
     """Return the state after a statement of the log, and the statement's outcome.
 
     `statement` is the parsed `text`, or the error that still knows its tables. `tables`: those of the task, as the
@@ -65,7 +72,7 @@ def step(
     return (memory if isinstance(outcome, Stop) else after), outcome
 
 
-def _judged(view: View, statement: ddl.Statement | NotRead) -> Step:
+def _judged(view: View, statement: ddl.Statement | NotRead) -> GhostStep:
     match statement:
         case NotRead():
             return judge_each(view, statement, statement.about.tables, TableEffect.UNKNOWN)
@@ -89,7 +96,7 @@ def _judged(view: View, statement: ddl.Statement | NotRead) -> Step:
             return view.memory, Ordinary(statement)
 
 
-def _schema_dropped(view: View, statement: ddl.DropDatabase, name: str) -> Step:
+def _schema_dropped(view: View, statement: ddl.DropDatabase, name: str) -> GhostStep:
     lost = [real for trash, real in view.memory.away.items() if trash.schema == name and real.schema != name]
     if lost:
         return view.memory, Stop(f"it drops {lost[0]}, which was renamed into it")

@@ -1,7 +1,7 @@
 """The binlog operators of one subtask (`dmctl binlog …`), as its loop reads and marks them.
 
 The metadata DB keeps them (`meta/operators.py`), and `operators.py` selects the one for a location. The loop reads them
-at every DDL statement, and every LOOK_SECONDS for statements to be injected before rows.
+at every DDL statement, and every BY_HAND_POLL_SECONDS for statements to be injected before rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.sync.ddl.operators import injection_at, next_inj
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 2.0
+BY_HAND_POLL_SECONDS: Final = 2.0
 
 
 @dataclass
@@ -44,8 +44,8 @@ class ByHand:
         return found
 
     def refresh(self) -> None:
-        """Read the operators again after LOOK_SECONDS. An error of the metadata DB is logged only."""
-        if time.monotonic() - self.looked_at < LOOK_SECONDS:
+        """Read the operators again after BY_HAND_POLL_SECONDS. An error of the metadata DB is logged only."""
+        if time.monotonic() - self.looked_at < BY_HAND_POLL_SECONDS:
             return
         self.looked_at = time.monotonic()
         try:

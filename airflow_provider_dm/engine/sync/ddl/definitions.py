@@ -10,7 +10,8 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from airflow_provider_dm.engine.ddl.server import CannotTrack, server_of
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
+from airflow_provider_dm.engine.ddl.server import server_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
@@ -27,7 +28,7 @@ from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
-from airflow_provider_dm.engine.sync.coverage import Part, coverages
+from airflow_provider_dm.engine.sync.coverage import PartlyCovered, coverages
 from airflow_provider_dm.engine.sync.ddl.chunks_behind import copied_by
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -103,7 +104,7 @@ def take_definitions_by_hand(source: SyncSource) -> None:
     covered = coverages(load_chunks(connection, ref))
     for one in changed:
         name = one.table.name
-        in_part = isinstance(covered.get(name), Part) and name in schemas
+        in_part = isinstance(covered.get(name), PartlyCovered) and name in schemas
         if in_part and copied_by(one.table) != copied_by(schemas[name].table):
             why = "the table is copied in part by another key, whose DDL is not reached yet"
             raise _definition_unusable(str(name), why)

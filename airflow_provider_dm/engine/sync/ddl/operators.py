@@ -21,13 +21,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from airflow_provider_dm.engine.config.pattern import InvalidPattern
-from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
+from airflow_provider_dm.engine.config.errors import InvalidPattern
+from airflow_provider_dm.engine.ddl.errors import Unreadable
+from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTableSelect, PassedOver, Views
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern, SubtaskStatus
-from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location, Order, compare
+from airflow_provider_dm.engine.mysql.errors import InvalidLocation
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 
 class SourceHasNoError(DmError):

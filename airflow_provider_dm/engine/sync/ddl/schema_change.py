@@ -30,7 +30,8 @@ from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable, collation_for
+from airflow_provider_dm.engine.ddl.dialects import collation_for
+from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotCopyable, NotKnown
 from airflow_provider_dm.engine.ddl.explicit_keys import (
     with_cut_keys,
     with_recollated_keys,
@@ -40,7 +41,6 @@ from airflow_provider_dm.engine.ddl.explicit_keys import (
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
-from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
@@ -77,7 +77,7 @@ from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, RealChange
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, RealChange
 from airflow_provider_dm.engine.sync.ddl.statement_parts import (
     check_same_everywhere,
     check_shows,
@@ -137,7 +137,7 @@ def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: Subta
 
 
 def change_by_hand(
-    original: Statement | Apply | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
+    original: Statement | ApplyDdl | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
 ) -> SchemaChange:
     """Return the change for statements of a user (or none) that replace the source's statement `original`.
 
@@ -153,12 +153,12 @@ def change_by_hand(
     elsewhere = around.fed_elsewhere if around.agreeing else frozenset[TableName]()
     alone = replace(around.by_hand(Executed.NOTHING), fed_elsewhere=elsewhere)
     try:
-        if isinstance(original, Apply):
+        if isinstance(original, ApplyDdl):
             change = repeated(original.changes, tables, alone)
         else:
             change = change_of(original, tables, alone)
     except CannotFollow as error:
-        about = (original.real,) if isinstance(original, Apply) else original.tables
+        about = (original.real,) if isinstance(original, ApplyDdl) else original.tables
         lost = replace(tables, tracker=tables.tracker.without(about))
         return SchemaChange(lost, given.statements, notes=(f"it is not followed: {error}",), agreed=given.agreed)
     return replace(change, statements=given.statements, agreed=change.agreed or given.agreed)

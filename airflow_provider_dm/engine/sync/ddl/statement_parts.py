@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_dm.engine.ddl.conversions import chosen_otherwise, columns_of, computed, numbers_of
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable
+from airflow_provider_dm.engine.ddl.conversions import chosen_otherwise, column_pairs, computed, numbers_of
+from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AlterTable,
@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.sql_modes import mode_names
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import Verdict
-from airflow_provider_dm.engine.rules.mapping import family_of
+from airflow_provider_dm.engine.rules.mapping import type_family
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
     RefusedByFilter,
@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
 )
 
 
-def shown(name: TableName) -> str:
+def name_text(name: TableName) -> str:
     """Return the name of a table, or of a schema, for messages."""
     return str(name) if name.table else name.schema
 
@@ -64,7 +64,7 @@ def without_widths(statement: Statement) -> Statement:
         if not isinstance(spec, AddColumn | ChangeColumn):
             return spec
         kind = spec.column.type
-        if kind.zerofill or family_of(kind.name) != "integer":
+        if kind.zerofill or type_family(kind.name) != "integer":
             return spec
         return replace(spec, column=replace(spec.column, type=replace(kind, arguments=())))
 
@@ -112,7 +112,7 @@ def check_same_everywhere(
     """
     specs = statement.specs if isinstance(statement, AlterTable) else ()
     strict = flavour is Flavour.MYSQL and any(name.startswith("STRICT_") for name in mode_names(sql_mode))
-    for was, column in columns_of(before, after, specs):
+    for was, column in column_pairs(before, after, specs):
         if column.auto_increment and (was is None or not was.auto_increment):
             raise CannotFollow(f"each shard assigns its own AUTO_INCREMENT numbers in {column.name}")
         if was is None:
@@ -143,7 +143,7 @@ def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> Zo
     specs = wanted.specs if isinstance(wanted, AlterTable) else ()
     old, session = before.definition(wanted.table), around.session
     new = before.after(wanted, session).definition(new_name(wanted))
-    pairs = columns_of(old, new, specs) if around.unlike else ()
+    pairs = column_pairs(old, new, specs) if around.unlike else ()
     numbers = None if around.target.computes_as_sources else numbers_of(new)
     found = [computed(pair, strict=session.strict, numbers=numbers) for pair in pairs]
     if around.unlike and not around.target.computes_as_sources:
@@ -164,7 +164,7 @@ def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) 
         return statement, []
     kept, notes = [], []
     for part in parts_of(statement, *_columns(statement, before, around)):
-        names = ", ".join(map(shown, part.names))
+        names = ", ".join(map(name_text, part.names))
         match rules.of_ddl(part.names, part.events, around.sql):
             case Verdict.DO:
                 kept.append(part.statement)

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.sync.ddl.verdict import AFTER_DDL, NOT_UNDERSTOOD, OF_DEFINITION, OF_VALUES
+from airflow_provider_dm.engine.sync.ddl.verdict import AFTER_DDL, NOT_UNDERSTOOD, OF_DEFINITION, VALUES_DIFFER
 
 
 class CannotFollow(Exception):
@@ -31,7 +31,7 @@ class RefusedByFilter(CannotFollow):
 class ValuesDiffer(CannotFollow):
     """A statement for which the target would compute other values of the rows than the source has."""
 
-    way_out = OF_VALUES
+    way_out = VALUES_DIFFER
 
 
 class NotUnderstood(CannotFollow):

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
+from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.first_words import first_words
-from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
-from airflow_provider_dm.engine.ddl.parse import NotRead
+from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     CreateDatabase,
@@ -52,7 +52,7 @@ AFTER_DDL: Final = (
     f"block-allow-list, and the task continues without it. Or {MIGRATE_AGAIN}."
 )
 
-OF_VALUES: Final = (
+VALUES_DIFFER: Final = (
     'Let the target convert the rows in its own way: run `dmctl binlog replace TASK -s SOURCE "…"` with the statement. '
     "If its values may then differ, write the source's values into the log after the statement: at the source, ALTER "
     "TABLE … ADD COLUMN a new column of that type, UPDATE … SET it to the changed column, and ALTER TABLE … DROP "

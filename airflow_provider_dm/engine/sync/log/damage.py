@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_dm.engine.binlog.boundary import opened, read_format, verify_events
+from airflow_provider_dm.engine.binlog.boundary import opened_log, read_format, verify_events
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.log_file import LogFile
@@ -49,6 +49,6 @@ def check_prepared(files: Sequence[LogFile], prepared: Sequence[Prepared]) -> No
         file = file_of(group, files)
         if file is None:
             continue
-        with opened(file.path, file.size, file.name) as log:
+        with opened_log(file.path, file.size, file.name) as log:
             if log is not None:
                 verify_events(log, group.at.position, group.end)

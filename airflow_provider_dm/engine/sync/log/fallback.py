@@ -17,18 +17,23 @@ from airflow_provider_dm.engine.binlog.errors import (
     EventTooLarge,
     LocationNotInLog,
     MalformedEvent,
+    OldLogNotHeld,
+    UnknownEvent,
     UnsupportedFormat,
+    XaRowsGone,
 )
-from airflow_provider_dm.engine.binlog.events import UnknownEvent
-from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld
-from airflow_provider_dm.engine.binlog.xa import XaRowsGone
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, ReportedError, Scope
-from airflow_provider_dm.engine.relay.decide import FileSequenceBroken
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
-from airflow_provider_dm.engine.relay.protocol import BinlogPurged, GtidsPurged, UpstreamLostTail
-from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayOfAnotherServer, RelayStartsTooLate
-from airflow_provider_dm.engine.relay.spool import TaskFellBehind
-from airflow_provider_dm.engine.relay.start import UpstreamSwitched
+from airflow_provider_dm.engine.relay.errors import (
+    BinlogPurged,
+    GtidsPurged,
+    RelayDirectoryUnusable,
+    RelayFileGone,
+    RelayOfAnotherServer,
+    RelayStartsTooLate,
+    TaskFellBehind,
+    UpstreamLogDiffers,
+    UpstreamSwitched,
+)
 
 
 class Fault(Enum):
@@ -155,9 +160,7 @@ def is_another_server(error: DmError) -> bool:
     return ReportedError.of(error).code in (OtherUpstream.code, UpstreamSwitched.code)
 
 
-_GONE_UPSTREAM: Final = frozenset(
-    {BinlogPurged.code, GtidsPurged.code, UpstreamLostTail.code, FileSequenceBroken.code, TaskFellBehind.code}
-)
+_GONE_UPSTREAM: Final = frozenset({BinlogPurged.code, GtidsPurged.code, UpstreamLogDiffers.code, TaskFellBehind.code})
 
 
 def _without_advice(error: DmError) -> str:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 RELAY_SECONDS: Final = 20.0
 """How long to wait until a relay that was started at the same time has pulled the requested log."""
-RELAY_LOOK_SECONDS: Final = 0.2
+LOCATION_POLL_SECONDS: Final = 0.2
 
 
 class EarlierLogMissing(DmError):
@@ -120,7 +120,7 @@ def numbered(
                 "Transactions that a new server's log repeats cannot be distinguished from new ones.",
                 f"Let the relay pull that part of the log again, if the upstream still has it; else {MIGRATE_AGAIN}.",
             )
-        time.sleep(RELAY_LOOK_SECONDS)
+        time.sleep(LOCATION_POLL_SECONDS)
     return replace(lo, gtid_set=found)
 
 
@@ -153,5 +153,5 @@ def in_relay(location: Location, connection: Connection, source: SourceSpec, *, 
     reader, server_uuid = RelayReader(Path(source.relay_dir)), server_info(connection).server_uuid
     deadline = time.monotonic() + RELAY_SECONDS
     while (suffix := reader.suffix_now(server_uuid)) is None and time.monotonic() < deadline:
-        time.sleep(RELAY_LOOK_SECONDS)
+        time.sleep(LOCATION_POLL_SECONDS)
     return replace(location, suffix=suffix or otherwise)

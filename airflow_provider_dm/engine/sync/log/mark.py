@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.relay.spool import Place, write_mark
+from airflow_provider_dm.engine.relay.spool import LogPosition, write_mark
 
 log = logging.getLogger(__name__)
 
@@ -19,10 +19,10 @@ MARK_SECONDS: Final = 0.5
 class Marks:
     """The read positions that one sync has written. For one thread at a time."""
 
-    _written: tuple[Path, Place] | None = None
+    _written: tuple[Path, LogPosition] | None = None
     _written_at: float = 0.0
 
-    def write(self, root: Path, seen: Place, *, enough: bool) -> None:
+    def write(self, root: Path, seen: LogPosition, *, enough: bool) -> None:
         """Write the read position `seen` of the log below `root`. `enough`: the reader has a piece to apply, so the
         relay need not pull more at once, and the write may be delayed by MARK_SECONDS."""
         now = time.monotonic()

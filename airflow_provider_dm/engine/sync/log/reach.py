@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.relay.spool import Place
+from airflow_provider_dm.engine.relay.spool import LogPosition
 
 
 def reaches(files: Sequence[LogFile], lo: Location) -> bool:
@@ -61,5 +61,5 @@ def not_begun(goal: Location | None, master: Location | None) -> str:
     return f"the goal {goal.file}:{goal.position} is after the newest file of the source, {master.file}"
 
 
-def end_of(file: LogFile) -> Place:
-    return Place(file.suffix, BinlogFile.parse(file.name).number, file.size)
+def end_place(file: LogFile) -> LogPosition:
+    return LogPosition(file.suffix, BinlogFile.parse(file.name).number, file.size)

@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent, OldLogNotHeld
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, first_open
+from airflow_provider_dm.engine.binlog.open_places import first_open
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
@@ -34,8 +34,9 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
-from airflow_provider_dm.engine.relay.spool import Place
+from airflow_provider_dm.engine.relay.errors import RelayFileGone
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.relay.spool import LogPosition
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.damage import check_events, check_prepared
 from airflow_provider_dm.engine.sync.log.fallback import (
@@ -47,13 +48,13 @@ from airflow_provider_dm.engine.sync.log.fallback import (
     unreadable,
 )
 from airflow_provider_dm.engine.sync.log.mark import Marks
-from airflow_provider_dm.engine.sync.log.reach import end_of, left_bytes, not_begun, reaches
+from airflow_provider_dm.engine.sync.log.reach import end_place, left_bytes, not_begun, reaches
 from airflow_provider_dm.engine.sync.log.upstream import FromRelay, FromUpstream, Reading, UpstreamLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 2.0
+TAIL_POLL_SECONDS: Final = 2.0
 """Seconds between two reads of the relay's status."""
 AGAIN_SECONDS: Final = 0.2
 LOCAL: Final = "local"
@@ -153,7 +154,7 @@ class Tail:
         """Check the log after `seconds` without events. Raises RelaySilent if no relay pulls and there is no fallback,
         or NeitherServes."""
         with self._lock:
-            if time.monotonic() - self._looked_at < LOOK_SECONDS:
+            if time.monotonic() - self._looked_at < TAIL_POLL_SECONDS:
                 return
             self._looked_at = time.monotonic()
             match self.reading:
@@ -228,7 +229,7 @@ class Tail:
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error
         enough = _is_enough(planned, goal if limit is None else None)
-        self._write_mark(reader, Place.of(lo) if enough else end_of(files[-1]), enough=enough)
+        self._write_mark(reader, LogPosition.of(lo) if enough else end_place(files[-1]), enough=enough)
         return planned
 
     def _held(self) -> Sequence[LogFile]:
@@ -242,7 +243,7 @@ class Tail:
         found = reader.own_gtid_set_at(place)
         files = reader.files(place) if found is None else ()
         if files:
-            self._write_mark(reader, end_of(files[-1]), enough=False)
+            self._write_mark(reader, end_place(files[-1]), enough=False)
         return found
 
     def _reader(self) -> RelayReader:
@@ -254,7 +255,7 @@ class Tail:
             self.reading.log.check()
         return self._reader()
 
-    def _write_mark(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
+    def _write_mark(self, reader: RelayReader, seen: LogPosition, *, enough: bool) -> None:
         if not self._reads_shared_log():
             self._marks.write(reader.root, seen, enough=enough)
 
@@ -440,7 +441,7 @@ class Tail:
             return
         waited = seconds > health.SILENT_SECONDS
         ended = (
-            health.has_ended(status, time.monotonic() - self._opened_at)
+            health.has_relay_ended(status, time.monotonic() - self._opened_at)
             and not self.private
             and self.upstream is not None
         )

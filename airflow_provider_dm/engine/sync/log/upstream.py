@@ -24,17 +24,16 @@ from airflow_provider_dm.engine.mysql.binlog_status import list_binlogs
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
-from airflow_provider_dm.engine.relay.keeper import AsAsked, Died, Failed, KeptRelay
-from airflow_provider_dm.engine.relay.lock import RelayLocked
-from airflow_provider_dm.engine.relay.protocol import StreamLost
+from airflow_provider_dm.engine.relay.errors import RelayLocked, StreamLost
+from airflow_provider_dm.engine.relay.keeper import AsAsked, Died, EndedByError, KeptRelay
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.start import check_available
 from airflow_provider_dm.engine.sync.log.fallback import OtherUpstream, PrivateRelayEnded
 
 READ_SECONDS: Final = 20.0
-STOP_SECONDS: Final = 3.0
-DEATHS_ALLOWED: Final = 5
+PULLER_STOP_SECONDS: Final = 3.0
+PULLER_DEATHS_ALLOWED: Final = 5
 RETURN_SECONDS: Final = 5.0
 """Seconds between two checks whether the relay log can serve again, at first."""
 LONGEST_RETURN_SECONDS: Final = 60.0
@@ -65,7 +64,7 @@ class UpstreamLog:
     def begin(self, at: Location, server_uuid: str) -> None:
         """Start to pull from the file of `at`. Returns at once.
 
-        Raises OtherUpstream, BinlogPurged or UpstreamLostTail (the server does not have that location),
+        Raises OtherUpstream, BinlogPurged or UpstreamLogDiffers (the server does not have that location),
         ServerUnreachable, AccessDenied, SecretMissing.
         """
         self._ask(self.source.endpoint.resolve(), at, server_uuid)
@@ -88,7 +87,7 @@ class UpstreamLog:
         )
         self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.log_path.unlink(missing_ok=True)  # that of an earlier run
-        self._kept = KeptRelay(spec, known, self.log_path, DEATHS_ALLOWED)
+        self._kept = KeptRelay(spec, known, self.log_path, PULLER_DEATHS_ALLOWED)
         self.check()
 
     def check(self) -> None:
@@ -96,7 +95,7 @@ class UpstreamLog:
         if self._kept is None:
             return
         match self._kept.look():
-            case Failed(error):
+            case EndedByError(error):
                 raise PrivateRelayEnded(error)
             case AsAsked(code) | Died(code):
                 raise PrivateRelayEnded(_died(code))
@@ -113,7 +112,7 @@ class UpstreamLog:
     def end(self) -> None:
         """Stop pulling; the files stay, for ranges that are being applied and for another run."""
         if self._kept is not None:
-            self._kept.stop(STOP_SECONDS)
+            self._kept.stop(PULLER_STOP_SECONDS)
             self._kept = None
 
     def forget(self) -> None:

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.sync.coverage import Part
+from airflow_provider_dm.engine.sync.coverage import PartlyCovered
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart
 
 GROUPS_VERSION: Final = 1
@@ -129,12 +129,12 @@ class SyncPlan:
         return {index: source.filter for index, source in enumerate(self.sources) if source.filter is not None}
 
     @cached_property
-    def parts(self) -> dict[int, tuple[Table, Part]]:
+    def parts(self) -> dict[int, tuple[Table, PartlyCovered]]:
         """Return the source tables that are covered in part, by index, with their coverage."""
         return {
             index: (source.table, source.coverage)
             for index, source in enumerate(self.sources)
-            if isinstance(source.coverage, Part)
+            if isinstance(source.coverage, PartlyCovered)
         }
 
     @cached_property
@@ -240,7 +240,7 @@ class SyncPlan:
     def _optional_columns(self, part: SourcePart) -> tuple[int, ...]:
         needed, order = self.targets[part.target].needed, part.order or range(part.width)
         filtered_by = set(part.filter.columns() if part.filter else ())
-        if isinstance(part.coverage, Part) and part.table.identity is not None:
+        if isinstance(part.coverage, PartlyCovered) and part.table.identity is not None:
             filtered_by.update(part.table.column(name).position for name in part.table.identity.columns)
         return tuple(
             sorted(column for index, column in enumerate(order) if index not in needed and column not in filtered_by)

@@ -10,14 +10,14 @@ from typing import Any, assert_never
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.downstream.frontier import Transactions
 from airflow_provider_dm.engine.downstream.identity import Fence
-from airflow_provider_dm.engine.downstream.safe_mode_window import Window, note_window
+from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, note_window
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
     Always,
     Off,
-    State,
+    SafeModeState,
     UntilLocation,
     Why,
     state_at,
@@ -35,7 +35,7 @@ class SafeMode:
 
     always: bool = False
     until: Location | None = None
-    window: Window | None = None
+    window: SafeModeWindow | None = None
 
     @property
     def until_time(self) -> int | None:
@@ -64,7 +64,7 @@ class SafeMode:
             case _:
                 assert_never(planned)
 
-    def at(self, place: Location) -> State:
+    def at(self, place: Location) -> SafeModeState:
         """Return the state for the log after `place`."""
         return state_at(place, always=self.always, until=self.until, window=self.window)
 
@@ -112,9 +112,9 @@ class Collisions:
             fed_by = sorted(f"{one.source}:{one.table}" for one in known if str(one.target) == table)
             self.counts = {**self.counts, table: self.counts[table] | {"fed_by": fed_by}}
 
-    def to_json(self, state: State, exit_point: Location | None) -> dict[str, Any]:
+    def to_json(self, state: SafeModeState, exit_point: Location | None) -> dict[str, Any]:
         """Return safe mode for the status. `exit_point`: the location up to which rows may be applied in part."""
-        on, why, until = describe(state)
+        on, why, until = describe_state(state)
         return {
             "on": on,
             "why": why,
@@ -131,7 +131,7 @@ def _plus(counts: dict[str, Any], one: Collision) -> dict[str, int]:
     }
 
 
-def describe(state: State) -> tuple[bool, str, str]:
+def describe_state(state: SafeModeState) -> tuple[bool, str, str]:
     """Return (whether it is on, why, until when), for people.
 
     >>> describe(Window(60))
@@ -144,15 +144,15 @@ def describe(state: State) -> tuple[bool, str, str]:
             return False, "", ""
         case UntilLocation(location):
             return True, Why.PAST.value, str(location)
-        case Window(exit=None, ends_at=None, seconds=seconds):
+        case SafeModeWindow(exit=None, ends_at=None, seconds=seconds):
             return True, Why.PAST.value, f"{seconds} s of log time after the first transaction"
-        case Window(exit=None, ends_at=ends_at):
+        case SafeModeWindow(exit=None, ends_at=ends_at):
             return (
                 True,
                 Why.PAST.value,
                 f"the first transaction that commits at {ends_at} (seconds since 1970) or later",
             )
-        case Window(exit=place):
+        case SafeModeWindow(exit=place):
             return True, Why.PAST.value, str(place)
         case Always():
             return True, Why.CONFIGURED.value, "safe-mode is removed from the task file"

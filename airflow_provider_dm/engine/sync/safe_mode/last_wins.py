@@ -43,12 +43,13 @@ from airflow_provider_dm.engine.downstream.contested_row import (
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.engine.merge.contests import Surroundings
+from airflow_provider_dm.engine.merge.contests import ContestPorts
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.settling import known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
+from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
+from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites
@@ -97,7 +98,7 @@ def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Map
 
 
 def write_over_waiting(
-    fence: Fence, around: Surroundings, kept: Collection[TableName] = frozenset()
+    fence: Fence, around: ContestPorts, kept: Collection[TableName] = frozenset()
 ) -> list[Collision]:
     """Write the contested rows of this source to their places, in the order in which they became contested.
 
@@ -124,7 +125,7 @@ def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[Conte
 
 
 def _put(
-    connection: Connection, *, fence: Fence, around: Surroundings, rows: list[ContestedRow], kept: Collection[TableName]
+    connection: Connection, *, fence: Fence, around: ContestPorts, rows: list[ContestedRow], kept: Collection[TableName]
 ) -> list[Collision]:
     fence.check(connection)
     found, put = [], []

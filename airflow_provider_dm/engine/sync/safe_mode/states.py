@@ -40,7 +40,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
-from airflow_provider_dm.engine.downstream.safe_mode_window import Window
+from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 
 
@@ -68,7 +68,7 @@ class Always:
     """Safe mode is on by configuration."""
 
 
-State: TypeAlias = Off | UntilLocation | Window | Always
+SafeModeState: TypeAlias = Off | UntilLocation | SafeModeWindow | Always
 
 
 def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
@@ -80,7 +80,7 @@ def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
     return 0 if exit_is_known or duration == 0 else max(math.ceil(duration or 0), flushes)
 
 
-def state_at(place: Location, *, always: bool, until: Location | None, window: Window | None) -> State:
+def state_at(place: Location, *, always: bool, until: Location | None, window: SafeModeWindow | None) -> SafeModeState:
     """Return the state for the change after `place`. `until`: the end of UntilLocation."""
     if until is not None and not has_passed(place, until):
         return UntilLocation(until)

@@ -25,6 +25,7 @@ from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.shard import lock as locks
+from airflow_provider_dm.engine.shard.errors import ShardDdlRunWithoutSource
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -87,7 +88,7 @@ class ShardLocks:
             case Turn.DIFFERS:
                 mine, decided = item_due(group, names).ddls, sorted(self.decided(group) or ())
                 texts = tuple("; ".join(one) for one in decided)
-                raise locks.ShardDdlRunWithoutSource(lock.id, lock.number, self.source.fence.ref.source, mine, texts)
+                raise ShardDdlRunWithoutSource(lock.id, lock.number, self.source.fence.ref.source, mine, texts)
             case Turn.SOURCES:
                 return f"for {', '.join(lock.unsynced)}"
             case Turn.OWNER:

@@ -37,7 +37,8 @@ from pydantic import TypeAdapter
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
-from airflow_provider_dm.engine.downstream.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl, end_earlier_ddl, execute_ddl
+from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.downstream.frontier import begin_frontier
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.left_behind import left_behind
@@ -80,7 +81,7 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.5
+LOCK_POLL_SECONDS: Final = 0.5
 _STATEMENTS: Final = TypeAdapter(list[TargetDdl])
 """Seconds between two reads of a lock that a source waits for."""
 
@@ -310,13 +311,13 @@ class Shards:
     def look(self, here: Location, buckets: int, *, now: bool = False) -> Group | None:
         """Check whether a DDL can be or was executed, and execute it. Return a group whose rows must be applied now.
 
-        `here`: the location that all buckets have reached. `now`: even if the last check was less than LOOK_SECONDS
-        ago. Raises ShardDdlConflict, ShardDdlRunWithoutSource, and what executing DDL raises.
+        `here`: the location that all buckets have reached. `now`: even if the last check was less than
+        LOCK_POLL_SECONDS ago. Raises ShardDdlConflict, ShardDdlRunWithoutSource, and what executing DDL raises.
         """
         for group in self.unresolved:
             if group.resync is not None:
                 return group
-        if not self.unresolved or (not now and time.monotonic() - self._looked_at < LOOK_SECONDS):
+        if not self.unresolved or (not now and time.monotonic() - self._looked_at < LOCK_POLL_SECONDS):
             return None
         self._looked_at = time.monotonic()
         for group in self.unresolved:

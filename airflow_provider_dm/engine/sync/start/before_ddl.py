@@ -18,8 +18,9 @@ from functools import partial
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.column_types import MEMBERS, OF_CHARACTERS
-from airflow_provider_dm.engine.ddl.dialects import COLLATIONS, NotCopyable, column_for
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.dialects import COLLATIONS, column_for
+from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotCopyable
+from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AddConstraint,

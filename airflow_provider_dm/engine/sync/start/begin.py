@@ -57,15 +57,15 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
-from airflow_provider_dm.engine.sync.log.locations import RELAY_LOOK_SECONDS, in_relay
+from airflow_provider_dm.engine.sync.log.locations import LOCATION_POLL_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.states import log_seconds
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.before_ddl import Logged
-from airflow_provider_dm.engine.sync.start.dm_import import DmExtent, DmStart, Given, keyless_of
+from airflow_provider_dm.engine.sync.start.dm_import import DmExtent, DmStart, DmTables, keyless_of
 from airflow_provider_dm.engine.sync.start.past import (
-    Known,
+    KnownTable,
     Today,
     read_log,
     tables_of_target,
@@ -227,11 +227,11 @@ class _Beginning:
             tables = read_tables(connection, select(list_tables(connection), rules.block_allow))
             definitions = Definitions.read(connection, tables, rules.block_allow.allows_schema)
             server = server_of(connection)
-        known = {name: Known(table, definitions.tables[name]) for name, table in tables.items()}
+        known = {name: KnownTable(table, definitions.tables[name]) for name, table in tables.items()}
         one = self if self.dm is None else replace(self, dm=self.dm.for_tables(tables, rules.block_allow.allows))
         return _Found(one, today, tuple(binlogs), self._schemas(known), definitions, server)
 
-    def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[TableSchema, ...]:
+    def _schemas(self, tables: Mapping[TableName, KnownTable]) -> tuple[TableSchema, ...]:
         """Return these tables with their targets."""
         route = self.source.rules.router.route
         return tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
@@ -275,13 +275,13 @@ class _Found:
         if reached(start, self.today) and one.dm is None:
             return self
         target = target_connection(one.source.target)
-        source = {it.table.name: Known(it.table, self.definitions.tables[it.table.name]) for it in self.schemas}
+        source = {it.table.name: KnownTable(it.table, self.definitions.tables[it.table.name]) for it in self.schemas}
         there = tables_of_target(target, source.keys(), self.definitions.collations.keys(), rules)
         servers, collations = (self.server, server_of(target)), self.definitions.collations
         today = Today(source, there, servers, one.by_hand().keys(), collations)
         name = one.source.config.source_id
         if one.dm is not None:
-            given = Given.of(one.dm.checkpoint, today)
+            given = DmTables.of(one.dm.checkpoint, today)
             tables = given.tables_at(name, today, lambda: self._ddl_since(start, stop))
         else:
             tables = today.at_start(name, self._ddl_since(start, stop))
@@ -342,7 +342,7 @@ class _Found:
             with closing(self.beginning.tail()) as tail:
                 while (gtid_set := tail.gtid_set_at(place)) is None:
                     tail.idle(Cursor(place), time.monotonic() - began)
-                    if stop.wait(RELAY_LOOK_SECONDS):
+                    if stop.wait(LOCATION_POLL_SECONDS):
                         raise _start_not_seen(*self.beginning.source.fence.ref.key, str(place))
         except LocationNotInLog as error:
             raise self._refused(place, error.reason) from error

@@ -19,9 +19,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
+from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, TableDefinition
-from airflow_provider_dm.engine.ddl.table_info import NotMapped, definition_of
+from airflow_provider_dm.engine.ddl.table_info import definition_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import definition_sql
 from airflow_provider_dm.engine.downstream.dm_checkpoint import (
@@ -42,7 +43,7 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.start.before_ddl import Logged
 from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead, place_to_begin, same_suffix
-from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded, Known, Today, alike, first_statements
+from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded, KnownTable, Today, alike, first_statements
 
 log = logging.getLogger(__name__)
 
@@ -249,27 +250,29 @@ def keyless_of(schemas: Iterable[TableSchema], targets: Mapping[TableName, Table
 
 
 @dataclass(frozen=True)
-class Given:
+class DmTables:
     """The table definitions in DM's checkpoint. `refused`: why a table's definition cannot be read."""
 
-    known: Mapping[TableName, Known]
+    known: Mapping[TableName, KnownTable]
     refused: Mapping[TableName, str]
 
     @classmethod
-    def of(cls, checkpoint: DmCheckpoint, today: Today) -> Given:
+    def of(cls, checkpoint: DmCheckpoint, today: Today) -> DmTables:
         """Read the TableInfo of each table."""
-        known: dict[TableName, Known] = {}
+        known: dict[TableName, KnownTable] = {}
         refused: dict[TableName, str] = {}
         for name, one in checkpoint.tables.items():
             if one.table_info is None:
                 continue
             try:
                 known[name] = _known(name, definition_of(one.table_info), today.source.get(name), today.servers[0])
-            except (NotMapped, CannotTrack) as error:
+            except CannotTrack as error:
                 refused[name] = str(error)
         return cls(known, refused)
 
-    def tables_at(self, source: str, today: Today, read_log: Callable[[], Sequence[Logged]]) -> dict[TableName, Known]:
+    def tables_at(
+        self, source: str, today: Today, read_log: Callable[[], Sequence[Logged]]
+    ) -> dict[TableName, KnownTable]:
         """Return the tables at DM's points. `read_log`: returns the DDL in the log since then; called only if needed.
         Raises DefinitionNeeded.
         """
@@ -307,16 +310,16 @@ def source_name(written: TableName, tables: Collection[TableName]) -> TableName:
     return alike_names[0] if len(alike_names) == 1 else written
 
 
-def _known(name: TableName, definition: TableDefinition, ours: Known | None, server: Server) -> Known:
+def _known(name: TableName, definition: TableDefinition, ours: KnownTable | None, server: Server) -> KnownTable:
     """Return a definition of TiDB's in the form of the source's server. Raises CannotTrack."""
     if ours is not None:
         definition = _under_collations_of(definition, ours, server)
     create = f"CREATE TABLE {quote(name.table)} {definition_sql(definition)}"
     tracker = Tracker.of(server, {name: create}, {})
-    return Known(tracker.table(name), tracker.create_sql(name))
+    return KnownTable(tracker.table(name), tracker.create_sql(name))
 
 
-def _under_collations_of(definition: TableDefinition, ours: Known, server: Server) -> TableDefinition:
+def _under_collations_of(definition: TableDefinition, ours: KnownTable, server: Server) -> TableDefinition:
     """Return the definition with the source's collations if the charset is the same: TiDB uses its own default for a
     text without a collation."""
     there = {one.name.lower(): one for one in ours.table.columns}

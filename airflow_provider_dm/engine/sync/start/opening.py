@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.ddl_journal import tables_under_way
-from airflow_provider_dm.engine.downstream.errors import NoTargetTable
+from airflow_provider_dm.engine.downstream.errors import NoTargetTable, SubtaskMissing
 from airflow_provider_dm.engine.downstream.frontier import FrontierRow, extent, read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.prepared_xa import restore_prepared
@@ -30,7 +30,6 @@ from airflow_provider_dm.engine.downstream.subtask import (
     UNIT_LOAD,
     UNIT_SYNC,
     Subtask,
-    SubtaskMissing,
     note_plan,
     read_subtask,
 )
@@ -52,7 +51,8 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, read_tables
+from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.coverage import coverages
@@ -115,7 +115,7 @@ def open_sync(
     if subtask is None or subtask.location is None or subtask.unit != (UNIT_LOAD if loading else UNIT_SYNC):
         raise SubtaskMissing(*ref.key)
     reader = RelayReader(Path(source.spec.relay_dir))
-    lo, edge = between(frontier, subtask, reader.base_of)
+    lo, edge = goal_between(frontier, subtask, reader.base_of)
     prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
     needed = needed_with(oldest_place(lo, prepared), read_groups(connection, ref))
     announcer.report(None if loading else lo, needed, again=True)
@@ -150,7 +150,7 @@ def open_sync(
     )
 
 
-def between(
+def goal_between(
     frontier: Sequence[FrontierRow], subtask: Subtask, base_of: Callable[[int], str | None]
 ) -> tuple[Location, Location | None]:
     """Return `applied` and `edge` of the `LoopState`. `base_of`: see `location_at`. Raises InvariantBroken."""
@@ -235,7 +235,7 @@ def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> 
     """Return the plan, and the tables of the task that the rules now exclude. `lo`: the frontier's lowest sort key."""
     ref, rules = source.fence.ref, source.rules
     known = load_table_schemas(connection, ref)
-    schemas, left_out = chosen(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
+    schemas, left_out = chosen_start(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
     for schema in schemas:
         schema.check_route(rules.router.route(schema.table.name))
     under_way = tables_under_way(connection, ref, lo)
@@ -329,7 +329,7 @@ def _of_others(connection: Connection, source: SyncSource) -> Iterator[tuple[str
             yield name, schema, router.extracted(schema.table.name) if router else {}
 
 
-def chosen(
+def chosen_start(
     known: Sequence[TableSchema], copied: Iterable[TableName], rules: BlockAllowRules
 ) -> tuple[list[TableSchema], list[TableName]]:
     """Return the task's tables that the rules allow, and the names of those that they exclude.

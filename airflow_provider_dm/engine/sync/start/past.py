@@ -20,9 +20,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
-from airflow_provider_dm.engine.ddl.parse import NotRead
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotRead, Unreadable
+from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -70,7 +69,7 @@ class DefinitionNeeded(DmError):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownTable:
     """A table as one server shows it: its model, and its CREATE TABLE with the source's name."""
 
     table: Table
@@ -78,7 +77,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class First:
+class FirstStatement:
     """The first statement about a table. `there`: the table existed before it."""
 
     there: bool
@@ -87,7 +86,7 @@ class First:
 
 def tables_of_target(
     connection: Connection, today: Collection[TableName], schemas: Collection[str], rules: SubtaskRules
-) -> dict[TableName, Known]:
+) -> dict[TableName, KnownTable]:
     """Return the target's tables by the names that the source has, or may have had, for them.
 
     `today`: the source's tables. `schemas`: all schemas of the source, for tables that were dropped since.
@@ -105,9 +104,9 @@ def tables_of_target(
     return {name: _known(connection, name, tables[target]) for name, target in names.items()}
 
 
-def _known(connection: Connection, name: TableName, table: Table) -> Known:
+def _known(connection: Connection, name: TableName, table: Table) -> KnownTable:
     found = definition_at(connection, name, place=table.name)
-    return Known(replace(table, name=name), explicit_sql(found))
+    return KnownTable(replace(table, name=name), explicit_sql(found))
 
 
 def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged, ...]:
@@ -129,13 +128,13 @@ def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged
     return tuple(found)
 
 
-def first_statements(log: Iterable[Logged]) -> dict[TableName, First]:
+def first_statements(log: Iterable[Logged]) -> dict[TableName, FirstStatement]:
     """Return for each table the first statement about it."""
-    found: dict[TableName, First] = {}
+    found: dict[TableName, FirstStatement] = {}
     for one in log:
         touched = ((name, True) for name in one.tables) if one.statement is None else _touched(one.statement)
         for name, there in touched:
-            found.setdefault(name, First(there, one.at))
+            found.setdefault(name, FirstStatement(there, one.at))
     return found
 
 
@@ -163,7 +162,7 @@ def _touched(statement: Statement) -> Iterator[tuple[TableName, bool]]:
                 yield name, True
 
 
-def alike(ours: Known, theirs: Known, servers: tuple[Server, Server]) -> bool:
+def alike(ours: KnownTable, theirs: KnownTable, servers: tuple[Server, Server]) -> bool:
     """Return True if two tables have the same columns in the same order and the same named keys."""
     sides = [[(one.name.lower(), *row_form(one)) for one in known.table.columns] for known in (ours, theirs)]
     if sides[0] != sides[1]:
@@ -175,7 +174,7 @@ def alike(ours: Known, theirs: Known, servers: tuple[Server, Server]) -> bool:
     return keys[0] == keys[1]
 
 
-def _shown(known: Known, server: Server) -> Shown:
+def _shown(known: KnownTable, server: Server) -> Shown:
     return Shown.of(server, known.table.name, known.create)
 
 
@@ -183,8 +182,8 @@ def _shown(known: Known, server: Server) -> Shown:
 class Today:
     """The tables of both servers today, by the source's names. `by_hand`: those whose definitions a user has set."""
 
-    source: Mapping[TableName, Known]
-    target: Mapping[TableName, Known]
+    source: Mapping[TableName, KnownTable]
+    target: Mapping[TableName, KnownTable]
     servers: tuple[Server, Server]
     by_hand: Collection[TableName] = ()
     collations: Mapping[str, str] = field(default_factory=dict)
@@ -194,10 +193,10 @@ class Today:
     def one_family(self) -> bool:
         return len({Flavour.MYSQL if one.flavour is Flavour.TIDB else one.flavour for one in self.servers}) == 1
 
-    def at_start(self, source: str, log: Sequence[Logged]) -> dict[TableName, Known]:
+    def at_start(self, source: str, log: Sequence[Logged]) -> dict[TableName, KnownTable]:
         """Return the tables at the start. `log`: the DDL since. Raises DefinitionNeeded."""
         first = first_statements(log)
-        found: dict[TableName, Known] = {}
+        found: dict[TableName, KnownTable] = {}
         for name in sorted({*self.source, *self.target, *filter(self._of_target, first)}):
             statement = first.get(name)
             if statement is None:
@@ -209,7 +208,9 @@ class Today:
                     found[name] = altered
         return found
 
-    def _altered(self, source: str, name: TableName, statement: First, log: Sequence[Logged]) -> Known | None:
+    def _altered(
+        self, source: str, name: TableName, statement: FirstStatement, log: Sequence[Logged]
+    ) -> KnownTable | None:
         theirs = self._of_target(name)
         if theirs is None or name in self.by_hand:
             return self.source.get(name) or theirs
@@ -225,22 +226,22 @@ class Today:
                 "the task again; or leave the table out by block-allow-list.",
             ) from None
 
-    def _of_target(self, name: TableName) -> Known | None:
+    def _of_target(self, name: TableName) -> KnownTable | None:
         """Return the target's table with this name, by the case sensitivity of the target."""
         fold = fold_of(self.servers[1].lower_case_table_names)
         found = self.target.get(name) or next((it for one, it in self.target.items() if fold(one) == fold(name)), None)
         return None if found is None else replace(found, table=replace(found.table, name=name))
 
-    def _before(self, history: History, theirs: Known) -> Known:
+    def _before(self, history: History, theirs: KnownTable) -> KnownTable:
         """Return the table before its history. Raises Undecided, CannotTrack."""
         ours = None if history.last is None else self.source.get(history.last)
         today = None if ours is None else _shown(ours, self.servers[0])
         target = _shown(theirs, self.servers[1])
         definition = definition_before(self.servers[0], history, today, target, self.collations)
         create = create_table_sql(history.name, definition)
-        return Known(Tracker.of(self.servers[0], {history.name: create}, {}).table(history.name), create)
+        return KnownTable(Tracker.of(self.servers[0], {history.name: create}, {}).table(history.name), create)
 
-    def _as_of_source(self, known: Known) -> Known:
+    def _as_of_source(self, known: KnownTable) -> KnownTable:
         """Return the target's table in the form of the source's catalogue."""
         try:
             table = Tracker.of(self.servers[0], {known.table.name: known.create}, {}).table(known.table.name)

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     delete_rows,
     in_pieces,
 )
-from airflow_provider_dm.engine.downstream.tuples import write_cells, write_values
+from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells, write_values
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.servers import target_access
@@ -40,11 +40,11 @@ from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites, has_one_feeder
-from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_of
+from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_in_waves
 from airflow_provider_dm.engine.sync.write.compactor import Image
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.write.inserts import Inserts
-from airflow_provider_dm.engine.sync.write.merged import Check, MergedWrites, OwnerWork
+from airflow_provider_dm.engine.sync.write.merged import CheckMatched, MergedWrites, OwnerWork
 
 SMALL_BATCH: Final = 1_000
 BATCH_ROWS: Final = 20_000
@@ -311,12 +311,14 @@ class _TableWrites:
             *(
                 statement
                 for one in inserts
-                for statement in write_cells(mapping, one.cells, one.numbers, Verb.INSERT, sql.row, dialect=dialect)
+                for statement in write_tuple_cells(
+                    mapping, one.cells, one.numbers, Verb.INSERT, sql.row, dialect=dialect
+                )
             ),
         )
         return cls(part, access, by_table, gone, statements, changed, sql.row, sql.key, policy, shared)
 
-    def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
+    def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> None:
         """See `MergedWrites.run`. Raises DuplicateInTarget if a row exists that was deleted according to the log."""
         if any(self.access.execute(connection, statement) for statement in self.gone):
             raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
@@ -398,7 +400,7 @@ def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterat
     batch: list[int] = []
     rows = 0
     for bucket in buckets:
-        more = rows_of(waves, bucket)
+        more = rows_in_waves(waves, bucket)
         if batch and rows + more > most:
             yield tuple(batch)
             batch, rows = [], 0

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Counts, Folded, Keyed, count_into, fold_into
-from airflow_provider_dm.engine.sync.write.dependence import Kept, Order, marks_of
+from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange, marks_of
 from airflow_provider_dm.engine.sync.write.inserts import Inserts, by_bucket
 from airflow_provider_dm.engine.sync.write.turns import turns_of
 
@@ -80,7 +80,7 @@ Wave = dict[int, dict[int, TableWork]]
 """bucket → source table (a lead, see `plan`) → work"""
 
 
-def rows_of(waves: Sequence[Wave], bucket: int) -> int:
+def rows_in_waves(waves: Sequence[Wave], bucket: int) -> int:
     """Return the number of the bucket's rows in all of these waves."""
     return sum(work.rows() for wave in waves for work in wave.get(bucket, {}).values())
 
@@ -101,7 +101,7 @@ class Waves:
     def largest(self) -> int:
         """Return the largest number of rows of one bucket in one transaction."""
         together = ([self.first], [self.second, *self.later])
-        return max((rows_of(some, bucket) for some in together for wave in some for bucket in wave), default=0)
+        return max((rows_in_waves(some, bucket) for some in together for wave in some for bucket in wave), default=0)
 
     def level(self, number: int) -> Wave:
         """Return wave 2 (number 0), or the later wave of this number."""
@@ -159,10 +159,10 @@ class _Sorting:
     def counts(self, counts: Counts, sorter: _Sorter) -> None:
         _counted(counts.items(), self.plan.part(sorter.table), sorter)
 
-    def levels(self, kept: Sequence[Kept], part: TargetPart, waves: Waves) -> None:
+    def levels(self, kept: Sequence[LoggedChange], part: TargetPart, waves: Waves) -> None:
         lacking = part.key is not None and any(self._may_lack_deletes(lead) for lead in {lead for lead, _, _ in kept})
         contended = any(self.plan.sources[lead].target in self.plan.contended for lead, _, _ in kept[:1])
-        order = Order.of(marks_of(part), kept, alone=contended or (lacking and bool(part.unique)))
+        order = ChangeOrder.of(marks_of(part), kept, alone=contended or (lacking and bool(part.unique)))
         keyed: dict[tuple[int, int, int], Keyed] = {}
         counts: dict[tuple[int, int, int], Counts] = {}
         for level, bucket, (lead, before, after) in zip(

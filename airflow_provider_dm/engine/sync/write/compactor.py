@@ -38,11 +38,11 @@ from airflow_provider_dm.engine.schema.codec import Row, Value
 from airflow_provider_dm.engine.sync.plan.change import BrokenChain, Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.sync.write.dependence import Kept
+from airflow_provider_dm.engine.sync.write.dependence import LoggedChange
 
 Keyed: TypeAlias = dict[Key, Change]
 Counts: TypeAlias = dict[Row, int]
-Part: TypeAlias = Keyed | Counts
+FoldedPart: TypeAlias = Keyed | Counts
 Adder: TypeAlias = Callable[[Row | None, Row | None], None]
 
 
@@ -55,7 +55,7 @@ class Folded:
     counts: dict[int, Counts] = field(default_factory=dict)
     in_order: dict[int, list[Change]] = field(default_factory=dict)
     """All changes of tables with the policy IN_ORDER."""
-    kept: dict[int, list[Kept]] = field(default_factory=dict)
+    kept: dict[int, list[LoggedChange]] = field(default_factory=dict)
     """All changes of targets that are not folded, by index of the target table."""
     inserted: dict[int, Cells] = field(default_factory=dict)
     """Rows to insert, by source table, of tables that have only inserts in the epoch (`inserts`)."""
@@ -126,7 +126,7 @@ def keep_into(changes: list[Change]) -> Adder:
     return add
 
 
-def _keep_each(kept: list[Kept], lead: int, check: Adder | None) -> Adder:
+def _keep_each(kept: list[LoggedChange], lead: int, check: Adder | None) -> Adder:
     def add(before: Row | None, after: Row | None) -> None:
         if check is not None:
             check(before, after)

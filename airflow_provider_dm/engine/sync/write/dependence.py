@@ -39,11 +39,11 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, columns_
 
 Mark: TypeAlias = int
 MarkOf: TypeAlias = Callable[[Row], Mark | None]
-Kept: TypeAlias = tuple[int, Row | None, Row | None]
+LoggedChange: TypeAlias = tuple[int, Row | None, Row | None]
 """(index of the source table, a lead; row before; row after) as logged."""
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """The kind of a change."""
 
     INSERT = "insert"
@@ -51,7 +51,7 @@ class Kind(Enum):
     DELETE = "delete"
 
     @classmethod
-    def of(cls, before: Row | None, after: Row | None) -> Kind:
+    def of(cls, before: Row | None, after: Row | None) -> ChangeKind:
         return cls.INSERT if before is None else cls.DELETE if after is None else cls.UPDATE
 
 
@@ -144,7 +144,7 @@ def _image(row: Row) -> Mark:
 
 
 @dataclass
-class Order:
+class ChangeOrder:
     """The group and the level of each change of one target table, in the order of the log.
 
     A disjoint-set forest of marks: the root of a group is its smallest mark.
@@ -159,10 +159,10 @@ class Order:
     """One mark of each change."""
     _parent: dict[Mark, Mark] = field(default_factory=dict)
     _level: dict[Mark, int] = field(default_factory=dict)
-    _loose: dict[Mark, tuple[int, Kind]] = field(default_factory=dict)
+    _loose: dict[Mark, tuple[int, ChangeKind]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, marks: Marks, changes: Sequence[Kept], *, alone: bool = False) -> Order:
+    def of(cls, marks: Marks, changes: Sequence[LoggedChange], *, alone: bool = False) -> ChangeOrder:
         order = cls(marks, alone)
         for _, before, after in changes:
             order.add(before, after)
@@ -173,11 +173,11 @@ class Order:
         rows = [row for row in (before, after) if row is not None]
         strict = {mark for of in self.marks.strict for row in rows if (mark := of(row)) is not None}
         loose = {mark for of in self.marks.loose for row in rows if (mark := of(row)) is not None}
-        kind = Kind.of(before, after)
+        kind = ChangeKind.of(before, after)
         level = 0
         for mark in strict:
             level = max(level, self._level.get(mark, -1) + 1)
-        together = kind is Kind.DELETE or not (self.alone or (kind is Kind.UPDATE and self.marks.repeats))
+        together = kind is ChangeKind.DELETE or not (self.alone or (kind is ChangeKind.UPDATE and self.marks.repeats))
         for mark in loose:
             last, of_kind = self._loose.get(mark, (-1, None))
             level = max(level, last if of_kind is kind and together else last + 1)

@@ -26,27 +26,27 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import forms_function
 from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.sync.write.dependence import Kind
+from airflow_provider_dm.engine.sync.write.dependence import ChangeKind
 
 MOST_TOGETHER: Final = 500
 
 
-def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, list[Change]]]:
+def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[ChangeKind, list[Change]]]:
     """Yield runs of successive changes of one kind. In tables with a key, the keys in a run differ for the target."""
     form_of = forms_function(part)
     run: list[Change] = []
     seen: set[tuple[bytes, ...]] = set()
     for change in changes:
         forms = {form_of(row) for row in change if row is not None} if part.key is not None else set()
-        together = part.key is not None or Kind.of(*change) is Kind.INSERT
+        together = part.key is not None or ChangeKind.of(*change) is ChangeKind.INSERT
         fits = together and len(run) < MOST_TOGETHER and seen.isdisjoint(forms)
-        if run and not (fits and Kind.of(*change) is Kind.of(*run[-1])):
-            yield Kind.of(*run[-1]), run
+        if run and not (fits and ChangeKind.of(*change) is ChangeKind.of(*run[-1])):
+            yield ChangeKind.of(*run[-1]), run
             run, seen = [], set()
         run.append(change)
         seen |= forms
     if run:
-        yield Kind.of(*run[-1]), run
+        yield ChangeKind.of(*run[-1]), run
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class WritesInOrder:
             old = [change.before for change in changes if change.before is not None]
             new = [change.after for change in changes if change.after is not None]
             match kind:
-                case Kind.INSERT:
+                case ChangeKind.INSERT:
                     self._make_room(connection, new)
                     self._write(connection, new, Verb.INSERT)
-                case Kind.DELETE:
+                case ChangeKind.DELETE:
                     self._delete(connection, old)
-                case Kind.UPDATE if self.part.key is None:
+                case ChangeKind.UPDATE if self.part.key is None:
                     pairs = zip(old, new, strict=True)
                     self._write(connection, [row for image, row in pairs if self._take(connection, image)], Verb.INSERT)
-                case Kind.UPDATE:
+                case ChangeKind.UPDATE:
                     self._update(connection, changes)
 
     def _update(self, connection: Connection, changes: list[Change]) -> None:

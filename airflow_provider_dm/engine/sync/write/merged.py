@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.compactor import Image
 
-Check = Callable[[Statement, int], None]
+CheckMatched = Callable[[Statement, int], None]
 """Checks the number of rows that a statement matched, which should be `statement.rows`; raises if it differs."""
 
 
@@ -89,7 +89,7 @@ class MergedWrites:
     step: Step
     owners: Sequence[OwnerWork]
 
-    def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> int:
+    def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> int:
         """Write the changes; return the number of new contested rows.
 
         `found`: checks statements that must find all their rows. `changed`: checks upserts. `careful`: count the
@@ -105,14 +105,19 @@ class MergedWrites:
             for work, mine in zip(self.owners, keys, strict=True)
         )
 
-    def _delete(self, connection: Connection, work: OwnerWork, waiting: set[bytes], found: Check) -> None:
+    def _delete(self, connection: Connection, work: OwnerWork, waiting: set[bytes], found: CheckMatched) -> None:
         writer = work.writer
         gone = writer.withdraw(connection, waiting, work.delete)
         for statement in delete_rows(writer.mapping, writer.key_literals(gone), dialect=writer.access.dialect):
             found(statement, writer.access.execute(connection, statement))
 
     def _write(
-        self, connection: Connection, work: OwnerWork, waiting: set[bytes], counted: Check | None, changed: Check
+        self,
+        connection: Connection,
+        work: OwnerWork,
+        waiting: set[bytes],
+        counted: CheckMatched | None,
+        changed: CheckMatched,
     ) -> int:
         writer = work.writer
         rows, again = writer.change(connection, waiting, work.change)

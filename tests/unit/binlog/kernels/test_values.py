@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
-from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of, rows_of
+from airflow_provider_dm.engine.binlog.errors import MalformedImage
+from airflow_provider_dm.engine.binlog.images import cells_of, rows_of
 from airflow_provider_dm.engine.binlog.layout import PLAIN_ONLY, Layout
 from airflow_provider_dm.engine.schema import numbers
 from airflow_provider_dm.engine.schema.codec import Row

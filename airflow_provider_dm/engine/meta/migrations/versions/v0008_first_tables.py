@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from airflow_provider_dm.engine.meta.migrate import NoWayBack
+from airflow_provider_dm.engine.meta.errors import NoWayBack
 from airflow_provider_dm.engine.meta.tables import metadata
 
 revision = "0008"

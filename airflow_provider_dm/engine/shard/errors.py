@@ -1,0 +1,96 @@
+"""The errors of DDL on the shards of a merged table."""
+
+from __future__ import annotations
+
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.mysql.location import Location
+
+
+class ShardDdlNotSupported(NotSupportedYet):
+    """A rename of a shard by which its rows would be routed to another table than those of the other shards."""
+
+    code = "DM-6050"
+    scope = Scope.UPSTREAM
+
+    @classmethod
+    def of(cls, task: str, source: str, at: Location, head: str, why: str) -> ShardDdlNotSupported:
+        """Return the error. `head`: the statement's first words, as literals may be data; `why`: the reason."""
+        return cls(
+            feature=f"shard-mode pessimistic for DDL ({head} …: {why})",
+            where=f"task {task}, source {source}, at {at}",
+            way_out="Add a route by which the new name goes to the same table, and run the task again: the target's "
+            "table keeps its name. Or migrate in full again, as another task, after all shards have the new name.",
+        )
+
+
+class ShardDdlOutOfSequence(DmError):
+    source: str
+    table: str
+    mine: tuple[str, ...]
+    other: str
+    others: tuple[str, ...]
+    target: str
+
+    code = "DM-6051"
+    scope = Scope.UPSTREAM
+    what = (
+        "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has executed: {mine}. {other} "
+        "has executed, as the DDL of the same number: {others}."
+    )
+    hint = (
+        "All shards have to execute the same DDL in the same order. If the difference does not matter, replace this "
+        'shard\'s statement by the other one: `dmctl binlog replace TASK -s SOURCE "…"`; or count it as executed for '
+        "this shard only: `dmctl binlog skip TASK -s SOURCE`."
+    )
+
+
+class ShardDdlConflict(DmError):
+    lock: str
+    number: int
+    source: str
+    mine: tuple[str, ...]
+    other: str
+    others: tuple[str, ...]
+
+    code = "DM-6052"
+    scope = Scope.UPSTREAM
+    what = (
+        "sharding ddls in ddl lock {lock} (number {number}) is different: {source} has executed {mine}; {other} has "
+        "executed {others}."
+    )
+    hint = (
+        "Nothing of it was executed in the target. See `dmctl shard-ddl-lock TASK`, then choose the DDL to execute: "
+        "`dmctl shard-ddl-lock unlock ID --owner SOURCE`, or execute it in the target yourself and add `--action skip`."
+    )
+
+
+class ShardDdlRunWithoutSource(DmError):
+    """A source that a person did not wait for has executed other DDL than the target has under that number."""
+
+    lock: str
+    number: int
+    source: str
+    mine: tuple[str, ...]
+    decided: tuple[str, ...]
+
+    code = "DM-6060"
+    scope = Scope.UPSTREAM
+    what = (
+        "DDL number {number} of ddl lock {lock} was decided without {source}: {decided}. {source} has executed {mine} "
+        "instead."
+    )
+    hint = (
+        "1. Execute the change of the source in the target yourself, as far as it is wanted there. 2. Run `dmctl "
+        "shard-ddl-lock unlock ID --action skip`: the DDL of the source counts as the decided DDL, and its rows are "
+        "applied. 3. Run the task again. For DDL that other sources then wait for in vain: `dmctl shard-ddl-lock "
+        "unlock ID --force-remove`."
+    )
+
+
+class LockRefuses(DmError):
+    lock: str
+    why: str
+
+    code = "DM-8020"
+    what = "the DDL lock {lock} is unchanged: {why}."
+    hint = "See `dmctl shard-ddl-lock`."
