@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
-from airflow_provider_dm.engine.rules.row_filter import check_merged, row_filter
+from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Table
@@ -81,7 +81,7 @@ def design(
         if survey.source_id in fresh:
             subtask = subtasks[survey.source_id]
             if subtask.mode is not TaskMode.FULL:
-                _check_sync(survey, subtask, mappings[survey.source_id], firsts, feeders)
+                _check_sync(survey, subtask, mappings[survey.source_id], firsts)
             _check_source(survey, subtask, mappings[survey.source_id], target, feeders, copied_into)
     return Design(tuple(creation for _, creation in creations.values()))
 
@@ -122,7 +122,6 @@ def _check_sync(
     subtask: SubtaskConfig,
     mappings: Sequence[TableMapping],
     firsts: Mapping[TableName, Table],
-    feeders: Mapping[TableName, Sequence[str]],
 ) -> None:
     """Refuse before the copy what the following sync would refuse. `firsts`: a source table of each target.
 
@@ -131,10 +130,7 @@ def _check_sync(
     rules = SubtaskRules.of(subtask)
     for one, mapping in zip(survey.tables, mappings, strict=True):
         check_same_columns(mapping.source, firsts[one.target])
-        filtered = row_filter(rules.events, rules.expressions, one.table)
-        keyless = mapping.target.identity is None
-        if len(feeders[one.target]) > 1 and (keyless or subtask.syncs_by_owner):
-            check_merged(filtered, one.target)
+        row_filter(rules.events, rules.expressions, one.table)
 
 
 def _check_source(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
@@ -25,14 +26,16 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
-from airflow_provider_dm.engine.sync.sharing import contests_of, servers_of
+from airflow_provider_dm.engine.sync.sharing import contests_of, servers_of, targets_in_order
 from airflow_provider_dm.engine.sync.source import SyncSource
 
 log = logging.getLogger(__name__)
@@ -174,6 +177,7 @@ class _Run:
             self.hooks.runner,
             follow,
             lambda: self._contests(source),
+            partial(self._spares, source),
             self._stops,
             readers=max(1, slots // loads),
             short=slots < loads,
@@ -182,6 +186,14 @@ class _Run:
     def _contests(self, source: Source) -> Contests:
         synced = SyncSource.of(self.spec, source.fence)
         return contests_of(synced, servers_of(synced), MOST_WHILE_COPYING)
+
+    def _spares(self, source: Source, mapping: TableMapping) -> bool:
+        if not source.reads_log:
+            return False
+        if source.subtask.syncer.safe_mode and can_be_written_over(mapping):
+            return True
+        feeders = servers_of(SyncSource.of(self.spec, source.fence)).feeders()
+        return mapping.target.name in targets_in_order(self.spec)(feeders)
 
     def _stops(self) -> bool:
         """Sources pause and stop together: otherwise a run would wait for a source that has stopped."""

@@ -44,9 +44,8 @@ from airflow_provider_dm.engine.downstream.shard_groups import held_tables
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS, complete_load, note_location
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.merge.contests import Contests, Spares, spare_none
+from airflow_provider_dm.engine.merge.contests import Contests, Spares
 from airflow_provider_dm.engine.merge.errors import TooManyContested, WrittenToMeanwhile
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.mysql.binlog_status import NOT_SHOWN
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -98,6 +97,8 @@ class SourceLoad:
     follow: Follow
     contests: Callable[[], Contests]
     """Returns the waiting rows, for one use: DDL between two rounds changes the definitions that it reads."""
+    spares: Spares
+    """Returns True for waiting rows that will overwrite other rows when the log continues."""
     stop: Callable[[], bool]
     readers: int
     short: bool = False
@@ -156,23 +157,17 @@ class SourceLoad:
         """Hand the source over to sync. Raises RowsCollide, WrittenToMeanwhile."""
         source = self.loading.source
         contests = self.contests()
-        left = contests.confirm(self._sleeps, self._spares) if contests.look(self._spares) else 0
+        left = contests.confirm(self._sleeps, self.spares) if contests.look(self.spares) else 0
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
             raise WrittenToMeanwhile(source.id, left, why)
         run_transaction(self.target, lambda tx: complete_load(tx, source.fence))
         return True
 
-    @property
-    def _spares(self) -> Spares:
-        """In safe mode waiting rows overwrite other rows when the log continues."""
-        source = self.loading.source
-        return can_be_written_over if source.subtask.syncer.safe_mode and source.reads_log else spare_none
-
     def _explain(self, error: DmError) -> None:
         """Find out which rows collide, if that is the cause of the error. Raises RowsCollide."""
         if isinstance(error, TooManyContested):
-            self.contests().confirm(self._sleeps, self._spares)
+            self.contests().confirm(self._sleeps, self.spares)
 
     def _wait_for_ddl(self, why: str) -> str:
         """Wait a little, as no table can be read before its DDL is complete. Raises TablesWait."""

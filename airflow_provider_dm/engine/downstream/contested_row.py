@@ -13,7 +13,7 @@ gives it another image or deletes it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -117,10 +117,10 @@ def withdraw_without_image(connection: Connection, owner: RowOwner, keys: Collec
     return found
 
 
-def forget_without_image(connection: Connection, ref: SubtaskRef, kept: Collection[TableName]) -> None:
-    """Remove the rows of this source without an image, except in the target tables `kept`."""
+def forget_without_image(connection: Connection, ref: SubtaskRef, of_target: Callable[[TableName], bool]) -> None:
+    """Remove the rows of this source without an image that wait for these target tables."""
     rows = _ROWS.select(connection, ref, "id, target_schema, target_name", f"NOT ({_HAS_IMAGE})")
-    if ids := [int(number) for number, schema, name in rows if name_of(schema, name) not in kept]:
+    if ids := [int(number) for number, schema, name in rows if of_target(name_of(schema, name))]:
         remove_rows(connection, ref, ids)
 
 

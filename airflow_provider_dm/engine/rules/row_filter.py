@@ -19,7 +19,6 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.config.rule_models import ExpressionFilter
-from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -119,9 +118,9 @@ class ExpressionFilters:
     zone: str = ""
     source: Endpoint | None = None
 
-    def of(self, table: Table) -> Iterable[ExpressionFilter]:
+    def of(self, table: TableName) -> Iterable[ExpressionFilter]:
         for one in self.filters:
-            named, name = (one.schema_name, one.table), tuple(table.name)
+            named, name = (one.schema_name, one.table), tuple(table)
             if named == name or (not self.case_sensitive and _folded(named) == _folded(name)):
                 yield one
 
@@ -146,7 +145,7 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
     kinds: tuple[RowEvent, ...] = ("insert", "update", "delete")
     verdicts = ((event, events.of_rows(table.name, event)) for event in kinds)
     session = ExpressionSession(expressions.zone)
-    known = [one for one in expressions.of(table) if _is_known(one, table, session)]
+    known = [one for one in expressions.of(table.name) if _is_known(one, table, session)]
     collations = {name for one in known for text in _texts(one) for name in compiled(text, table, session).collations}
     found = RowFilter(
         table,
@@ -171,22 +170,6 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
         raise ExpressionNotSupported(
             texts, str(table.name), f"the source returned an error: {error.args[1]}"
         ) from error
-
-
-def check_merged(found: RowFilter | None, target: TableName) -> None:
-    """Refuse a filter that could confuse the rows of different source tables of a merged table.
-
-    Without a record of every ignored row no solution is exact. Either the filter ignored a's INSERT of (1, 'x') and b
-    inserted (1, 'x'); or a inserted it and b did not. The target is the same in both cases, and so is a's next change
-    of the row, including its old image: in the first case it must not touch the target, in the second case it must.
-    """
-    if found is not None and found.loss is Loss.ROWS:
-        raise NotSupportedYet(
-            "a filter that ignores INSERTs or UPDATEs of a merged table",
-            f"{found.table.name}, which is routed to {target}",
-            "Ignore only deletes, or exclude whole tables by block-allow-list. Or set the loader's "
-            "on-duplicate-logical to replace, without safe-mode: true, if rows are meant to overwrite each other.",
-        )
 
 
 def _texts(one: ExpressionFilter) -> Iterator[str]:

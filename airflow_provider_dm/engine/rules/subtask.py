@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, EventFilter
+from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, EventFilter, Verdict
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.row_filter import NO_EXPRESSIONS, ExpressionFilters
 
@@ -41,3 +41,14 @@ class SubtaskRules:
     def target_of(self, name: TableName) -> TableName | None:
         """Return the target table of a source table; None if it does not belong to the subtask."""
         return self.router.route(name) if self.block_allow.allows(name) else None
+
+    def may_ignore_rows(self, name: TableName) -> bool:
+        """Return True if a filter of this table may ignore INSERTs or UPDATEs, also if a column of it is missing."""
+        return (
+            self.events.of_rows(name, "insert") is Verdict.IGNORE
+            or self.events.of_rows(name, "update") is Verdict.IGNORE
+            or any(
+                one.insert_value_expr or one.update_old_value_expr or one.update_new_value_expr
+                for one in self.expressions.of(name)
+            )
+        )

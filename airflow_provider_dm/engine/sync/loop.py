@@ -228,10 +228,12 @@ class Loop:
         return self._shared[1]
 
     def _write_over(self) -> None:
-        """In safe mode, write the contested rows over the rows in their places: later changes do not check for them."""
-        due = self.sharing.rows or not self.state.written_over
-        if due and self.state.written_by.safe:
-            self._met(self.sharing.write_over(self.state.plan))
+        """Write contested rows over the rows in their places, in safe mode and where rows overwrite each other: later
+        changes do not check for them. New ones come only in safe mode."""
+        plan = self.state.written_by
+        due = not self.state.written_over or (plan.safe and self.sharing.rows)
+        if due and (plan.safe or plan.unowned):
+            self._met(self.sharing.write_over(plan))
             self.state = replace(self.state, written_over=True)
             self._show_shared()
 
@@ -246,17 +248,18 @@ class Loop:
     def _has_become_shared(self, error: DmError) -> bool:
         """Return True if the error is a collision with a row of another source that now feeds the same table.
 
-        Then `state` has the plan that treats this table as shared.
+        Then `state` has the plan that treats this table as shared. It folds as before: the epoch may be half applied.
         """
         writes_by = self.state.written_by
         if writes_by.mode != self.state.plan.mode:
             return False  # the epoch is half written in another mode
         if not isinstance(error, (DuplicateInTarget, MissingRow) if writes_by.safe else DuplicateInTarget):
             return False
-        self.state = replace(self.state, plan=self.sharing.noticed(self.state.plan))
-        self._take_plan()
+        plan, same = self.sharing.noticed(self.state.plan), writes_by.fingerprint()
+        became = next((one for one in (plan, plan.by_owner) if one.fingerprint() == same), writes_by)
+        self.state = replace(self.state, plan=plan, written_by=became)
         # The sharing may have been noticed earlier, while an epoch was half applied: so compare with the first plan.
-        return self.state.written_by is not writes_by
+        return became != writes_by
 
     def _take_plan(self) -> None:
         """Write the next epoch by the current plan: after a half-applied epoch, after tables have become shared, and
@@ -269,7 +272,7 @@ class Loop:
         if noted != before.fingerprint():
             # Before the first write by this plan: after a crash, a half-applied epoch must be repeated in its own mode.
             self.writes.transactions(lambda connection: note_plan(connection, self.source.fence, noted))
-        self.state = replace(self.state, written_by=plan)
+        self.state = replace(self.state, written_by=plan, written_over=False)
         if plan.contended:
             self.size = self.size.keeping()
 

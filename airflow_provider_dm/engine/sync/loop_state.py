@@ -46,7 +46,7 @@ class LoopState:
     online_ddl: OnlineDdls | None = None
     """The state of online DDL at `applied`; None: not read yet."""
     written_over: bool = False
-    """True once the rows that were contested at the start of the run, or of safe mode, are written over others."""
+    """True once the rows that were contested when `written_by` was taken are written over others."""
     furthest: Location | None = None
     """The end of the last epoch or statement that was begun."""
 
@@ -81,7 +81,7 @@ class LoopState:
     def overwriting(self) -> LoopState:
         """Return the state with safe mode on or off in its plan, as it applies from here."""
         safe = self.safe_mode.is_lenient(self.applied)
-        return self if self.plan.safe == safe else replace(self, plan=replace(self.plan, safe=safe), written_over=False)
+        return self if self.plan.safe == safe else replace(self, plan=replace(self.plan, safe=safe))
 
     def without_past(self) -> LoopState:
         """Return the state without the end of the inexact part of the log."""

@@ -6,26 +6,25 @@ that only this source fed before. A task with one source and no merged table nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
+from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import merged_parts
-from airflow_provider_dm.engine.sync.safe_mode.last_wins import (
-    check_one_law,
-    write_over_waiting,
-)
+from airflow_provider_dm.engine.sync.plan.plan_making import plan_shared
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_law, write_over_waiting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
 
@@ -41,6 +40,8 @@ class Sharing:
     lawful: bool
     """True if rows of other sources are kept, or overwritten by the rule of `last_wins`; False if rows overwrite each
     other in any order, because the user configured the loader so."""
+    in_order: Callable[[Iterable[Feeder]], frozenset[TableName]] = lambda _: frozenset()
+    """See `targets_in_order`."""
     safe: Mapping[str, bool] = field(default_factory=dict)
     """The configured `safe-mode`, by source of the task."""
 
@@ -53,6 +54,7 @@ class Sharing:
             servers,
             several=len(names) > 1,
             lawful=source.config.syncs_by_owner or not loaded,
+            in_order=targets_in_order(source.job),
             safe={name: source.job.subtask(name).syncer.safe_mode for name in names},
         )
 
@@ -86,26 +88,24 @@ class Sharing:
 
     def noticed(self, plan: SyncPlan) -> SyncPlan:
         """Return the plan with the tables into which other sources have begun to write; `plan` if there are none."""
-        if not self.several or not (self.lawful or plan.filters):
+        if not self.several:
             return plan
         mine, feeders = self.contests.fence.ref.source, self.servers.feeders()
         elsewhere = {feeder.target for feeder in feeders if feeder.source != mine}
-        plan.check_filters(elsewhere, overwrites=not self.lawful)
         check_one_law({part.name for part in plan.targets if part.key is not None}, self.safe, mine, feeders)
-        if not self.lawful:
-            return plan
-        merged = plan.merged | merged_parts(plan.sources, plan.targets, elsewhere)
-        return plan if merged == plan.merged else replace(plan, merged=merged)
+        return plan_shared(plan, elsewhere, self.in_order(feeders), owned=self.lawful)
 
     def write_over(self, plan: SyncPlan) -> list[Collision]:
         """Write the contested rows into their places, over the rows there. Raises what `write_over_waiting` raises."""
-        found = write_over_waiting(self.contests.fence, self.servers, plan.kept)
+        found = write_over_waiting(self.contests.fence, self.servers, plan)
         self.contests.count()
         return found
 
     def _writes_over(self, plan: SyncPlan, mapping: TableMapping) -> bool:
         """Return True if `write_over` will write the contested rows of this table: now or, with `safe-mode: true`, when
         the log continues."""
+        if mapping.target.name in plan.unowned:
+            return True
         wanted = plan.safe or self.safe.get(self.contests.fence.ref.source, False)
         return wanted and can_be_written_over(mapping) and mapping.target.name not in plan.kept
 
@@ -113,6 +113,16 @@ class Sharing:
         """Wait a short time for contested rows, at the goal. Raises what `Contests.finish` raises."""
         if self.rows:
             self.contests.finish(wait, partial(self._writes_over, plan))
+
+
+def targets_in_order(job: JobSpec) -> Callable[[Iterable[Feeder]], frozenset[TableName]]:
+    """Return the function from source tables of the task to the target tables of those of which filters may ignore
+    INSERTs or UPDATEs."""
+    subtasks = [job.subtask(name) for name in job.task.source_ids]
+    rules = {one.source_id: SubtaskRules.of(one) for one in subtasks if one.filters or one.expression_filters}
+    return lambda feeders: frozenset(
+        one.target for one in feeders if one.source in rules and rules[one.source].may_ignore_rows(one.table)
+    )
 
 
 def servers_of(source: SyncSource) -> Servers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.merge.collision import RowsCollide
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 
 COLUMNS = "id int NOT NULL PRIMARY KEY, v varchar(20)"
@@ -37,25 +37,63 @@ def test_what_shards_take_away_stays(shops: Shops) -> None:
     assert shops.meta_rows("dm_contested_row") == 0
 
 
-def test_inserts_that_are_left_out_of_a_merged_table_are_refused_before_the_copy(one_pair: Shops) -> None:
-    """An UPDATE of a row that never came could find another shard's."""
-    filtered(one_pair, events=["insert"])
-    one_pair.create(COLUMNS, "a:o_0", "b:o_2")
-    with pytest.raises(NotSupportedYet, match="merged table"):
-        one_pair.load()
-
-
-def test_filtered_rows_of_a_merged_table_may_overwrite_each_other(one_pair: Shops) -> None:
-    """The remedy of the refusal above is DM's own way: a change is about the row with its key, whosever it is."""
+@pytest.mark.parametrize("safe_mode", [False, True])
+def test_rows_of_shards_overwrite_each_other_where_filters_ignore_inserts(one_pair: Shops, *, safe_mode: bool) -> None:
+    """As in DM, a change is about the row with its key, whichever shard wrote it; also a row that waits at the load."""
     shops = one_pair
     filtered(shops, events=["insert"])
-    shops.create(COLUMNS, "a:o_0", "b:o_2")
-    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
+    shops.task["mysql-instances"][1].pop("filter-rules")
+    if safe_mode:
+        shops.task["syncers"] = {"safe": {"safe-mode": True}}
+        for one in shops.task["mysql-instances"]:
+            one["syncer-config-name"] = "safe"
+    shops.create(COLUMNS, "a:o_0", "a:o_1", "b:o_2")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (5, 'a'); INSERT INTO o_1 VALUES (5, 'a1'), (7, 'a1')")
     shops.write("b", "INSERT INTO o_2 VALUES (2, 'b'), (3, 'b')")
-    for one in shops.task["mysql-instances"]:
-        one["loader"] = {"on-duplicate-logical": "replace"}
     shops.load()
     shops.write("a", "INSERT INTO o_0 VALUES (2, 'left out'), (4, 'left out')", "UPDATE o_0 SET v = 'changed'")
-    shops.write("b", "INSERT INTO o_2 VALUES (1, 'left out')", "DELETE FROM o_2 WHERE id IN (1, 3)")
+    shops.write("a", "UPDATE o_1 SET v = 'later' WHERE id = 5")
     shops.sync()
-    assert shops.rows() == [(2, "changed")]
+    assert shops.rows() == [(1, "changed"), (2, "changed"), (3, "b"), (5, "later"), (7, "a1")]
+    shops.write("b", "UPDATE o_2 SET v = 'b again'", "DELETE FROM o_2 WHERE id = 3", "INSERT INTO o_2 VALUES (5, 'b')")
+    shops.sync()
+    assert shops.rows() == [(1, "changed"), (2, "b again"), (5, "b"), (7, "a1")]
+    assert shops.meta_rows("dm_contested_row") == 0
+
+
+@pytest.mark.parametrize("way", ["filter", "loader"])
+def test_a_row_that_waits_replaces_the_other_when_rows_may_overwrite_each_other(one_pair: Shops, way: str) -> None:
+    shops = one_pair
+    filtered(shops, events=["none"])
+    shops.create(COLUMNS, "a:o_0", "b:o_2")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
+    shops.write("b", "INSERT INTO o_2 VALUES (2, 'b')")
+    shops.load()
+    shops.write("b", "INSERT INTO o_2 VALUES (1, 'b')")
+    with pytest.raises(RowsCollide):
+        shops.sync()
+    assert shops.meta_rows("dm_contested_row") == 1
+    if way == "filter":
+        filtered(shops, events=["update"])
+    else:
+        for one in shops.task["mysql-instances"]:
+            one["loader"] = {"on-duplicate-logical": "replace"}
+    shops.write("b", "INSERT INTO o_2 VALUES (3, 'b')")
+    shops.sync()
+    assert shops.rows() == [(1, "b"), (2, "b"), (3, "b")]
+    assert shops.meta_rows("dm_contested_row") == 0
+
+
+def test_a_load_into_a_target_with_a_further_unique_key_may_have_filters(one_pair: Shops) -> None:
+    shops = one_pair
+    filtered(shops, events=["insert", "update"])
+    shops.create(COLUMNS, "a:o_0", "b:o_2")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a2')")
+    shops.write("b", "INSERT INTO o_2 VALUES (11, 'b')")
+    shops.target.sql(f"CREATE DATABASE {shops.schema}")
+    shops.target.sql(f"CREATE TABLE o ({COLUMNS}, UNIQUE KEY (v))", database=shops.schema)
+    shops.load()
+    shops.write("a", "INSERT INTO o_0 VALUES (3, 'a')", "UPDATE o_0 SET v = 'x' WHERE id = 2", "DELETE FROM o_0")
+    shops.write("b", "DELETE FROM o_2", "INSERT INTO o_2 VALUES (12, 'b')")
+    shops.sync()
+    assert shops.rows() == []

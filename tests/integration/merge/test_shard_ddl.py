@@ -348,6 +348,7 @@ def test_rows_that_their_shards_delete_or_change_while_they_wait_keep_no_ddl_wai
     shops = one_pair
     shops.task = PESSIMISTIC
     shops.create(UNIQUE, "a:o_1", "b:o_3")
+    shops.create("id int", "b:alone")
     shops.write("a", "INSERT INTO o_1 VALUES (1, 'for a moment', 1), (2, 'u', 2), (3, 'and back', 3)")
     shops.load()
     shops.write(

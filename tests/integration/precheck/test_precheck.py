@@ -355,12 +355,15 @@ def test_shards_that_do_not_begin_alike(
 
     alike = check(mariadb_source, mysql_target, [schema], task=both, more=more)
     safe = {**MERGED, "mysql-instances": [{**MERGED["mysql-instances"][0], "syncer": {"safe-mode": True}}]}
-    warned = check(mariadb_source, mysql_target, [schema], task=safe)
+    filters = {"f": {"schema-pattern": "*", "table-pattern": "o_1", "events": ["update"], "action": "Ignore"}}
+    lossy = [{**safe["mysql-instances"][0], "filter-rules": ["f"]}]
+    warned = check(mariadb_source, mysql_target, [schema], task={**safe, "filters": filters, "mysql-instances": lossy})
     assert "the shards of 2 merged tables are alike" in result(alike, "shard_tables", "target", State.OK).message
     warnings = [one.message for one in warned.results if (one.name, one.state) == ("shard_tables", State.WARN)]
-    assert len(warnings) == 2
+    assert len(warnings) == 3
     assert "safe-mode: true, so rows with the same key" in warnings[0]
-    assert "shard-mode is not set" in warnings[1]
+    assert "filters ignore INSERTs or UPDATEs of source tables of shop.o, so" in warnings[1]
+    assert "shard-mode is not set" in warnings[2]
     held = check(
         mariadb_source, mysql_target, [schema], task={**safe, **PESSIMISTIC, "mysql-instances": safe["mysql-instances"]}
     )

@@ -121,40 +121,6 @@ def test_shards_with_other_columns_are_refused_before_the_copy_if_a_sync_comes_b
     assert found is (NotSupportedYet if mode == "all" else None)
 
 
-FILTER = {"schema-pattern": "*", "events": ["insert"], "action": "Ignore"}
-
-
-@pytest.mark.parametrize(
-    ("shards", "keys", "on_duplicate", "why"),
-    [
-        (SHARDS, (PRIMARY,), "error", NotSupportedYet),
-        (SHARDS, (PRIMARY,), "replace", None),
-        (SHARDS, (), "replace", NotSupportedYet),
-        ((ONE,), (PRIMARY,), "error", None),
-        ((ONE,), (PRIMARY, EMAIL), "replace", None),
-        ((ONE,), (), "error", None),
-    ],
-)
-def test_filters_that_leave_rows_out_are_judged_before_the_copy(
-    shards: tuple[SourceSurvey, ...], keys: tuple[Index, ...], on_duplicate: str, why: type[DmError] | None
-) -> None:
-    instances = [
-        {"source-id": one.source_id, "loader": {"on-duplicate-logical": on_duplicate}, "filter-rules": ["f"]}
-        for one in shards
-    ]
-    task = TaskConfig.model_validate(
-        {"name": "shop", "task-mode": "all", "mysql-instances": instances, "filters": {"f": FILTER}}
-    )
-    names = [one.source_id for one in shards]
-    subtasks = {name: task.subtask(name) for name in names}
-    found: type[DmError] | None = None
-    try:
-        design(shards, subtasks, there(table(ALL, *keys)), fresh=names, copied_into=())
-    except DmError as error:
-        found = type(error)
-    assert found is why
-
-
 @pytest.mark.parametrize("fresh", [True, False], ids=["not begun", "begun"])
 def test_only_who_has_not_begun_is_told_to_have_the_table_created_anew(*, fresh: bool) -> None:
     with pytest.raises(TargetTableMismatch) as found:

@@ -104,7 +104,7 @@ def plan_for(
         targets,
         rules=RULES,
         buckets=BUCKETS,
-        merged=frozenset({MERGED}) if several else frozenset(),
+        shared=frozenset({MERGED}) if several else frozenset(),
         held=held,
         coverage=dict(covered),
         folds={TEXT: FOLD},

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.config.rule_models import FilterRule
 from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, Statement
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
-from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -25,7 +24,7 @@ from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.plan.bucket import bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
-from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan, plan_shared
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
@@ -91,31 +90,29 @@ def test_changes_that_depend_on_each_other_stay_in_their_order_in_one_bucket() -
     assert waves.rows() == 3
 
 
-def merged_with(counts: str, one: Table, *, elsewhere: bool, merged: bool = True) -> SyncPlan:
-    rule = FilterRule.model_validate({"schema-pattern": "*", "events": [counts], "action": "Ignore"})
-    rules = replace(RULES, events=EventFilter.from_config([rule], case_sensitive=True))
-    tables = [one] if elsewhere else [one, replace(one, name=TableName("shop", "item_1"))]
-    return make_plan(
-        [TableSchema(each, each.name) for each in tables],
-        {each.name: one for each in tables},
-        rules=rules,
-        buckets=4,
-        merged={one.name} if elsewhere else frozenset() if merged else None,
-    )
-
-
 @pytest.mark.parametrize("one", [ITEM, KEYLESS], ids=["keyed", "keyless"])
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_a_merged_table_takes_no_filter_that_leaves_rows_out(one: Table, *, elsewhere: bool) -> None:
-    with pytest.raises(NotSupportedYet, match="merged table"):
-        merged_with("insert", one, elsewhere=elsewhere)
-    merged_with("delete", one, elsewhere=elsewhere)
-
-
-def test_rows_without_a_key_cannot_be_meant_to_overwrite_each_other() -> None:
-    merged_with("insert", ITEM, elsewhere=False, merged=False)
-    with pytest.raises(NotSupportedYet, match="merged table"):
-        merged_with("insert", KEYLESS, elsewhere=False, merged=False)
+@pytest.mark.parametrize("owned", [True, False])
+def test_all_shards_of_a_merged_table_are_written_in_order_if_filters_leave_rows_out(
+    one: Table, *, elsewhere: bool, owned: bool
+) -> None:
+    """Also the shard without a filter: its row may be one that the other shard has deleted."""
+    named = {"schema-pattern": "shop", "table-pattern": one.name.table}
+    rule = FilterRule.model_validate({**named, "events": ["insert"], "action": "Ignore"})
+    events = EventFilter.from_config([rule], case_sensitive=True)
+    rules = RULES if elsewhere else replace(RULES, events=events)
+    shard = replace(one, name=TableName("shop", "item_1"))
+    plan = make_plan(
+        [TableSchema(each, one.name) for each in ([one] if elsewhere else [one, shard])],
+        {one.name: one, shard.name: one},
+        rules=rules,
+        buckets=4,
+        owned=owned,
+    )
+    plan = plan_shared(plan, {one.name}, {one.name}, owned=owned) if elsewhere else plan
+    assert set(plan.policies) == {WritePolicy.IN_ORDER}
+    assert (plan.merged, plan.in_order, plan.unowned) == (frozenset(), frozenset({0}), frozenset({one.name}))
+    assert set(plan.leads()) == {0}  # one order for all of them
 
 
 class Rows:

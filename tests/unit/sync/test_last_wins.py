@@ -216,8 +216,10 @@ def test_half_an_epoch_of_the_other_law_is_known_by_its_plan() -> None:
     safe = plan_of()
     owned = replace(safe, safe=False)
     assert safe.fingerprint() != owned.fingerprint()
-    for one, other in ((safe, owned), (owned, safe)):
-        assert one.fingerprint() in {mode.fingerprint() for mode in other.in_other_modes()}
+    before, filtered = plan_of(1), replace(plan_of(1), merged=frozenset(), in_order=frozenset({0}))
+    assert before.fingerprint() != filtered.fingerprint()
+    for one, other in ((safe, owned), (owned, safe), (before, filtered)):
+        assert one.fingerprint() in {mode.fingerprint() for mode in other.in_all_modes()}
 
 
 def test_a_table_whose_rows_may_be_one_in_the_target_keeps_to_its_owners() -> None:
@@ -264,14 +266,14 @@ def test_rows_that_wait_are_put_into_their_places_the_last_one_last() -> None:
     waiting(world.database, world.fences[1], "shop_0", image(3, 4, 30))
     waiting(world.database, world.fences[0], "shop_1", image(6, 5, 20))
 
-    assert write_over_waiting(FENCE, around, kept={UNIQUE.name}) == []
+    assert write_over_waiting(FENCE, around, replace(plan_of(), safe=False)) == []
     assert world.database.contested() == 4
-    found = write_over_waiting(FENCE, around)
+    found = write_over_waiting(FENCE, around, plan_of())
 
     assert found == [Collision("shop.unique", 0, 2, "shop_0.o"), Collision("shop.unique", 0, 1, "shop_1.o")]
     assert world.rows() == {image(1, 2, 10), image(3, 3, 0), image(6, 5, 20)}
     assert world.database.contested() == 1
-    assert write_over_waiting(FENCE, around) == []
+    assert write_over_waiting(FENCE, around, plan_of()) == []
 
 
 def test_rows_that_will_be_put_into_their_places_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,6 +174,15 @@ def test_a_row_that_is_there_may_be_that_of_a_source_that_has_begun_meanwhile() 
     assert world.asked()[1] == (100, 200)
 
 
+def test_half_an_epoch_is_folded_as_it_was_begun_though_the_other_source_has_filters() -> None:
+    """In order all changes of the table are in one bucket, which may be done: they would be lost."""
+    world = with_another_source(World(epoch(100, 200), epoch(100, 200), epoch(200, 300), several=True))
+    world.sharing.in_order = lambda _: frozenset({TARGETS[0].name})
+
+    assert not world.run()
+    assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART, replace(PLAN, in_order=frozenset({0}))]
+
+
 @pytest.mark.parametrize(("error", "always"), [(TAKEN, True), (MISSING, True), (MISSING, False)])
 def test_in_safe_mode_a_row_may_be_gone_as_well_by_a_source_that_has_begun_meanwhile(
     error: DmError, *, always: bool

@@ -348,7 +348,7 @@ def test_transactions_larger_than_memory_leave_no_state_that_the_source_never_ha
 def test_each_shard_is_folded_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that moves to another shard vanishes, or breaks the chain of its changes."""
     rounds_driver.plan_for.cache_clear()
-    monkeypatch.setattr(rounds_driver, "make_plan", lambda *of, **with_: make_plan(*of, **{**with_, "merged": None}))
+    monkeypatch.setattr(rounds_driver, "make_plan", lambda *of, **with_: make_plan(*of, **{**with_, "owned": False}))
     try:
         assert harms(**KINDS["shards"])
     finally:

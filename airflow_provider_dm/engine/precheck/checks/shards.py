@@ -47,6 +47,7 @@ def check_shards(facts: TargetFacts) -> Findings:
     """
     merged = _merged(facts)
     yield from _check_safe_mode(merged)
+    yield from _check_filters(merged)
     if facts.task.sharding is ShardMode.NONE:
         what = f"several tables are merged into {short_list([str(one) for one in merged])}, but shard-mode is not set"
         yield State.WARN, f"{what}: DDL on one of them stops the sync", "Set shard-mode: pessimistic."
@@ -79,6 +80,18 @@ def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
             "query-status counts collisions (docs/how-to/safe-mode.md)."
         )
         yield State.WARN, f"{what} overwrite each other", way_out
+
+
+def _check_filters(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
+    in_order = [
+        str(target)
+        for target, shards in merged.items()
+        if any(one.source.follows and one.source.rules.may_ignore_rows(one.table.name) for one in shards)
+    ]
+    if in_order:
+        what = f"filters ignore INSERTs or UPDATEs of source tables of {short_list(in_order)}"
+        way_out = "Nothing, if no two source tables have rows with the same key (docs/how-to/filters.md)."
+        yield State.WARN, f"{what}, so rows with the same key in several source tables overwrite each other", way_out
 
 
 def shard_difference(one: Table, other: Table, *, one_flavour: bool) -> str:

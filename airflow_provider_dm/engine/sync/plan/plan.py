@@ -5,14 +5,14 @@ rule makes a new plan.
 
 In a merged target (`merge`) the changes of each source table are folded separately, because a row that moves from one
 source table to another is not an update. They are folded together if the target has no key (rows are counted images)
-or if the configuration lets rows overwrite each other; then the first source table is their *lead*.
+or if rows overwrite each other, by configuration or because of filters; then the first source table is their *lead*.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged
+from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.coverage import PartlyCovered
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart
@@ -67,6 +67,9 @@ class SyncPlan:
     merged: frozenset[int] = frozenset()
     """Indexes of the targets with rows of several source tables, of this or other sources, that follow the rules of
     `merge`. Targets may be added while the subtask runs."""
+    in_order: frozenset[int] = frozenset()
+    """Indexes of the targets with rows of several source tables for some of which filters ignore INSERTs or UPDATEs.
+    Rows of these source tables overwrite each other. Targets may be added while the subtask runs."""
     held: tuple[Table, ...] = ()
     """Tables of the task whose rows are skipped for now, as defined at this location: held back by shard DDL
     (sync/shard_ddl/shards.py), or not copied yet (sync/coverage.py)."""
@@ -93,6 +96,7 @@ class SyncPlan:
             self.optional_columns(),
             self._folded_apart(),
             sorted(self.contended),
+            sorted(self.in_order),
             (self.compact, self.whole, GROUPS_VERSION),
         )
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
@@ -107,11 +111,18 @@ class SyncPlan:
         """The configured mode of writing, and whether safe mode is on: (compact, whole, safe)."""
         return self.compact, self.whole, self.safe
 
-    def in_other_modes(self) -> Iterator[SyncPlan]:
-        """Yield the plan in each other mode of writing."""
-        for compact, whole, safe in product((True, False), (False, True), (False, True)):
-            if (compact, whole, safe) != self.mode:
-                yield replace(self, compact=compact, whole=whole, safe=safe)
+    def in_all_modes(self) -> Iterator[SyncPlan]:
+        """Yield the plan in each mode of writing, also as `by_owner`."""
+        for plan, compact, whole, safe in product((self, self.by_owner), (True, False), (False, True), (False, True)):
+            yield replace(plan, compact=compact, whole=whole, safe=safe)
+
+    @cached_property
+    def by_owner(self) -> SyncPlan:
+        """Return the plan from before filtered tables of other sources fed its targets: it folds as that plan, so that
+        a half-applied epoch can be completed, and its rows follow the rules of `merge`."""
+        own = {self.sources[index].target for index, one in self.filters.items() if one.loss is Loss.ROWS}
+        keyed = (at for at in self.in_order - own if self.targets[at].key is not None)
+        return replace(self, merged=self.merged.union(keyed), in_order=self.in_order & own)
 
     def leads(self) -> tuple[int, ...]:
         """Return the lead of each source table: itself if its target is merged, else the first table of the target."""
@@ -176,7 +187,16 @@ class SyncPlan:
     @cached_property
     def kept(self) -> frozenset[TableName]:
         """Return the targets whose rows cannot be overwritten, so that contested rows stay contested in safe mode."""
-        return frozenset(part.name for at, part in enumerate(self.targets) if at not in self._able)
+        return frozenset(self.targets[at].name for at in self.merged - self._able)
+
+    @cached_property
+    def unowned(self) -> frozenset[TableName]:
+        """Return the targets that are not, or no longer, `merged`: a contested row replaces the row in its place."""
+        return frozenset(part.name for at, part in enumerate(self.targets) if at not in self.merged)
+
+    def replaces(self, target: TableName) -> bool:
+        """Return True if contested rows of a target replace the rows in their places, if these can be overwritten."""
+        return target in self.unowned or (self.safe and target not in self.kept)
 
     @cached_property
     def contended(self) -> frozenset[int]:
@@ -193,7 +213,7 @@ class SyncPlan:
 
     def _policy(self, lead: int) -> WritePolicy:
         target, loss = self.sources[lead].target, self.losses.get(lead, Loss.NOTHING)
-        if loss is Loss.ROWS:
+        if loss is Loss.ROWS or target in self.in_order:
             return WritePolicy.IN_ORDER
         if target in self.merged and target not in self.over:
             return WritePolicy.WAIT
@@ -205,19 +225,6 @@ class SyncPlan:
     def _mapping_of(self, source: SourcePart) -> TableMapping:
         added = (column for column in self.targets[source.target].mapping.source.columns if column.constant is not None)
         return TableMapping(source.table.with_constants(added), self.targets[source.target].mapping.target)
-
-    def check_filters(self, elsewhere: Collection[TableName], *, overwrites: bool) -> None:
-        """Raise NotSupportedYet for filters in merged tables with which a change could hit a row of another table.
-
-        `elsewhere`: targets with rows of other sources. `overwrites`: rows overwrite each other by configuration, so
-        this is allowed in tables with a key (rows without a key have no owner).
-        """
-        shards = Counter(source.target for source in self.sources)
-        for index, one in self.filters.items():
-            part = self.part(index)
-            merged = shards[self.sources[index].target] > 1 or part.name in elsewhere
-            if merged and not (overwrites and part.key is not None):
-                check_merged(one, part.name)
 
     def check_keys_kept(self) -> None:
         """Raise TargetKeyNotKept for tables in which overwriting a row could replace another row of the source."""

@@ -7,7 +7,8 @@ columns must have the same types, because equal values of different types may ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
@@ -28,29 +29,29 @@ def make_plan(
     *,
     rules: SubtaskRules,
     buckets: int,
-    merged: Collection[TableName] | None = frozenset(),
-    shared: Collection[TableName] = (),
+    shared: Collection[TableName] = frozenset(),
+    owned: bool = True,
     held: Collection[TableName] = frozenset(),
     coverage: Mapping[TableName, Coverage] | None = None,
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables, with `compact` on.
 
-    `merged`: target tables into which other sources write, will write, or have written: their rows can be contested;
-    None: rows of merged tables overwrite each other by configuration, and `shared` has the names.
+    `shared`: target tables into which other sources write, will write, or have written. `owned`: their rows can be
+    contested; False: rows of merged tables overwrite each other by configuration.
     `held`: source tables whose rows are skipped, and whose targets may have other definitions.
     `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
     target's collations (`text_collations`); text under others takes no part in hashing.
 
     Raises TargetTableMismatch, InvalidInput, UnsupportedColumnType, ExpressionNotSupported, and
-    NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
+    NotSupportedYet (shards whose columns differ).
     """
     everything = list(schemas)
     coverage = coverage or {}
     held = {*held, *(name for name, covered in coverage.items() if covered is NONE)}
     schemas = [one for one in everything if one.table.name not in held]
-    if merged is not None:  # what feeds a target does so while it is held
-        merged = {*merged, *(one.target for one in everything if one.table.name in held)}
+    shared = {*shared, *(one.target for one in everything if one.table.name in held)}  # also while it is held
+    in_order = {one.target for one in everything if rules.may_ignore_rows(one.table.name)}
     sources: list[SourcePart] = []
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
@@ -71,23 +72,26 @@ def make_plan(
         tuple(parts),
         buckets,
         rules.block_allow,
-        merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
         held=tuple(one.table for one in everything if one.table.name in held),
     )
-    plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
-    return plan
+    return plan_shared(plan, shared, in_order, owned=owned)
 
 
-def merged_parts(
-    sources: Sequence[SourcePart], targets: Sequence[TargetPart], elsewhere: Collection[TableName]
-) -> frozenset[int]:
-    """Return the targets with a key and several source tables. `elsewhere`: targets with rows of other sources."""
-    shards = Counter(source.target for source in sources)
-    return frozenset(
-        index
-        for index, part in enumerate(targets)
-        if part.key is not None and (shards[index] > 1 or part.name in elsewhere)
-    )
+def plan_shared(
+    plan: SyncPlan, elsewhere: Collection[TableName], in_order: Collection[TableName], *, owned: bool
+) -> SyncPlan:
+    """Return the plan with these targets as merged tables; `plan` if it has them. `elsewhere`: targets with rows of
+    other sources. `in_order`: targets with a source table of which filters ignore INSERTs or UPDATEs. `owned`: see
+    `make_plan`.
+    """
+    shards = Counter(source.target for source in plan.sources)
+    several = {at for at, part in enumerate(plan.targets) if shards[at] > 1 or part.name in elsewhere}
+    ordered = plan.in_order | {at for at in several if plan.targets[at].name in in_order}
+    keyed = {at for at in several if owned and plan.targets[at].key is not None}
+    merged = (plan.merged | keyed) - ordered
+    if (merged, ordered) == (plan.merged, plan.in_order):
+        return plan
+    return replace(plan, merged=merged, in_order=ordered)
 
 
 def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:

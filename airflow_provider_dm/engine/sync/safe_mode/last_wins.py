@@ -41,6 +41,7 @@ from airflow_provider_dm.engine.downstream.contested_row import (
     remove_rows,
 )
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import ContestPorts
@@ -97,27 +98,25 @@ def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Map
             )
 
 
-def write_over_waiting(
-    fence: Fence, around: ContestPorts, kept: Collection[TableName] = frozenset()
-) -> list[Collision]:
-    """Write the contested rows of this source to their places, in the order in which they became contested.
+def write_over_waiting(fence: Fence, around: ContestPorts, plan: SyncPlan) -> list[Collision]:
+    """Write the contested rows of this source that replace others (`SyncPlan.replaces`) to their places, in the order
+    in which they became contested. Return the collisions with the rows there.
 
-    Return the collisions with the rows there. `kept`: see `SyncPlan.kept`. Raises Fenced, TargetWentBack, and what
-    statements raise.
+    Raises Fenced, TargetWentBack, and what statements raise.
     """
-    around.transactions(partial(_forget, fence=fence, kept=kept))
+    around.transactions(partial(_forget, fence=fence, plan=plan))
     found: list[Collision] = []
     behind = 0
     while rows := around.transactions(partial(_next, ref=fence.ref, behind=behind)):
-        found += around.transactions(partial(_put, fence=fence, around=around, rows=rows, kept=kept))
+        found += around.transactions(partial(_put, fence=fence, around=around, rows=rows, plan=plan))
         behind = rows[-1].id
     return [one for one in found if one.missing or one.present]
 
 
-def _forget(connection: Connection, *, fence: Fence, kept: Collection[TableName]) -> None:
-    """Delete the contested rows without an image: the log of their shard overwrites or deletes each of them."""
+def _forget(connection: Connection, *, fence: Fence, plan: SyncPlan) -> None:
+    """Delete such rows without an image: the log of their shard overwrites or deletes each of them."""
     fence.check(connection)
-    forget_without_image(connection, fence.ref, kept)
+    forget_without_image(connection, fence.ref, plan.replaces)
 
 
 def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[ContestedRow]:
@@ -125,23 +124,28 @@ def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[Conte
 
 
 def _put(
-    connection: Connection, *, fence: Fence, around: ContestPorts, rows: list[ContestedRow], kept: Collection[TableName]
+    connection: Connection, *, fence: Fence, around: ContestPorts, rows: list[ContestedRow], plan: SyncPlan
 ) -> list[Collision]:
     fence.check(connection)
     found, put = [], []
     for (table, target), some in groupby(
         lock_rows(connection, fence.ref, [row.id for row in rows]), key=lambda row: (row.table, row.target)
     ):
-        mapping = around.mapped(fence.ref.source, table, target)
-        if target in kept or not can_be_written_over(mapping):
+        if not plan.replaces(target):
+            continue
+        mapping, unowned = around.mapped(fence.ref.source, table, target), target in plan.unowned
+        if not (unowned or can_be_written_over(mapping)):
             continue
         access, waiting = around.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
+        put += [row.id for row in waiting]
+        if unowned:
+            access.write_rows(connection, mapping, [literals(row.row) for row in waiting], Verb.REPLACE)
+            continue
         for row in waiting:  # one by one, as a row may overwrite an earlier one
             part = target_part(mapping)
             writes = OverWrites(part, access, (), (), [literals(row.row)], (), by=str(table))
             found.append(writes.run(connection))
-        put += [row.id for row in waiting]
     if put:
         remove_rows(connection, fence.ref, put)
     return found

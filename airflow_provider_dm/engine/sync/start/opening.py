@@ -61,10 +61,11 @@ from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_rela
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan, plan_shared
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
+from airflow_provider_dm.engine.sync.sharing import targets_in_order
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 
@@ -170,7 +171,7 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
     """
     if edge is None:
         return plan
-    for one in (plan, *plan.in_other_modes()):
+    for one in (plan, *plan.in_all_modes()):
         if one.fingerprint() == subtask.plan:
             return one
     raise RulesChanged(
@@ -299,17 +300,19 @@ def plan_for(
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     shared = shared_targets(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
+    owned = source.config.syncs_by_owner or not chunks
     plan = make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
         rules=source.rules,
         buckets=buckets,
-        merged=shared if source.config.syncs_by_owner or not chunks else None,
         shared=shared,
+        owned=owned,
         held=held,
         coverage=coverages(chunks),
     )
+    plan = plan_shared(plan, shared, targets_in_order(source.job)(load_feeders(connection, ref)), owned=owned)
     return replace(plan, compact=syncer.compact, whole=syncer.apply is Apply.TRANSACTIONAL)
 
 

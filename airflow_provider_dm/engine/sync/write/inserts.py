@@ -60,7 +60,7 @@ def may_stay_cells(plan: SyncPlan) -> set[int]:
         and not plan.whole
         and plan.part(index).key is not None
         and feeders[source.target] == 1
-        and source.target not in plan.merged
+        and source.target not in plan.merged | plan.in_order
         and source.order is None
         and not (source.filter or source.added or optional[index] or index in plan.parts)
     }
