@@ -92,8 +92,8 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("old_mode", "UTF8_IS_UTF8MB3", "utf8 would be another character set", {Flavour.MARIADB: (10, 6, 1)}),
     Pin("explicit_defaults_for_timestamp", 1, "NULL would become the time of writing",
         {Flavour.MYSQL: (), Flavour.MARIADB: (10, 8, 2), Flavour.TIDB: ()}),
-    Pin("tidb_skip_utf8_check", 0, "bytes that are no text would be stored as text", TIDB),
-    Pin("tidb_skip_ascii_check", 0, "bytes that are no text would be stored as text", TIDB),
+    Pin("tidb_skip_utf8_check", 0, "bytes that are no text would be stored as text", TIDB, moot=True),
+    Pin("tidb_skip_ascii_check", 0, "bytes that are no text would be stored as text", TIDB, moot=True),
     Pin("tidb_allow_remove_auto_inc", 1, "DDL that takes AUTO_INCREMENT from a column would be refused", TIDB),
     Pin("foreign_key_checks", 0, "rows arrive in the order of the log and of the chunks, not parents first"),
     Pin("unique_checks", 1, "a unique key might take a value twice"),
@@ -112,8 +112,8 @@ PINNED: Final[tuple[Pin, ...]] = (
     # Execution of a statement, as far as it is visible by warnings, locks, or rewriting
     Pin("range_optimizer_max_mem_size", 0, "many keys would be found by a scan", {Flavour.MYSQL: (5, 7, 12)}),
     Pin("in_predicate_conversion_threshold", 0, "a list of keys would be compared as a subquery", MARIADB),
-    Pin("tidb_opt_range_max_size", 0, "many keys would be found by a scan, with a warning", TIDB),
-    Pin("tidb_stats_load_sync_wait", 0, "a statement would wait for statistics, and give up with a warning", TIDB),
+    Pin("tidb_opt_range_max_size", 0, "many keys would be found by a scan, with a warning", TIDB, moot=True),
+    Pin("tidb_stats_load_sync_wait", 0, "late statistics would be a warning", TIDB, moot=True),
     Pin("tidb_enable_unsafe_substitute", 0, "an indexed expression would be computed in another way", TIDB),
     # Messages and catalogue
     Pin("sql_notes", 1, "the server would not report changes of values"),

@@ -1,0 +1,23 @@
+"""What a person's `session` may say, and what is sent."""
+
+import pytest
+
+from airflow_provider_dm.engine.errors import InvalidInput
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.pinned import WRITING, settings
+
+
+def sent(**session: str) -> dict[str, str | int | float | None]:
+    found = settings(Flavour.TIDB, (8, 5), isolation=WRITING, server="one", session=tuple(session.items()))
+    return {one.name: one.value for one in found}
+
+
+def test_what_the_examples_of_dm_set_on_tidb_is_no_error_and_changes_no_row() -> None:
+    found = sent(tidb_skip_utf8_check="1", tidb_constraint_check_in_place="0")
+    assert (found["tidb_skip_utf8_check"], found["tidb_constraint_check_in_place"]) == (0, 0)
+
+
+def test_transactions_of_another_kind_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"tidb_txn_mode to 'optimistic'.*at the COMMIT only"):
+        sent(tidb_txn_mode="optimistic")
+    assert sent()["tidb_txn_mode"] == "pessimistic"
