@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.merge.errors import RowsCollide
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 
 COLUMNS = "id int NOT NULL PRIMARY KEY, v varchar(20)"

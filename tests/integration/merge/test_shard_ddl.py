@@ -122,7 +122,7 @@ def test_the_seeds_example_of_two_sources_with_one_table_each(shops: Shops, firs
     (result,) = shops.sync(second)
     assert result.unresolved_groups == ()
     assert columns(shops) == ["id", "v"]
-    shops.write(second, f"ALTER TABLE {table[second]} ADD c INTEGER NULL DEFAULT 7")
+    shops.write(second, f"ALTER TABLE {table[second]} ADD C INTEGER NULL DEFAULT 7")
     shops.write(second, f"INSERT INTO {table[second]} VALUES (13, 'V2', 2)")
     (waits,) = shops.sync(second)
     assert waiting_for(waits) == [f"for {first}, which executes it"]

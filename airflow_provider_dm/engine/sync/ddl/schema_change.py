@@ -85,9 +85,9 @@ from airflow_provider_dm.engine.sync.ddl.statement_parts import (
     new_name,
     renames,
     renames_columns,
+    same_for_same_changes,
     single_changes,
     without_rename,
-    without_widths,
     zone_of_rows,
 )
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
@@ -454,7 +454,7 @@ class _Change:
         for one in emitted.statements:
             flavour = around.target.flavour
             parts = tuple(statement_sql(part, mode, flavour) for part in single_changes(one))
-            sql, alike = statement_sql(one, mode, flavour), statement_sql(without_widths(one), mode, flavour)
+            sql, alike = statement_sql(one, mode, flavour), same_for_same_changes(one, mode, flavour)
             new = newly_made(one, self.gone)
             self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
 

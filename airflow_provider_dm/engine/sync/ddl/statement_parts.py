@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.conversions import chosen_otherwise, column_pairs, computed, numbers_of
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, pieces
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AlterTable,
@@ -22,6 +23,7 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.ddl.target_alter import one_by_one
 from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.ddl.zones import ZoneNeed, need_of_alter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -55,8 +57,18 @@ def without_rename(statement: Statement | None) -> AlterTable | None:
     return replace(statement, specs=specs) if specs else None
 
 
-def without_widths(statement: Statement) -> Statement:
-    """Return the statement without the display widths of numbers, which some servers add and others drop."""
+def same_for_same_changes(statement: Statement, sql_mode: int, flavour: Flavour) -> str:
+    """Return the statement's text without display widths, which only some servers write, and with names in lower case.
+
+    >>> from airflow_provider_dm.engine.ddl.parse import parse
+    >>> print(same_for_same_changes(parse("alter table t add C int(11)", 0, "shop"), 0, Flavour.MYSQL))
+    ALTER TABLE `shop`.`t` ADD COLUMN `c` int
+    """
+    found = pieces(statement_sql(_without_widths(statement), sql_mode, flavour), sql_mode)
+    return "".join(one.raw.lower() if one.kind is TokenKind.NAME else one.raw for one in found)
+
+
+def _without_widths(statement: Statement) -> Statement:
     if not isinstance(statement, AlterTable):
         return statement
 
