@@ -114,6 +114,16 @@ def raise_first(errors: Iterable[DmError]) -> None:
         raise error
 
 
+class DescribedError(DmError):
+    """Base of errors with many causes: the raiser describes what was found and what to do."""
+
+    found: str
+    way_out: str
+
+    what = "{found}"
+    hint = "{way_out}"
+
+
 class NotSupportedYet(DmError):
     """Something that this release refuses instead of guessing. Each use is listed in docs/limits.md."""
 
@@ -126,26 +136,16 @@ class NotSupportedYet(DmError):
     hint = "{way_out}"
 
 
-class InvalidInput(DmError):
+class InvalidInput(DescribedError):
     """A file, an argument, an option or a setting that cannot be used, or a request that does not fit the task."""
 
-    found: str
-    way_out: str
-
     code = "DM-1002"
-    what = "{found}"
-    hint = "{way_out}"
 
 
-class NotInstalled(DmError):
+class NotInstalled(DescribedError):
     """A program or package that this machine needs is missing, too old or damaged."""
 
-    found: str
-    way_out: str
-
     code = "DM-9001"
-    what = "{found}"
-    hint = "{way_out}"
 
 
 class InvariantBroken(DmError):

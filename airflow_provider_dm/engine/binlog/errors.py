@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.events import EVENTS, INCIDENT
-from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError, Scope
+from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DescribedError, DmError, Scope
 
 _PULL_AGAIN = f"If the source still has this file, tasks read it from there by themselves; otherwise {MIGRATE_AGAIN}."
 
@@ -189,16 +189,11 @@ class MalformedRows(DmError):
     hint = "The relay's copy is damaged, or the table had another definition at this location."
 
 
-class FailoverNotFollowed(DmError):
+class FailoverNotFollowed(DescribedError):
     """A new server's log cannot be joined to the old server's: they have different transactions, or no GTIDs."""
-
-    found: str
-    way_out: str
 
     code = "DM-4045"
     scope = Scope.UPSTREAM
-    what = "{found}"
-    hint = "{way_out}"
 
 
 class OldLogNotHeld(DmError):

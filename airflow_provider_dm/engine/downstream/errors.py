@@ -15,7 +15,7 @@ from typing import Final
 import pymysql
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DescribedError, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.error_numbers import (
     ACCESS_DENIED,
     BUSY,
@@ -197,41 +197,26 @@ class RowTooLarge(RowStatementError):
     )
 
 
-class NoTargetTable(DmError):
+class NoTargetTable(DescribedError):
     """A table that the task writes does not exist in the target."""
-
-    found: str
-    way_out: str
 
     code = "DM-6031"
     scope = Scope.DOWNSTREAM
-    what = "{found}"
-    hint = "{way_out}"
 
 
-class TargetLimit(DmError):
+class TargetLimit(DescribedError):
     """A limit of the target that a setting of it raises."""
-
-    found: str
-    way_out: str
 
     code = "DM-6008"
     scope = Scope.DOWNSTREAM
-    what = "{found}"
-    hint = "{way_out}"
 
 
-class TargetDdlUnderWay(DmError):
+class TargetDdlUnderWay(DescribedError):
     """An earlier run still alters or creates tables in the target."""
-
-    found: str
-    way_out: str
 
     code = "DM-6034"
     scope = Scope.DOWNSTREAM
     reaction = Reaction.RETRY
-    what = "{found}"
-    hint = "{way_out}"
 
 
 class Fenced(DmError):

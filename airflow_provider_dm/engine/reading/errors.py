@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DescribedError, DmError, Reaction, Scope
 
 
-class NotBegunYet(DmError):
+class NotBegunYet(DescribedError):
     """A server, its relay or its log is not yet in the state that a load or a sync begins from."""
-
-    found: str
-    way_out: str
 
     code = "DM-7020"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "{found}"
-    hint = "{way_out}"
 
 
 class SchemaChangedDuringCopy(DmError):

@@ -15,7 +15,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.downstream.subtask import Subtask
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DescribedError, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, server_info
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
@@ -27,16 +27,11 @@ RELAY_SECONDS: Final = 20.0
 LOCATION_POLL_SECONDS: Final = 0.2
 
 
-class EarlierLogMissing(DmError):
+class EarlierLogMissing(DescribedError):
     """The relay log lacks the part before the checkpoint, which is needed to follow a failover or a new relay log."""
-
-    found: str
-    way_out: str
 
     code = "DM-4047"
     reaction = Reaction.RETRY
-    what = "{found}"
-    hint = "{way_out}"
 
 
 class GoalLost(DmError):

@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.downstream.schema_by_hand import definition_at
 from airflow_provider_dm.engine.downstream.table_definitions import explicit_sql
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DescribedError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -56,16 +56,11 @@ from airflow_provider_dm.engine.sync.start.before_ddl import (
 )
 
 
-class DefinitionNeeded(DmError):
+class DefinitionNeeded(DescribedError):
     """A table was altered after the location at which a task begins, and its definition there is not known."""
-
-    found: str
-    way_out: str
 
     code = "DM-6037"
     scope = Scope.UPSTREAM
-    what = "{found}"
-    hint = "{way_out}"
 
 
 @dataclass(frozen=True)
