@@ -53,13 +53,13 @@ def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[st
 def spark_settings(value: Any) -> dict[str, str]:
     """Return Spark's configuration as Spark writes it. Raises ArgumentUnusable."""
     conf = {}
-    for key, one in _mapping(value, "spark_settings").items():
+    for key, one in _mapping(value, "spark_conf").items():
         if isinstance(one, bool):
             conf[str(key)] = str(one).lower()
         elif isinstance(one, str | int | float):
             conf[str(key)] = str(one)
         else:
-            raise ArgumentUnusable(f"spark_settings.{key}", f"it is {_shown(one)}, and has to be a text or a number")
+            raise ArgumentUnusable(f"spark_conf.{key}", f"it is {_shown(one)}, and has to be a text or a number")
     return conf
 
 

@@ -159,7 +159,7 @@ def next_check(
             return {"status": "stopped"}
         case health.RelayFailure(error):
             return {"status": "failed", "error": error}
-        case health.CaughtUp():  # a relay that was started with its own goal
+        case health.RelayCaughtUp():  # a relay that was started with its own goal
             return {"status": "gone", "message": "it ended at its goal", "deaths": 0}
         case health.RelayGone(why):
             ended_at = now - (health.age_of(status) if status is not None else 0.0)

@@ -43,7 +43,7 @@ class AskedToStop:
 
 
 @dataclass(frozen=True)
-class CaughtUp:
+class RelayCaughtUp:
     """A relay that has ended because it has caught up."""
 
 
@@ -61,7 +61,7 @@ class RelayGone:
     why: str
 
 
-Seen = Alive | AskedToStop | CaughtUp | RelayFailure | RelayGone
+Seen = Alive | AskedToStop | RelayCaughtUp | RelayFailure | RelayGone
 
 
 def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float = GONE_SECONDS) -> Seen:
@@ -69,7 +69,7 @@ def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float 
     if status is None:
         return RelayGone("no relay has ever reported")
     if status.stage is Stage.FINISHED:
-        return CaughtUp()
+        return RelayCaughtUp()
     if status.stage is not Stage.STOPPED and is_alive(status, gone_seconds):
         return Alive()
     if status.pid is None and status.error is not None:

@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
+from airflow_provider_dm.engine.ddl.keys import Columns
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-
-Columns = Mapping[str, ddl.ColumnDefinition]
-"""A table's columns by their names in lower case."""
 
 _INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS: Final = {

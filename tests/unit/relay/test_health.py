@@ -11,8 +11,8 @@ from airflow_provider_dm.engine.relay.health import (
     GONE_SECONDS,
     Alive,
     AskedToStop,
-    CaughtUp,
     Life,
+    RelayCaughtUp,
     RelayFailure,
     RelayGone,
     deaths_after,
@@ -67,7 +67,7 @@ def test_a_relay_that_is_about_to_stop_still_runs() -> None:
 
 def test_a_last_word_needs_no_silence() -> None:
     """Stopped and Finished are said once, by a process that is at its end."""
-    assert seen(replace(RUNS, stage=Stage.FINISHED), Stage.RUNNING) == CaughtUp()
+    assert seen(replace(RUNS, stage=Stage.FINISHED), Stage.RUNNING) == RelayCaughtUp()
     assert seen(replace(RUNS, stage=Stage.STOPPED), Stage.STOPPED) == AskedToStop()
     assert not is_alive(replace(RUNS, stage=Stage.STOPPED))
 

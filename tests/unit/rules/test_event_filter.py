@@ -9,13 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from airflow_provider_dm.engine.config.rule_models import FilterRule
+from airflow_provider_dm.engine.ddl.keys import Columns
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import AlterTable
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
+from airflow_provider_dm.engine.rules.ddl_events import parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import ROW_EVENTS, EventFilter, Verdict
 
 PROCEDURES = [r"^DROP\s+PROCEDURE", r"^CREATE\s+PROCEDURE"]

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, Wave
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, WholeTransactions
+from airflow_provider_dm.engine.sync.write.transactional import LogUnit, TransactionalWriter
 from airflow_provider_dm.engine.sync.write.writing import Writing, spreads
 from tests.unit.sync.ddl_history import Item, place_of
 from tests.unit.sync.ddl_shared import Shared, sharing_of
@@ -316,10 +316,7 @@ class Sync:
             multiple_rows=way.multiple_rows,
         )
         if plan.whole:
-            units = [
-                WholeTransactions(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1))
-                for at in range(self.at, end)
-            ]
+            units = [LogUnit(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1)) for at in range(self.at, end)]
             written = TransactionalWriter(writer).write(units)
             self._met(written.collisions)
             return written.contested

@@ -53,7 +53,7 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, WholeTransactions
+from airflow_provider_dm.engine.sync.write.transactional import LogUnit, TransactionalWriter
 from tests.unit.sync.rounds_reader import Reader
 from tests.unit.sync.rounds_shards import meet, resync
 from tests.unit.sync.rounds_sources import MERGED, NUMBERS, TEXT, Ddl, Logged, Place, Source, target_of
@@ -361,11 +361,10 @@ class Driver:
         crosses = high.server != low.server
         if plan.whole:
             writer = replace(writer, batch=self.world.rng.choice([1, 3]))
-            places = [] if crosses else [low._replace(number=at) for at in range(low.number, high.number)]
+            parts = [] if crosses else [low._replace(number=at) for at in range(low.number, high.number)]
             units = [
-                WholeTransactions(self.step(at, at.behind).hi, 1, partial(self._changes, plan, at, at.number + 1))
-                for at in places
-            ] or [WholeTransactions(step.hi, 1, lambda: iter(()))]
+                LogUnit(self.step(at, at.behind).hi, 1, partial(self._changes, plan, at, at.number + 1)) for at in parts
+            ] or [LogUnit(step.hi, 1, lambda: iter(()))]
             return [partial(TransactionalWriter(writer).write, units)]
         last = low.number if crosses else high.number
         cuts = [low.number, self.world.rng.randint(low.number, last), last] if plan.compact else [low.number, last]

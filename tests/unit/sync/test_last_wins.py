@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, WholeTransactions
+from airflow_provider_dm.engine.sync.write.transactional import LogUnit, TransactionalWriter
 from airflow_provider_dm.engine.sync.write.writing import spreads
 from tests.unit.sync.loop_world import BUCKETS, FENCE, LO, RULES, Around
 from tests.unit.sync.sqlite_target import META, Database, Died, Moment
@@ -128,7 +128,7 @@ class World:
     def _write(self, writer: WaveWriter, changes: Sequence[Logged]) -> None:
         plan = writer.plan
         if plan.whole:
-            unit = WholeTransactions(writer.step.hi, len(changes), partial(iter, changes))
+            unit = LogUnit(writer.step.hi, len(changes), partial(iter, changes))
             self._count(TransactionalWriter(writer).write([unit]).collisions)
             return
         waves = make_waves(plan, Compactor(plan).add_all(changes))

@@ -26,8 +26,8 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.transactional import (
     CutOtherwise,
     Logged,
+    LogUnit,
     TransactionalWriter,
-    WholeTransactions,
     units_of,
 )
 from tests.unit.sync.loop_world import PLAN
@@ -98,7 +98,7 @@ class World:
         target = Target(transactions or self.transaction, self.database.access)
         plan = replace(PLAN, buckets=BUCKETS, whole=True)
         self.writer = WaveWriter(plan, target, Step(FENCE, key(100), key(400)), batch=1)
-        self.units = [WholeTransactions(key(100 + 100 * n), 50, partial(inserts, [n])) for n in (1, 2, 3)]
+        self.units = [LogUnit(key(100 + 100 * n), 50, partial(inserts, [n])) for n in (1, 2, 3)]
 
     def transaction(self, body: Callable[[Any], Any], /) -> Any:
         self.began += 1
@@ -201,6 +201,6 @@ def test_a_large_transaction_is_never_held_as_a_whole(monkeypatch: pytest.Monkey
         return real(self, piece)
 
     monkeypatch.setattr(TransactionalWriter, "_waves", waves)
-    world.units = [WholeTransactions(key(400), transactional.LARGE_BYTES + 1, changes)]
+    world.units = [LogUnit(key(400), transactional.LARGE_BYTES + 1, changes)]
 
     assert (world.write(), len(world.rows()), world.began, most) == (95, 95, 1, 10)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.conversions import chosen_otherwise, column_pairs, computed, numbers_of
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
+from airflow_provider_dm.engine.ddl.keys import Columns
 from airflow_provider_dm.engine.ddl.lexer import TokenKind, pieces
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -28,7 +29,7 @@ from airflow_provider_dm.engine.ddl.zones import ZoneNeed, need_of_alter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.sql_modes import mode_names
-from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
+from airflow_provider_dm.engine.rules.ddl_events import parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import Verdict
 from airflow_provider_dm.engine.rules.mapping import type_family
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (

@@ -65,7 +65,7 @@ class CutOtherwise(DmError):
 
 
 @dataclass(frozen=True)
-class WholeTransactions:
+class LogUnit:
     """Whole transactions of the source. `hi`: the sort key of their end. `changes`: decodes them, at each call."""
 
     hi: str
@@ -75,13 +75,13 @@ class WholeTransactions:
 
 def units_of(
     ranges: Sequence[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]], *, together: bool
-) -> list[WholeTransactions]:
+) -> list[LogUnit]:
     """Return the units of an epoch that ends at `hi`, as small as its ranges allow.
 
     `together`: return one unit, because the prepared XA transactions are known for the epoch's ends only. A range of a
     prepared transaction (`counts_at`) belongs to the unit of its commit, which follows it.
     """
-    units: list[WholeTransactions] = []
+    units: list[LogUnit] = []
     held: list[ByteRange] = []
     for one in ranges:
         held.append(one)
@@ -94,11 +94,11 @@ def units_of(
     return units
 
 
-def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]]) -> WholeTransactions:
+def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]]) -> LogUnit:
     def changes() -> Iterator[Logged]:
         return (change for one in ranges for change in changes_in(one))
 
-    return WholeTransactions(hi, sum(one.end - one.start for one in ranges), changes)
+    return LogUnit(hi, sum(one.end - one.start for one in ranges), changes)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class TransactionalWriter:
 
     writer: WaveWriter
 
-    def write(self, units: Sequence[WholeTransactions]) -> Applied:
+    def write(self, units: Sequence[LogUnit]) -> Applied:
         """Write the units that are not written yet. Raises Fenced, TargetWentBack, TargetLimit, CutOtherwise,
         and what decoding and writing raises."""
         applied, here = Applied(), self.writer.step.lo
@@ -151,7 +151,7 @@ class TransactionalWriter:
             here = self._moved_to(behind=here, units=units)
         return applied
 
-    def _moved_to(self, *, behind: str, units: Sequence[WholeTransactions]) -> str:
+    def _moved_to(self, *, behind: str, units: Sequence[LogUnit]) -> str:
         """Return the position to which another call has moved the frontier from `behind`. Raises CutOtherwise if no
         unit ends there."""
         step, buckets = self.writer.step, range(self.writer.plan.buckets)
@@ -163,7 +163,7 @@ class TransactionalWriter:
             raise CutOtherwise(step.lo, step.hi, here)
         return here
 
-    def _groups(self, units: Iterable[WholeTransactions]) -> Iterator[_Group]:
+    def _groups(self, units: Iterable[LogUnit]) -> Iterator[_Group]:
         most = self.writer.batch or SMALL_BATCH
         held: list[Logged] = []
         hi = ""
@@ -233,7 +233,7 @@ def _group(hi: str, changes: list[Logged]) -> _Group:
     return _Group(hi, lambda: [changes])
 
 
-def _pieces_of(unit: WholeTransactions) -> Iterator[Sequence[Logged]]:
+def _pieces_of(unit: LogUnit) -> Iterator[Sequence[Logged]]:
     changes = unit.changes()
     while piece := list(islice(changes, PIECE_CHANGES)):
         yield piece
