@@ -48,10 +48,10 @@ SLOWLY = """
 import os, pathlib, pickle, sys
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.copy.migration import Hooks, migrate
+from airflow_provider_dm.engine.copy.migration import Hooks, load_all
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 page.FIRST_ROWS = page.MOST_ROWS = 20
-migrate(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])), Hooks(LocalRunner(2)))
+load_all(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])), Hooks(LocalRunner(2)))
 """
 
 
