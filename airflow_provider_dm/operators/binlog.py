@@ -29,7 +29,7 @@ class DmBinlogOperator(BaseOperator):
         keys (str | dict, required, templated)
     :param action: ``"skip"``: the statement is not executed; ``"replace"``: ``sql`` is executed instead of it;
         ``"inject"``: ``sql`` is executed before it; ``"revert"``: a decision that has not been carried out is removed
-        (Action, required, templated)
+        (BinlogAction, required, templated)
     :param sql: DDL with the source's names, ``SCHEMA.TABLE``; one text may hold several statements
         (str | list[str] | None, default None, templated)
     :param sources: source-ids; None: the sources that have an error (list[str] | None, default None, templated)

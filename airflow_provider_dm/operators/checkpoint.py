@@ -27,7 +27,7 @@ class DmCheckpointOperator(BaseOperator):
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
         (str | dict, required, templated)
-    :param action: ``"show"`` or ``"reset"`` (Action, default 'show', templated)
+    :param action: ``"show"`` or ``"reset"`` (CheckpointAction, default 'show', templated)
     :param sources: source-ids; None: all sources of the task (list[str] | None, default None, templated)
     :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
         (str | None, default None, templated)

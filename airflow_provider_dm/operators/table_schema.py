@@ -28,7 +28,7 @@ class DmTableSchemaOperator(BaseOperator):
         (str | dict, required, templated)
     :param database: schema of the source table (str, required, templated)
     :param table: name of the source table (str, required, templated)
-    :param action: ``"get"``, ``"update"`` or ``"delete"`` (Action, default 'get', templated)
+    :param action: ``"get"``, ``"update"`` or ``"delete"`` (SchemaAction, default 'get', templated)
     :param origin: where the new definition comes from: ``"sql"``, or the table as ``"source"`` or ``"target"`` have it
         now (Origin, default 'sql', templated)
     :param sql: ``CREATE TABLE`` of the source table, for ``origin="sql"`` (str | None, default None, templated)

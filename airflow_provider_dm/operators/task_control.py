@@ -28,7 +28,7 @@ class DmTaskControlOperator(BaseOperator):
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)
-    :param action: ``"pause"``, ``"resume"`` or ``"stop"`` (Action, required, templated)
+    :param action: ``"pause"``, ``"resume"`` or ``"stop"`` (ControlAction, required, templated)
     :param sources: source-ids to act on; None: all sources of the task (list[str] | None, default None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
         (str | None, default None, templated)
