@@ -291,7 +291,7 @@ def test_forever_ends_on_a_wish_and_shows_its_lag(
     try:
         one_kit.write("INSERT INTO plain VALUES (1, 'a')")
         deadline = threading.Event()
-        for _ in range(200):
+        for _ in range(1200):
             if progress.changes == 1 and progress.lag_seconds() == 0 and bool(progress.goal_far) is far:
                 break
             deadline.wait(0.05)
