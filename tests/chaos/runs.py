@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import reported_in
 from testbed import Server
 from tests.integration.merge.conftest import META_VARIABLE, Shops
-from tests.integration.sync.app_process import AppProcess
+from tests.integration.sync.app_process import WORKER_SYNC, AppProcess
 from tests.nursery import Nursery
 
 ATTEMPTS: Final = 8
@@ -48,9 +48,9 @@ class Runs:
     shops: Shops
     chance: random.Random
     script: Path | None = None
-    """What is run in place of the task's app."""
+    """What is run in place of the task's app. None: that on Spark, a sync with all epochs on workers."""
     nursery: Nursery | None = None
-    """What that is forked from; without one it starts anew."""
+    """What the script is forked from; without one it starts anew."""
     done: Counter[str] = field(default_factory=Counter)
     _runs: list[AppProcess] = field(default_factory=list)
 
@@ -89,13 +89,14 @@ class Runs:
             "meta_url": SecretRef(env=META_VARIABLE),
             "launcher_pid": os.getpid(),
         }
+        on_spark = WORKER_SYNC if app == "incremental_sync" else None
         self._runs.append(
             AppProcess(
                 self.shops.folder,
                 self.shops.store,
                 JobSpec.model_validate({**dict(spec), **changed}),
-                self.script,
-                self.nursery,
+                self.script or on_spark,
+                self.nursery if self.script else None,
             )
         )
         self.done["runs"] += 1

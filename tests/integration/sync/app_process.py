@@ -19,6 +19,7 @@ from tests.nursery import Child, Nursery
 ROOT = Path(__file__).parents[3]
 APPS = ROOT / "spark_apps"
 PLAIN_SYNC = ROOT / "tests" / "chaos" / "plain_sync.py"
+WORKER_SYNC = ROOT / "tests" / "chaos" / "worker_sync.py"
 """The sync without Spark."""
 START_SECONDS = 90
 

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.meta.model import Stage
-from tests.integration.sync.app_process import PLAIN_SYNC, AppProcess, until
+from tests.integration.sync.app_process import PLAIN_SYNC, WORKER_SYNC, AppProcess, until
 from tests.integration.sync.conftest import SyncKit, random_transactions
 from tests.nursery import Nursery
 
@@ -28,9 +29,9 @@ pytestmark = pytest.mark.spark
 def launch(one_kit: SyncKit, driver_nursery: Nursery) -> Iterator[Callable[..., AppProcess]]:
     started: list[AppProcess] = []
 
-    def start(spec: JobSpec, *, plain: bool = False) -> AppProcess:
-        without_spark = (PLAIN_SYNC, driver_nursery) if plain else (None, None)
-        started.append(AppProcess(one_kit.folder, one_kit.store, spec, *without_spark))
+    def start(spec: JobSpec, script: Path | None = None) -> AppProcess:
+        nursery = driver_nursery if script is PLAIN_SYNC else None
+        started.append(AppProcess(one_kit.folder, one_kit.store, spec, script, nursery))
         return started[-1]
 
     yield start
@@ -56,7 +57,7 @@ def test_killed_workers_and_a_killed_driver_lose_and_double_nothing(one_kit: Syn
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        app = launch(one_kit.spec("forever"))
+        app = launch(one_kit.spec("forever"), WORKER_SYNC)
         until(lambda: app.applied() > 0, app)
         for _ in range(4):
             time.sleep(chance.uniform(0.2, 0.8))
@@ -95,7 +96,7 @@ def test_a_newer_generation_ends_it(one_kit: SyncKit, launch: Launch) -> None:
     one_kit.create("plain")
     one_kit.begin()
     spec = one_kit.spec("forever")
-    app = launch(spec, plain=True)
+    app = launch(spec, PLAIN_SYNC)
     until(lambda: (run := one_kit.store.get_run(spec.run_id)) is not None and "s1" in run.progress, app)
 
     claim_generation(spec.target.resolve(), Fence(one_kit.ref, 1000))
@@ -109,7 +110,7 @@ def test_an_error_is_told_in_three_places(one_kit: SyncKit, launch: Launch) -> N
     one_kit.create("plain")
     one_kit.begin()
     one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ENGINE=MyISAM")
-    app = launch(one_kit.spec(), plain=True)
+    app = launch(one_kit.spec(), PLAIN_SYNC)
 
     assert app.ends() == 2
     (line,) = [line for line in app.text().splitlines() if line.startswith("DM-ERROR ")]
