@@ -33,8 +33,9 @@ class SafeModeWindow:
     def awaited(self) -> int | None:
         """The commit time of the next relevant transaction, which has to end its epoch; None: there is none.
 
-        >>> Window(60).awaited, Window(60, 1060).awaited, Window(60, 1060, Location("bin.000001", 300)).awaited
-        (0, 1060, None)
+        >>> SafeModeWindow(60).awaited, SafeModeWindow(60, 1060).awaited
+        (0, 1060)
+        >>> SafeModeWindow(60, 1060, Location("bin.000001", 300)).awaited
         """
         if self.exit is not None:
             return None
@@ -44,7 +45,7 @@ class SafeModeWindow:
         """Return the window before a part of the log up to `end` is applied, whose newest commit has that time.
         `until`: the location before which the window must not end.
 
-        >>> first = Window(60).seen(1000, Location("bin.000001", 200), None)
+        >>> first = SafeModeWindow(60).seen(1000, Location("bin.000001", 200), None)
         >>> first.ends_at, first.seen(1059, Location("bin.000001", 300), None).exit
         (1060, None)
         >>> str(first.seen(1060, Location("bin.000001", 400), None).exit)

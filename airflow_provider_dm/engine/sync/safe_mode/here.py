@@ -134,9 +134,9 @@ def _plus(counts: dict[str, Any], one: Collision) -> dict[str, int]:
 def describe_state(state: SafeModeState) -> tuple[bool, str, str]:
     """Return (whether it is on, why, until when), for people.
 
-    >>> describe(Window(60))
+    >>> describe_state(SafeModeWindow(60))
     (True, 'the task started from meta or a checkpoint of DM', '60 s of log time after the first transaction')
-    >>> describe(Always())
+    >>> describe_state(Always())
     (True, 'safe-mode: true', 'safe-mode is removed from the task file')
     """
     match state:
