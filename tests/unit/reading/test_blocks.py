@@ -20,7 +20,7 @@ def _without_head(monkeypatch: pytest.MonkeyPatch) -> None:
     build.warm()
     assert build.ready()
     for module in (reading, text_rows):
-        monkeypatch.setattr(module, "begin", lambda _wire, sql: int(sql))
+        monkeypatch.setattr(module, "begin_reading", lambda _wire, sql: int(sql))
 
 
 def stream_of(rows: list[Row]) -> bytes:

@@ -102,7 +102,7 @@ class Lane:
             world.notes,
             threading.Event(),
             world.loop.state,
-            EpochSize.on_one_machine(),
+            replace(EpochSize.on_one_machine(), in_driver=0),
             lambda _applied: None,
         )
         return run.run(Group(NAME, 1, (), self.stored()))
