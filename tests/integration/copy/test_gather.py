@@ -383,7 +383,8 @@ def test_readers_are_asked_to_end(source: Server, tables: list[TableName]) -> No
                 pass
             assert not reader.wait_until_open()
             assert rows_of(reader, tables) == 0
-        assert it.left() == frozenset()
+        while it.left():  # the server ends the session after its client has closed it
+            pass
 
 
 def test_a_frozen_driver_loses_the_lock(
