@@ -81,6 +81,8 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
         case ddl.AddColumn(column):
             if column.auto_increment and not (one_family and way.numbers_alike(source)):
                 raise NotCopyable(f"the numbers of {quote(column.name)}, whose order only the source knows")
+            if not way.fills(column.default):
+                raise NotCopyable(f"the default {column.default} of {quote(column.name)}, computed for existing rows")
             return replace(spec, column=carrier.column(column))
         case ddl.ChangeColumn(_, column):
             if column.type.name == "json" and not one_family:

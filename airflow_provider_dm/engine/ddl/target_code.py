@@ -14,7 +14,7 @@ beginning `/*!50100`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -47,6 +47,7 @@ _ASKING: Final = _MOMENTS | {
     "NEXT", "PREVIOUS", "SELECT", "ROWNUM", "SQLCODE", "SQLERRM", "MATCH", "EXISTS",
 }  # fmt: skip
 """Words that call, or may call, a function without parentheses."""
+_OF_CALLS: Final = frozenset("(),-")
 _CONSTANTS: Final = frozenset({"NULL", "TRUE", "FALSE"})
 _LITERAL_TYPES: Final = frozenset({"DATE", "TIME", "TIMESTAMP"})
 _MARKED: Final = frozenset({"N", "X", "B"})
@@ -82,6 +83,21 @@ def checked_default(code: Code, sql_mode: int, *, of: str, expressions: bool) ->
         return checked_expression(code, sql_mode)
     except NotCopyable as error:
         raise NotCopyable(f"the default of {of}: {error}") from None
+
+
+def plain_default(code: Code, sql_mode: int, functions: Collection[str]) -> Code | None:
+    """Return a default that is a literal, the current time, or one of these functions of literals; None for any other.
+
+    >>> plain_default("(json_array(1, 'a'))", 0, {"json_array"}), plain_default("(json_array(a))", 0, {"json_array"})
+    ("(json_array(1, 'a'))", None)
+    """
+    code = plain(code, sql_mode)
+    found = _significant_tokens(code, sql_mode)
+    if is_moment(code, sql_mode) or _is_literal(found):
+        return code
+    words = [token for token in found if token.kind is not TokenKind.STRING and token.text not in _OF_CALLS]
+    calls = bool(words) and words[0].raw.lower() in functions and "(" in (token.text for token in found)
+    return code if calls and all(_is_literal([token]) for token in words[1:]) else None
 
 
 def is_moment(code: Code, sql_mode: int) -> bool:

@@ -10,6 +10,8 @@ addition:
     FOREIGN KEY      within a family it is copied and refers to the target table of its parent; between families, and if
                      the rules exclude the parent, it is left out with a note. One that changes rows by itself (CASCADE,
                      SET NULL, SET DEFAULT) is refused, unless the source logs those rows
+    computed default left out with a note if the target cannot have it: what is written has all values. A new column of
+                     existing rows that has one is refused (`target_alter`)
     REFERENCES       inline, it is left out with a note, as old servers ignore it and new ones do not
     storage          KEY_BLOCK_SIZE, COLUMN_FORMAT, MAX_ROWS, … are left out, with a note if a person chose them
     location, keys   DATA DIRECTORY, ENCRYPTION, … are refused: a person has to decide about them
@@ -40,6 +42,7 @@ from airflow_provider_dm.engine.ddl.target_code import (
     checked_partitions,
     is_moment,
     plain,
+    plain_default,
 )
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -101,6 +104,11 @@ class Way:
         """Generated columns and partitions are carried: within a family, and where a DDL whose rows they may decide in
         another way stops (`conversions`). What is generated for a row that is written is compared in any case."""
         return self.one_family or not self.target_can.computes_as_sources
+
+    def fills(self, default: ddl.Code | None) -> bool:
+        """Return True if the target fills a new column of existing rows with this default as its sources do."""
+        known = default is None or self.target_can.default_functions is None
+        return known or plain_default(str(default), self.sql_mode, ()) is not None
 
 
 @dataclass
@@ -231,7 +239,13 @@ class Carrier:
     def default(self, code: str | None, of: str) -> str | None:
         if code is None:
             return None
-        return checked_default(code, self.way.sql_mode, of=of, expressions=self.way.one_family)
+        functions = self.way.target_can.default_functions
+        if functions is None:
+            return checked_default(code, self.way.sql_mode, of=of, expressions=self.way.one_family)
+        kept = plain_default(code, self.way.sql_mode, functions)
+        if kept is None:
+            self.note(f"the default {code} of {of} is left out")
+        return kept
 
     def changed_default(self, name: str, code: str | None) -> str | None:
         """Return the new default of an existing column. Raises NotCopyable."""

@@ -83,6 +83,8 @@ class Capabilities:
     an added column and a key over it (ADMIN SHOW DDL JOBS also lists each change separately)."""
     computes_as_sources: bool = True
     """It computes expressions as the sources of its family do, and a sql_mode decides how it rounds seconds."""
+    default_functions: frozenset[str] | None = None
+    """The only functions that a default may call, with literals as arguments; None: it may be any expression."""
     alters_columns_of_keys: bool = True
     """A column of a key over several columns may be dropped, and a column of any key may get another collation."""
     invisible_columns: bool = True
@@ -160,6 +162,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             text_is_utf8=True,
             alters_one_change_at_a_time=True,
             computes_as_sources=False,
+            default_functions=frozenset({"json_array", "json_object", "rand", "uuid"}),
             alters_columns_of_keys=False,
             invisible_columns=False,
             checks_need="tidb_enable_check_constraint",
