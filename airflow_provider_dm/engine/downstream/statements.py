@@ -11,7 +11,7 @@ whose values are compared in any case.
 
 An ENUM may have its index 0, the value after an invalid insert, which a strict session rejects. Rows with it are
 written in statements of their own, without strict mode; `Statement.invalid` has the expected warnings, and any other
-warning is an error (`session.execute`).
+warning is an error (`session.execute`). TiDB's warnings name no place, so there they are counted.
 
 Affected rows, on a connection with FOUND_ROWS: INSERT 1 a row; UPSERT 1 for a new row, 2 for a changed row, 1 for an
 unchanged row; DELETE 1 for an existing row.
@@ -78,6 +78,8 @@ class Statement:
     verb: Verb
     invalid: frozenset[tuple[str, int]] = frozenset()
     """(column, row, counted from 1) of each ENUM with index 0."""
+    session_mode: str = ""
+    """The sql_mode that the session needs for this statement alone; empty: its own."""
     computing: Computing | None = None
     """For tables with columns that the target generates."""
 
@@ -155,7 +157,7 @@ def write_rows(
             for batch in _batches(_row_texts(mapping, run), max_rows, max_bytes - len(plain) - len(tail)):
                 yield Statement(plain + b",".join(batch) + tail, len(batch), mapping.target.name, verb)
             continue
-        head = _leniently(plain, dialect) if invalid or lenient else plain
+        head, mode = _leniently(plain, dialect) if invalid or lenient else (plain, "")
         most = max(1, min(max_rows, MAX_INVALID // len(mapping.enums))) if invalid else max_rows
         held, start = list(run), 0
         for batch in _batches(_row_texts(mapping, held), most, max_bytes - len(head) - len(tail)):
@@ -167,6 +169,7 @@ def write_rows(
                 mapping.target.name,
                 verb,
                 _invalid(mapping, mine) if invalid else frozenset(),
+                mode,
                 Computing(mapping, dialect, verb, mine, bool(invalid or lenient)) if mapping.computed else None,
             )
 
@@ -203,10 +206,13 @@ def _invalid(mapping: TableMapping, rows: Sequence[Literals]) -> frozenset[tuple
     )
 
 
-def _leniently(head: bytes, dialect: Dialect) -> bytes:
-    """Return a statement's head with strict mode turned off for this statement alone."""
+def _leniently(head: bytes, dialect: Dialect) -> tuple[bytes, str]:
+    """Return a statement's head with strict mode turned off for this statement alone, and the session's sql_mode."""
+    form = dialect.server.under_sql_mode
+    if form is None:
+        return head, _LENIENT
     verb, rest = head.split(b" ", 1)
-    return dialect.server.under_sql_mode % {b"mode": _LENIENT.encode(), b"verb": verb, b"rest": rest}
+    return form % {b"mode": _LENIENT.encode(), b"verb": verb, b"rest": rest}, ""
 
 
 def delete_rows(

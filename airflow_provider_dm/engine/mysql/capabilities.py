@@ -64,8 +64,8 @@ class Capabilities:
     """A read transaction reports its binlog location, so that a copy needs no lock."""
 
     # Writing
-    under_sql_mode: bytes = b"%(verb)b /*+ SET_VAR(sql_mode='%(mode)b') */ %(rest)b"
-    """Form of one statement that runs with another sql_mode."""
+    under_sql_mode: bytes | None = b"%(verb)b /*+ SET_VAR(sql_mode='%(mode)b') */ %(rest)b"
+    """Form of one statement that runs with another sql_mode; None: the session has to be set before and after it."""
     row_alias: bool = False
     """ON DUPLICATE KEY UPDATE refers to the new row by an alias; VALUES() causes a warning."""
     json_keeps_decimals: bool = False
@@ -158,6 +158,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
                 | {f"utf8{kind}_{rule}" for kind in ("", "mb3", "mb4") for rule in ("bin", "general_ci", "unicode_ci")}
                 | {"utf8mb4_0900_ai_ci", "utf8mb4_0900_bin"}
             ),
+            under_sql_mode=None,
             spatial_types=False,
             text_is_utf8=True,
             alters_one_change_at_a_time=True,

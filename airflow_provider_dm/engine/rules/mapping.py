@@ -8,7 +8,8 @@ found by it.
 
 Columns are matched by name, in any order, and each pair of types must return every written value unchanged, or reject
 it in the target's strict mode. Values that strict mode accepts and changes (fewer decimals, fewer fractional seconds,
-trailing spaces cut off, BINARY padded to another length, a float for a double) are refused here, before any row.
+trailing spaces cut off, BINARY padded to another length, a float for a double) are refused here, before any row. A JSON
+column keeps the value of a document and not its text, so `verify` compares values there.
 
 A column that the target generates takes no values; the source has to generate it, too. The result may depend on the
 session: on div_precision_increment, on the time zone, on sql_mode. So it is compared with the source's value when it is
@@ -186,7 +187,7 @@ def objection(source: Column, target: Column) -> str | None:
     """Return why `target` cannot keep values of `source`; None if it can, or rejects in strict mode those it cannot."""
     if target.generated:
         return None if source.generated else "the target generates it"
-    if family(source) != family(target) and not _json_as_text(source, target):
+    if family(source) != family(target) and not (_json_as_text(source, target) or _text_as_json(source, target)):
         return "a different kind of value"
     if source.charset in MYSQL_ONLY_CHARSETS and target.charset != source.charset:
         return f"the character set {source.charset} is not converted"
@@ -228,6 +229,11 @@ def value_signature(column: Column) -> tuple[object, ...]:
 def _json_as_text(source: Column, target: Column) -> bool:
     """Return True if JSON documents are written to text, in MySQL's format: MariaDB's JSON is a LONGTEXT."""
     return source.data_type == "json" and target.data_type in ("text", "mediumtext", "longtext")
+
+
+def _text_as_json(source: Column, target: Column) -> bool:
+    """Return True if MariaDB's JSON, a LONGTEXT, is written to a JSON column, which refuses other text in any mode."""
+    return source.data_type == "longtext" and source.collation == "utf8mb4_bin" and target.data_type == "json"
 
 
 def family(column: Column) -> str:

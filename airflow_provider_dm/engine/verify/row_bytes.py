@@ -94,7 +94,8 @@ def _common_form(column: Column, other: Column, target: Capabilities) -> Transfo
         return time_key
     if column.data_type == "bit" and column.column_type != other.column_type:
         return bits_key
-    if "json" in (column.data_type, other.data_type) and not target.json_keeps_decimals:
+    one_is_text = column.data_type != other.data_type
+    if "json" in (column.data_type, other.data_type) and (one_is_text or not target.json_keeps_decimals):
         return as_value
     return None
 

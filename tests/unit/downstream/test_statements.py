@@ -156,6 +156,7 @@ def test_rows_are_written_again_without_strict_mode() -> None:
     [
         (Flavour.MARIADB, "SET STATEMENT sql_mode='{}' FOR REPLACE INTO"),
         (Flavour.MYSQL, "REPLACE /*+ SET_VAR(sql_mode='{}') */ INTO"),
+        (Flavour.TIDB, "REPLACE INTO"),
     ],
 )
 def test_an_enum_s_invalid_value_goes_in_a_statement_of_its_own(flavour: Flavour, head: str) -> None:
@@ -168,6 +169,7 @@ def test_an_enum_s_invalid_value_goes_in_a_statement_of_its_own(flavour: Flavour
     assert lenient.invalid == {("e", 1), ("e", 2)}
     mode = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
     assert lenient.sql.decode() == f"{head.format(mode)} `shop`.`sums` (`id`, `e`) VALUES (2,0),(3,0)"
+    assert [one.session_mode for one in (before, lenient, after)] == ["", "" if "{}" in head else mode, ""]
 
 
 def test_rows_with_invalid_values_are_counted_in_each_statement() -> None:

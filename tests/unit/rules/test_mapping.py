@@ -189,6 +189,12 @@ def test_a_row_is_found_again_by_given_values(key: tuple[str, ...], places: tupl
     assert map_table(one, other).found_by == places
 
 
+def test_json_of_mariadb_is_kept_by_a_json_column() -> None:
+    text = replace(column("c longtext"), charset="utf8mb4", collation="utf8mb4_bin")
+    assert objection(text, column("c json")) is None
+    assert objection(replace(text, collation="utf8mb4_general_ci"), column("c json")) is not None
+
+
 def test_a_charset_that_only_mysql_has_stays_in_it() -> None:
     ours = replace(column("c varchar(9)"), charset="gb18030")
     assert objection(ours, ours) is None

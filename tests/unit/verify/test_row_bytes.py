@@ -1,6 +1,7 @@
 """Rows as bytes: the fast way (as they travel) and the plain way (split, changed, packed) agree."""
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -88,3 +89,7 @@ def test_json_is_compared_as_values_where_the_target_has_no_decimals(written: by
     assert bytes_of(Flavour.TIDB, written) == bytes_of(Flavour.TIDB, shown)
     assert bytes_of(Flavour.TIDB, written) != bytes_of(Flavour.TIDB, b"[7]")
     assert bytes_of(Flavour.MYSQL, written) != bytes_of(Flavour.MYSQL, shown)
+
+    text = replace(table.columns[0], data_type="longtext", charset="utf8mb4", collation="utf8mb4_bin")
+    mapping = TableMapping(replace(table, columns=(text,)), table)
+    assert bytes_of(Flavour.MYSQL, written) == bytes_of(Flavour.MYSQL, shown)
