@@ -15,16 +15,23 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 STATEMENT = Statement(
     b"INSERT INTO a.t VALUES (1,0)", 1, TableName("a", "t"), Verb.INSERT, frozenset({("e", 1)}), session_mode="LENIENT"
 )
-OF_TIDB = ("Warning", 1265, "Data truncated for column '%s' at row %d")
+EXPECTED = ("Warning", 1265, "Data truncated for column 'e' at row 1")
+OTHER = ("Warning", 1265, "Data truncated for column 'e' at row 2")
 
 
-@pytest.mark.parametrize(("warnings", "stops"), [([], True), ([OF_TIDB], False), ([OF_TIDB, OF_TIDB], True)])
-def test_warnings_that_name_no_place_are_counted(
+@pytest.mark.parametrize(("warnings", "stops"), [([], True), ([EXPECTED], False), ([EXPECTED, OTHER], True)])
+def test_the_mode_ends_with_the_statement(
     monkeypatch: pytest.MonkeyPatch, warnings: list[tuple[str, int, str]], stops: bool
 ) -> None:
-    connection, sent = MagicMock(), []
-    connection.cursor().__enter__().warning_count = len(warnings)
-    connection.cursor().__enter__().execute.side_effect = lambda sql: sent.append(sql) or 1
+    connection, sent = MagicMock(), list[Any]()
+    cursor = connection.cursor().__enter__()
+    cursor.warning_count = len(warnings)
+
+    def execute(sql: bytes) -> int:
+        sent.append(sql)
+        return 1
+
+    cursor.execute = execute
 
     def query(_: object, sql: str) -> list[Any]:
         sent.append(sql)
