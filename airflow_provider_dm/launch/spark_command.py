@@ -106,15 +106,15 @@ def spark_submit_command(
     job_file: Path,
     settings: SparkSettings,
     java_home: Path,
+    java_options: str,
     environ: Mapping[str, str],
 ) -> Command:
     """Return the command that runs `script` on `spec`, which is stored in `job_file`.
 
-    For a cluster master the engine's archive is written beside the job file. `environ`: the environment that the app
-    inherits. Raises NotInstalled if Spark itself is not found.
+    For a cluster master the engine's archive is written beside the job file. `java_options`: the default options of the
+    driver's JVM. `environ`: the environment that the app inherits. Raises NotInstalled if Spark itself is not found.
     """
-    spark_home = _package_directory("pyspark")
-    java_options = local_java_options(settings, environ, spark_home)
+    spark_home = package_directory("pyspark")
     archive = () if settings.is_local else ("--py-files", str(engine_archive(job_file.parent / "engine.zip")))
     argv = (
         str(spark_home / "bin" / "spark-submit"),
@@ -135,7 +135,7 @@ def spark_submit_command(
         "PYTHONUNBUFFERED": "1",
     }
     if java_options and _LAUNCHER_OPTIONS not in environ:
-        environment[_LAUNCHER_OPTIONS] = java_options
+        environment[_LAUNCHER_OPTIONS] = LOCAL_JAVA_OPTIONS
     return Command(argv, environment, script)
 
 
@@ -146,18 +146,18 @@ def spark_conf(settings: SparkSettings, java_options: str = "") -> dict[str, str
     return {**ENGINE_CONF, **local, **java, **settings.conf}
 
 
-def local_java_options(settings: SparkSettings, environ: Mapping[str, str], spark_home: Path) -> str:
+def local_java_options(settings: SparkSettings, environ: Mapping[str, str]) -> str:
     """Return the default options of the JVM: none on a cluster, and none if the user has configured options.
 
     They are not merged with the user's, as a JVM with two garbage collectors does not start. The user's options may be
-    in the settings' `conf`, in Spark's own defaults file, or in the environment.
+    in the settings' `conf`, in Spark's own defaults file, or in the environment. Raises NotInstalled without pyspark.
     """
     if not settings.is_local or any(environ.get(name) for name in _OPTION_VARIABLES):
         return ""
     if any(key in settings.conf for key in _OPTION_KEYS):
         return ""
     try:
-        folder = Path(environ.get("SPARK_CONF_DIR") or spark_home / "conf")
+        folder = Path(environ.get("SPARK_CONF_DIR") or package_directory("pyspark") / "conf")
         defaults = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
     except OSError:
         defaults = ""
@@ -175,7 +175,7 @@ def app_script(app: str) -> Path:
 def _apps_directory() -> Path:
     # Beside this package first: another distribution may have a package of this name elsewhere on the path.
     beside = _engine_root() / "spark_apps"
-    return beside if beside.is_dir() else _package_directory("spark_apps")
+    return beside if beside.is_dir() else package_directory("spark_apps")
 
 
 # Packages for the child
@@ -241,7 +241,7 @@ def _engine_root() -> Path:
     return Path(airflow_provider_dm.__file__).resolve().parent.parent
 
 
-def _package_directory(name: str) -> Path:
+def package_directory(name: str) -> Path:
     """Return the directory of a package without importing it. Raises NotInstalled."""
     found = importlib.util.find_spec(name)
     places = list(found.submodule_search_locations or ()) if found is not None else []

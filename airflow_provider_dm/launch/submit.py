@@ -22,12 +22,19 @@ from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.config.secrets import named_pipe
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
 from airflow_provider_dm.engine.meta.model import Run
+from airflow_provider_dm.launch.class_archive import class_options
 from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
 from airflow_provider_dm.launch.secrets import inherited
-from airflow_provider_dm.launch.spark_command import SparkSettings, app_script, spark_app_missing, spark_submit_command
+from airflow_provider_dm.launch.spark_command import (
+    SparkSettings,
+    app_script,
+    local_java_options,
+    spark_app_missing,
+    spark_submit_command,
+)
 from airflow_provider_dm.launch.workdir import RUN_LOG, open_run_log
 
 STOP_SECONDS: Final = 3.0
@@ -78,14 +85,17 @@ class SparkApp:
         Raises the errors of preflight, and NotInstalled.
         """
         java_home, version = preflight(environ)
+        settings = settings or SparkSettings()
+        java_options = local_java_options(settings, environ)
         job_file = run_dir / "job.json"
         job.spec.write(job_file)
         command = spark_submit_command(
             job.spec,
             script=script or app_script(job.spec.app),
             job_file=job_file,
-            settings=settings or SparkSettings(),
+            settings=settings,
             java_home=java_home,
+            java_options=f"{java_options} {class_options(java_home, environ)}".rstrip() if java_options else "",
             environ=environ,
         )
         log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)

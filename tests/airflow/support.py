@@ -15,10 +15,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import yaml
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from testbed import Server
 from testbed.airflow import Airflow
+
+PAGE_MILLISECONDS = 60_000
+"""The longest time for a page to show something, on a busy machine."""
 
 
 def context() -> Any:
@@ -109,7 +112,8 @@ def password_of(airflow: Airflow, user: str) -> str:
 def log_in(browser: Browser, airflow: Airflow, user: str, password: str, **options: Any) -> BrowserContext:
     """Return a context of the browser in which a user is logged in."""
     context = browser.new_context(locale="en-US", **options)
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PAGE_MILLISECONDS)
+    expect.set_options(timeout=PAGE_MILLISECONDS)
     page = context.new_page()
     page.goto(f"{airflow.url}/")
     page.fill("input[name=username]", user)

@@ -120,11 +120,11 @@ class Runs:
     def _end_of(self, run: AppProcess) -> int:
         """Return its exit code, however long it takes, while it applies something. Raises AssertionError."""
         while True:
-            before = run.applied()
+            before = run.achieved()
             try:
                 return run.ends(WAIT_SECONDS)
             except AssertionError:
-                if run.applied() == before:
+                if run.achieved() == before:
                     raise
 
     def _may_pass(self, run: AppProcess) -> bool:

@@ -9,7 +9,7 @@ from tests.chaos.ways import LOAD, PAST, Way
 from tests.conftest import FreshSchema
 from tests.nursery import Nursery
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,10 @@ class AppProcess:
         run = self.store.get_run(self.spec.run_id)
         return sum(int(one.get("changes_applied", 0)) for one in run.progress.values()) if run else 0
 
+    def achieved(self) -> tuple[int, int]:
+        """Changes, and DDL, which a load follows without counting it."""
+        return self.applied(), self.text().count("DDL in the target")
+
 
 def kill(pid: int) -> None:
     with suppress(ProcessLookupError):

@@ -18,6 +18,7 @@ from airflow_provider_dm.launch.spark_command import (
     SparkSettings,
     app_script,
     engine_archive,
+    local_java_options,
     spark_submit_command,
 )
 
@@ -29,13 +30,15 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(job: Job, tmp_path: Path, settings: SparkSettings, python_path: str = "", **environ: str) -> Command:
+    inherited = {"PYTHONPATH": python_path, **environ}
     return spark_submit_command(
         job.spec,
         script=tmp_path / "app.py",
         job_file=tmp_path / "job.json",
         settings=settings,
         java_home=Path("/jdk"),
-        environ={"PYTHONPATH": python_path, **environ},
+        java_options=local_java_options(settings, inherited),
+        environ=inherited,
     )
 
 

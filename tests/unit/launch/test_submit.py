@@ -14,8 +14,10 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotInstalled, ReportedError
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage
+from airflow_provider_dm.launch.class_archive import archive_path, make_in_background
 from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job
+from airflow_provider_dm.launch.preflight import find_java
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, SparkSettings
 from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
@@ -115,17 +117,25 @@ def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch) ->
     assert stat.S_IMODE(app.log_path.stat().st_mode) == 0o600
 
 
-def test_the_jvm_has_our_options_unless_the_user_has_others(
+@pytest.mark.timeout(400)
+def test_the_jvm_has_our_options_and_archive_unless_the_user_has_others(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     for name in short_jvms.VARIABLES:
         monkeypatch.delenv(name, raising=False)
+    assert make_in_background(find_java()).wait() == 0  # `docker/local` has made it already
+    archive = archive_path(find_java())
+    assert archive is not None
+    while not archive.exists():
+        time.sleep(0.2)
     script = tmp_path / "app.py"
     script.write_text(
         "from pyspark import SparkContext\n"
         "SparkContext._ensure_initialized()\n"
         "management = SparkContext._jvm.java.lang.management\n"
         "print('JVM', *management.ManagementFactory.getRuntimeMXBean().getInputArguments(), flush=True)\n"
+        "maps = open(f'/proc/{management.ManagementFactory.getRuntimeMXBean().getPid()}/maps').read()\n"
+        f"print('archive is used', {str(archive)!r} in maps, flush=True)\n"
     )
     said: list[str] = []
     for settings in (SparkSettings(), SparkSettings(conf={"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"})):
@@ -136,6 +146,7 @@ def test_the_jvm_has_our_options_unless_the_user_has_others(
 
     ours, theirs = [line for line in said if line.startswith("JVM")]
     assert all(option in ours for option in LOCAL_JAVA_OPTIONS.split())
+    assert [line for line in said if line.startswith("archive")] == ["archive is used True", "archive is used False"]
     assert "UseParallelGC" in theirs
     assert "UseSerialGC" not in theirs
 

@@ -21,15 +21,15 @@ import logging
 import os
 import platform
 import shutil
-import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+from airflow_provider_dm.engine.user_cache import is_private, private_directory, user_cache
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def warm(*, wait: bool = True) -> None:
     target = directory()
     if target.parent != _REFUSED:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if target.parent == _REFUSED or not _is_ours_alone(target):
+    if target.parent == _REFUSED or not is_private(target):
         raise PermissionError(f"{target} belongs to another user, or other users can write to it")
     with open(target / "lock", "w") as lock:
         try:
@@ -168,7 +168,7 @@ def _import_all() -> None:
 def _is_whole(target: Path) -> bool:
     """Return True if all files that were present after the compilation exist with their sizes."""
     try:
-        return _is_ours_alone(target) and json.loads((target / _MARKER).read_text()) == _sizes(target)
+        return is_private(target) and json.loads((target / _MARKER).read_text()) == _sizes(target)
     except (OSError, ValueError):
         return False
 
@@ -231,28 +231,9 @@ def _processor() -> str:
 def _root() -> Path:
     given = os.environ.get(DIRECTORY)
     if given:
-        return _ours(Path(given)) or _REFUSED
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "airflow-provider-dm" / "kernels"
-    shared = Path(tempfile.gettempdir()) / f"airflow-provider-dm-kernels-{os.getuid()}"
-    return _ours(home) or _ours(shared) or _REFUSED
+        return private_directory(Path(given)) or _REFUSED
+    return user_cache("kernels") or _REFUSED
 
 
 _REFUSED: Final = Path("/nonexistent/airflow-provider-dm-kernels")
 """Used if no directory is acceptable: nothing is ever ready there."""
-
-
-def _ours(path: Path) -> Path | None:
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return None
-    if _is_ours_alone(path):
-        return path
-    log.warning("%s belongs to another user, or other users can write to it: no machine code is kept there", path)
-    return None
-
-
-def _is_ours_alone(path: Path) -> bool:
-    """Return True if a path is a directory, not a link, that we own and to which no other user can write."""
-    found = path.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022

@@ -1,0 +1,37 @@
+"""Directories of this user for files that are loaded as machine code: no other user can write to them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+
+def user_cache(name: str) -> Path | None:
+    """Return the directory `name` in the user's cache directory, else in that of temporary files; None if neither can
+    be used."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "airflow-provider-dm" / name
+    shared = Path(tempfile.gettempdir()) / f"airflow-provider-dm-{name}-{os.getuid()}"
+    return private_directory(home) or private_directory(shared)
+
+
+def private_directory(path: Path) -> Path | None:
+    """Return `path`, created if it is missing; None if that fails or another user can write to it."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    if is_private(path):
+        return path
+    log.warning("%s belongs to another user, or other users can write to it: no machine code is kept there", path)
+    return None
+
+
+def is_private(path: Path) -> bool:
+    """Return True if a path is a directory, not a link, that we own and to which no other user can write."""
+    found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
