@@ -11,7 +11,7 @@ whose values are compared in any case.
 
 An ENUM may have its index 0, the value after an invalid insert, which a strict session rejects. Rows with it are
 written in statements of their own, without strict mode; `Statement.invalid` has the expected warnings, and any other
-warning is an error (`session.execute`). TiDB's warnings name no place, so there they are counted.
+warning is an error (`session.execute`).
 
 Affected rows, on a connection with FOUND_ROWS: INSERT 1 a row; UPSERT 1 for a new row, 2 for a changed row, 1 for an
 unchanged row; DELETE 1 for an existing row.
