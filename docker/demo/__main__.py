@@ -27,6 +27,7 @@ from rich.table import Table
 
 from demo.run import Outcome, run_dag, say
 from demo.world import (
+    TARGETS,
     World,
     attach_world,
     fill_shards,
@@ -35,6 +36,7 @@ from demo.world import (
     start_world_servers,
 )
 from testbed.airflow_api import ApiError
+from testbed.unavailable import ServerUnavailable
 
 DEFAULT_ROWS: Final = 1_000_000
 DEFAULT_WRITES_PER_SECOND: Final = 100
@@ -74,7 +76,7 @@ def run(arguments: argparse.Namespace, *, only_up: bool) -> int:
     world: World | None = None
     failed = True
     try:
-        world, rows = start(home, arguments.rows, watch, keep=keep)
+        world, rows = start(home, arguments, watch, keep=keep)
         remember(world)
         if only_up:
             failed = False
@@ -97,10 +99,11 @@ def run(arguments: argparse.Namespace, *, only_up: bool) -> int:
                 say("The page DM showed this: docs/how-to/airflow-ui.md; `./docker/local demo --keep` leaves it up")
 
 
-def start(home: Path, rows: int, watch: Stopwatch, *, keep: bool) -> tuple[World, int]:
+def start(home: Path, arguments: argparse.Namespace, watch: Stopwatch, *, keep: bool) -> tuple[World, int]:
     """Start the servers first, then Airflow while the shards are being filled."""
-    with watch.phase("servers", "starting a MariaDB and a MySQL source and a MySQL target"):
-        servers = start_world_servers(home, keep=keep)
+    rows, target = arguments.rows, arguments.target
+    with watch.phase("servers", f"starting a MariaDB and a MySQL source and a target ({target})"):
+        servers = start_world_servers(home, target, keep=keep)
     with watch.phase("fill", f"filling four shards with {rows:,} rows, starting Airflow meanwhile"):
         with ThreadPoolExecutor(max_workers=1) as pool:
             starting = pool.submit(start_world_airflow, home, servers, keep=keep)
@@ -216,6 +219,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--writes-per-second", type=int, default=DEFAULT_WRITES_PER_SECOND, help="transactions, each source"
     )
+    parser.add_argument(
+        "--target", choices=sorted(TARGETS), default="mysql", help="tidb: DM_TIDB_SERVER or PATH has a tidb-server"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the servers and Airflow running")
     return parser
 
@@ -225,3 +231,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except ApiError as error:
         sys.exit(f"Airflow's API failed: {error}")
+    except ServerUnavailable as error:
+        sys.exit(str(error))

@@ -28,11 +28,11 @@ ACCOUNT: Final = "dm"
 SOURCE_PRIVILEGES: Final = "SELECT, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT"
 TARGET_PRIVILEGES: Final = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, REFERENCES"
 _CONTROL_PRIVILEGES: Final = "UPDATE"
-_SERVERS: Final = (
-    ServerSpec(SOURCES[0], "mariadb"),
-    ServerSpec(SOURCES[1], "mysql"),
-    ServerSpec(TARGET, "mysql", options=("--innodb-buffer-pool-size=512M",), binlog=False),
-)
+_SOURCES: Final = (ServerSpec(SOURCES[0], "mariadb"), ServerSpec(SOURCES[1], "mysql"))
+TARGETS: Final[Mapping[str, ServerSpec]] = {
+    "mysql": ServerSpec(TARGET, "mysql", options=("--innodb-buffer-pool-size=512M",), binlog=False),
+    "tidb": ServerSpec(TARGET, "tidb"),
+}
 _SHARDS_PER_SOURCE: Final = 2
 
 
@@ -109,9 +109,9 @@ def fill_shards(servers: Mapping[str, Server], rows: int) -> int:
         return sum(pool.map(fill_source, SOURCES))
 
 
-def start_world_servers(home: Path, *, keep: bool) -> dict[str, Server]:
+def start_world_servers(home: Path, target: str, *, keep: bool) -> dict[str, Server]:
     """Start the two sources and the target, at once. Raises ServerUnavailable or ServerStartFailed."""
-    servers = start_servers(_SERVERS, home / "servers", keep=keep)
+    servers = start_servers([*_SOURCES, TARGETS[target]], home / "servers", keep=keep)
     return {server.name: server for server in servers}
 
 
