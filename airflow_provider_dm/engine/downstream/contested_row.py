@@ -117,10 +117,13 @@ def withdraw_without_image(connection: Connection, owner: RowOwner, keys: Collec
     return found
 
 
-def forget_without_image(connection: Connection, ref: SubtaskRef, of_target: Callable[[TableName], bool]) -> None:
-    """Remove the rows of this source without an image that wait for these target tables."""
-    rows = _ROWS.select(connection, ref, "id, target_schema, target_name", f"NOT ({_HAS_IMAGE})")
-    if ids := [int(number) for number, schema, name in rows if of_target(name_of(schema, name))]:
+def forget_without_image(
+    connection: Connection, ref: SubtaskRef, of_tables: Callable[[TableName, TableName], bool]
+) -> None:
+    """Remove the rows of this source without an image that are of such tables (source table, target table)."""
+    columns = "id, table_schema, table_name, target_schema, target_name"
+    rows = _ROWS.select(connection, ref, columns, f"NOT ({_HAS_IMAGE})")
+    if ids := [int(number) for number, *names in rows if of_tables(name_of(*names[:2]), name_of(*names[2:]))]:
         remove_rows(connection, ref, ids)
 
 

@@ -14,7 +14,6 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -24,7 +23,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import plan_shared
-from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_law, write_over_waiting
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_law, replaces, write_over_waiting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
 
@@ -104,10 +103,8 @@ class Sharing:
     def _writes_over(self, plan: SyncPlan, mapping: TableMapping) -> bool:
         """Return True if `write_over` will write the contested rows of this table: now or, with `safe-mode: true`, when
         the log continues."""
-        if mapping.target.name in plan.unowned:
-            return True
         wanted = plan.safe or self.safe.get(self.contests.fence.ref.source, False)
-        return wanted and can_be_written_over(mapping) and mapping.target.name not in plan.kept
+        return replaces(plan, mapping.target.name, lambda: mapping, safe=wanted)
 
     def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
         """Wait a short time for contested rows, at the goal. Raises what `Contests.finish` raises."""

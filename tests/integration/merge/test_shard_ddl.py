@@ -342,12 +342,19 @@ def test_a_ddl_that_drops_the_key_in_which_rows_meet_waits_for_a_person(one_pair
     assert shops.rows() == [(2, "u"), (22, "has u")]
 
 
+@pytest.mark.parametrize("safe", [False, True])
 def test_rows_that_their_shards_delete_or_change_while_they_wait_keep_no_ddl_waiting(
-    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch, *, safe: bool
 ) -> None:
+    """`safe`: in safe mode, with a column of the target's own because of which no row is overwritten."""
     shops = one_pair
+    monkeypatch.setattr(contests, "FINISH_SECONDS", 1.0)
     shops.task = PESSIMISTIC
     shops.create(UNIQUE, "a:o_1", "b:o_3")
+    if safe:
+        shops.instance = {"syncer": {"safe-mode": True}}
+        shops.target.sql(f"CREATE DATABASE `{shops.schema}`")
+        shops.target.sql(f"CREATE TABLE o ({UNIQUE}, own int, UNIQUE KEY v (v(12)))", database=shops.schema)
     shops.create("id int", "b:alone")
     shops.write("a", "INSERT INTO o_1 VALUES (1, 'for a moment', 1), (2, 'u', 2), (3, 'and back', 3)")
     shops.load()
@@ -362,6 +369,8 @@ def test_rows_that_their_shards_delete_or_change_while_they_wait_keep_no_ddl_wai
     with pytest.raises(Died):
         shops.sync("b")
     resolved(shops)
+    if safe:
+        shops.target.sql("ALTER TABLE o DROP COLUMN own", database=shops.schema)
     assert shops.compared().equal, shops.compared()
     assert shops.meta_rows("dm_contested_row") == 0
 

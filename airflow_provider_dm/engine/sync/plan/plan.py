@@ -194,10 +194,6 @@ class SyncPlan:
         """Return the targets that are not, or no longer, `merged`: a contested row replaces the row in its place."""
         return frozenset(part.name for at, part in enumerate(self.targets) if at not in self.merged)
 
-    def replaces(self, target: TableName) -> bool:
-        """Return True if contested rows of a target replace the rows in their places, if these can be overwritten."""
-        return target in self.unowned or (self.safe and target not in self.kept)
-
     @cached_property
     def contended(self) -> frozenset[int]:
         """Return the targets of `over` with several tables of this source: their changes are not folded, and keep their

@@ -28,7 +28,7 @@ docs/how-to/safe-mode.md lists the rows that can differ.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -50,7 +50,7 @@ from airflow_provider_dm.engine.merge.settling import known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
-from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites
@@ -99,12 +99,12 @@ def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Map
 
 
 def write_over_waiting(fence: Fence, around: ContestPorts, plan: SyncPlan) -> list[Collision]:
-    """Write the contested rows of this source that replace others (`SyncPlan.replaces`) to their places, in the order
-    in which they became contested. Return the collisions with the rows there.
+    """Write the contested rows of this source that replace others (`replaces`) to their places, in the order in which
+    they became contested. Return the collisions with the rows there.
 
     Raises Fenced, TargetWentBack, and what statements raise.
     """
-    around.transactions(partial(_forget, fence=fence, plan=plan))
+    around.transactions(partial(_forget, fence=fence, around=around, plan=plan))
     found: list[Collision] = []
     behind = 0
     while rows := around.transactions(partial(_next, ref=fence.ref, behind=behind)):
@@ -113,10 +113,23 @@ def write_over_waiting(fence: Fence, around: ContestPorts, plan: SyncPlan) -> li
     return [one for one in found if one.missing or one.present]
 
 
-def _forget(connection: Connection, *, fence: Fence, plan: SyncPlan) -> None:
+def replaces(plan: SyncPlan, target: TableName, mapping: Callable[[], TableMapping], *, safe: bool) -> bool:
+    """Return True if contested rows of a source table replace the rows in their places. `mapping`: of that table, which
+    the plan lacks while it is held. `safe`: in safe mode."""
+    if target in plan.unowned:
+        return True
+    return safe and target not in plan.kept and can_be_written_over(mapping())
+
+
+def _replaces(fence: Fence, around: ContestPorts, plan: SyncPlan, table: TableName, target: TableName) -> bool:
+    mapping = partial(around.mapped, fence.ref.source, table, target)
+    return replaces(plan, target, mapping, safe=plan.safe)
+
+
+def _forget(connection: Connection, *, fence: Fence, around: ContestPorts, plan: SyncPlan) -> None:
     """Delete such rows without an image: the log of their shard overwrites or deletes each of them."""
     fence.check(connection)
-    forget_without_image(connection, fence.ref, plan.replaces)
+    forget_without_image(connection, fence.ref, partial(_replaces, fence, around, plan))
 
 
 def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[ContestedRow]:
@@ -131,11 +144,9 @@ def _put(
     for (table, target), some in groupby(
         lock_rows(connection, fence.ref, [row.id for row in rows]), key=lambda row: (row.table, row.target)
     ):
-        if not plan.replaces(target):
+        if not _replaces(fence, around, plan, table, target):
             continue
         mapping, unowned = around.mapped(fence.ref.source, table, target), target in plan.unowned
-        if not (unowned or can_be_written_over(mapping)):
-            continue
         access, waiting = around.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
         put += [row.id for row in waiting]
