@@ -17,8 +17,9 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
+from airflow_provider_dm.engine.ddl.column_types import TEXT_SIZES
 from airflow_provider_dm.engine.ddl.constraints import name_under
-from airflow_provider_dm.engine.ddl.dialects import charset_of
+from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.target_code import is_care
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier
@@ -27,6 +28,8 @@ from airflow_provider_dm.engine.mysql.identifiers import quote
 
 _FIRST_NUMBER: Final = "AUTO_INCREMENT"
 _DROPS: Final = (ddl.DropKey, ddl.DropForeignKey, ddl.DropConstraint)
+_TEXTS: Final = frozenset({"char", "varchar", *TEXT_SIZES})
+_IN_PLACE: Final = frozenset({("utf8", "utf8mb4"), ("utf8mb3", "utf8mb4"), ("latin1", "utf8mb4")})
 _COLUMNS: Final = (
     ddl.AddColumn,
     ddl.DropColumn,
@@ -40,7 +43,27 @@ _COLUMNS: Final = (
 def altered(statement: ddl.AlterTable, carrier: Carrier) -> tuple[ddl.Spec, ...]:
     """Return the clauses for the target's table; none if nothing changes. Raises NotCopyable."""
     found = (_spec(spec, carrier) for spec in _with_their_defaults(statement.specs))
-    return (*(spec for spec in found if spec is not None), *_first_number(statement.specs, carrier.way.target))
+    steps = (step for spec in found if spec is not None for step in _by_a_longer_type(spec, carrier))
+    return (*steps, *_first_number(statement.specs, carrier.way.target))
+
+
+def _by_a_longer_type(spec: ddl.Spec, carrier: Carrier) -> tuple[ddl.Spec, ...]:
+    """Return the clause, behind one that makes its column longer if the target changes charsets only together with a
+    length."""
+    way = carrier.way
+    if way.target_can.changes_charsets or not isinstance(spec, ddl.ChangeColumn):
+        return (spec,)
+    table = way.was(carrier.table)
+    columns = () if table is None else table.columns
+    old = next((one for one in columns if one.name.lower() == spec.name.lower()), None)
+    if old is None or old.type.collation is None or not {old.type.name, spec.column.type.name} <= _TEXTS:
+        return (spec,)
+    collation = collation_for(old.type.collation, way.source, way.target)
+    charsets = (charset_of(collation), str(spec.column.type.charset))
+    if charsets[0] == charsets[1] or charsets in _IN_PLACE:
+        return (spec,)
+    longer = ddl.ColumnType("longtext", charset=charsets[0], collation=collation)
+    return (ddl.ChangeColumn(old.name, ddl.ColumnDefinition(old.name, longer, nullable=old.nullable)), spec)
 
 
 def _first_number(specs: Sequence[ddl.Spec], target: Flavour) -> tuple[ddl.Spec, ...]:

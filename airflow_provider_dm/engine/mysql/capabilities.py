@@ -85,6 +85,9 @@ class Capabilities:
     """It computes expressions as the sources of its family do, and a sql_mode decides how it rounds seconds."""
     default_functions: frozenset[str] | None = None
     """The only functions that a default may call, with literals as arguments; None: it may be any expression."""
+    changes_charsets: bool = True
+    """MODIFY gives a column another charset. TiDB does so only if the column also gets shorter, which writes all rows
+    anew (its checkModifyTypes), and from utf8mb3 and latin1 to utf8mb4."""
     alters_columns_of_keys: bool = True
     """A column of a key over several columns may be dropped, and a column of any key may get another collation."""
     invisible_columns: bool = True
@@ -163,6 +166,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             text_is_utf8=True,
             alters_one_change_at_a_time=True,
             computes_as_sources=False,
+            changes_charsets=False,
             default_functions=frozenset({"json_array", "json_object", "rand", "uuid"}),
             alters_columns_of_keys=False,
             invisible_columns=False,

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import AlterTable
+from airflow_provider_dm.engine.ddl.statements import AlterTable, CreateTable
 from airflow_provider_dm.engine.ddl.target_alter import one_by_one
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from tests.unit.ddl.carrying import ALL, MARIADB, MYSQL, SAME, TIDB, UTF8_BIN, Way, carried, written
@@ -290,3 +290,19 @@ def test_a_collation_that_the_server_lacks_is_replaced(collation: str, becomes: 
     assert sql.endswith(f"c varchar (9) CHARACTER SET {becomes.partition('_')[0]} COLLATE {becomes}")
     with pytest.raises(NotCopyable, match=f"{collation}, which .* strict"):
         written("ALTER TABLE a ADD c varchar(9)", (MYSQL, TIDB), columns=columns, strict_collations=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "steps"),
+    [("utf8mb4", "latin1", 2), ("ascii", "utf8mb4", 2), ("latin1", "utf8mb4", 1), ("utf8mb4", "utf8mb4", 1)],
+)
+def test_a_charset_that_tidb_changes_only_with_a_shorter_length(old: str, new: str, steps: int) -> None:
+    before = parse(f"CREATE TABLE t (x varchar(9) CHARACTER SET {old} COLLATE {old}_bin NOT NULL DEFAULT 'a')", 0, "s")
+    assert isinstance(before, CreateTable)
+    columns = {"y": f"varchar(9) CHARACTER SET {new} COLLATE {new}_bin"}
+    for target in (MYSQL, TIDB):
+        found = written("ALTER TABLE a CHANGE x y varchar(9)", (MYSQL, target), columns=columns,
+                        was=lambda _: before.definition)  # fmt: skip
+        longer = f"ALTER TABLE one.a MODIFY COLUMN x longtext CHARACTER SET {old} COLLATE {old}_bin NOT NULL"
+        assert found[:-1] == ([longer] if target is TIDB and steps == 2 else [])
+        assert "CHANGE COLUMN x y varchar (9)" in found[-1]

@@ -445,6 +445,7 @@ class _Change:
             allows=around.allows,
             resolve=self._resolve,
             collation=self._collation,
+            was=lambda name: before.definition(name) if name in before.names() else None,
             numbers_alike=numbers_alike,
             cascades_are_logged=self.tables.cascades_are_logged,
             strict_collations=around.strict_collations,
