@@ -6,7 +6,7 @@ resolved. It can only be created if this release supports all settings; otherwis
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
@@ -85,8 +85,12 @@ class MariadbSchemas(DmModel):
 
 
 class TidbConfig(DmModel):
-    """The import by Lightning in DM 5.3, which `loaders` has replaced."""
+    """Tables that the load creates in TiDB; and the import by Lightning in DM 5.3, which `loaders` has replaced."""
 
+    auto_random: int = Field(default=0, ge=0, le=15)
+    """Extension: a BIGINT AUTO_INCREMENT that is the whole primary key becomes AUTO_RANDOM with as many bits."""
+    pre_split_regions: int = Field(default=0, ge=0, le=15)
+    """Extension: PRE_SPLIT_REGIONS of these tables, in bits."""
     backend: Literal["", "tidb", "local"] = ""
     """`tidb` writes rows by SQL, as this product always does."""
     status_port: int | None = None
@@ -160,6 +164,7 @@ class SubtaskConfig:
     """`collation_compatible: strict`: a collation that the target's family does not have is an error."""
     timezone: str = ""
     """The time zone in which expression filters read a TIMESTAMP as a local time."""
+    tidb: TidbConfig = field(default_factory=TidbConfig)
 
     def with_source(self, source: SourceConfig) -> Self:
         """Return a copy with the rules of source.yaml: its binlog event filters follow the task's, and names are
@@ -228,7 +233,7 @@ class TaskConfig(DmModel):
     mariadb2tidb: MariadbSchemas = MariadbSchemas()
     """See below."""
     tidb: TidbConfig = TidbConfig()
-    """Old settings of the import."""
+    """Created tables in TiDB, and old settings of the import."""
     target_database: TargetDatabase | None = None
     """The target server; without it, the target is an Airflow connection."""
     mysql_instances: tuple[MysqlInstance, ...] = Field(min_length=1)
@@ -380,6 +385,7 @@ class TaskConfig(DmModel):
             expression_filters=tuple(self.expression_filters[name] for name in instance.expression_filters),
             strict_collations=self.collation_compatible == "strict",
             timezone=self.timezone,
+            tidb=self.tidb,
         )
 
     def lists_of(self, instance: MysqlInstance) -> BlockAllowConfig:

@@ -39,6 +39,31 @@ class NewTable:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How a new table in TiDB spreads later rows over the regions of the cluster: bits, 0 for TiDB's own way.
+
+    Only for a BIGINT AUTO_INCREMENT that is the whole primary key; TiDB has session variables for other tables.
+    """
+
+    auto_random: int = 0
+    pre_split_regions: int = 0
+
+    def over(self, definition: TableDefinition, source: Table) -> TableDefinition:
+        """Return the definition with these bits."""
+        primary = next((key.columns for key in source.unique_keys if key.primary), ())
+        columns = tuple(self._random(one) if primary == (one.name,) else one for one in definition.columns)
+        spread = columns != definition.columns and self.pre_split_regions
+        split = (("PRE_SPLIT_REGIONS", str(self.pre_split_regions)),) if spread else ()
+        return replace(definition, columns=columns, options=(*definition.options, *split))
+
+    def _random(self, column: ColumnDefinition) -> ColumnDefinition:
+        if not (self.auto_random and column.auto_increment and column.type.name == "bigint"):
+            return column
+        option = ("AUTO_RANDOM", str(self.auto_random))
+        return replace(column, auto_increment=False, options=(*column.options, option))
+
+
+@dataclass(frozen=True)
 class NewSchema:
     """A schema for the target. `collation`: its default in the target's family; None: the target's own default.
 
@@ -82,6 +107,7 @@ def create_table_like(
     collation: str,
     parent: Callable[[TableName], TableName | None] = lambda _: None,
     strict: bool = False,
+    spread: Spread = Spread(),
 ) -> NewTable:
     """Return the target's CREATE TABLE. `statement`: the source's own; `collation`: the source table's default; ""
     if it is not needed. `parent`: the target table of a table that a foreign key refers to; None: it is not migrated.
@@ -110,6 +136,8 @@ def create_table_like(
             strict_collations=strict,
         )
         made = Carrier(way, source.name, notes).definition(definition)
+        if way.target_can.spreads_rows:
+            made = spread.over(made, source)
     except NotCopyable as error:
         raise CannotCreateTarget(str(source.name), str(target), str(error)) from None
     keyless = not any(key.primary for key in source.unique_keys)

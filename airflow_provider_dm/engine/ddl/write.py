@@ -130,6 +130,8 @@ def _type_sql(kind: ddl.ColumnType, options: ddl.Options, sql_mode: int) -> str:
 
 
 def _column_option(name: str, value: str, sql_mode: int) -> str:
+    if name == "AUTO_RANDOM":
+        return f"{name}({value})"
     return f"{name} {string_sql(value, sql_mode) if name in _STRINGS else word_sql(value, sql_mode)}"
 
 

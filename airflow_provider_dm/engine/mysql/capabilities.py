@@ -94,6 +94,8 @@ class Capabilities:
     """A column may be INVISIBLE."""
     checks_need: str = ""
     """The global variable without which CHECKs are ignored, silently."""
+    spreads_rows: bool = False
+    """CREATE TABLE takes AUTO_RANDOM and PRE_SPLIT_REGIONS."""
     fulltext_keys: bool = True
     """A table may have FULLTEXT keys."""
     ddl_jobs: str | None = None
@@ -171,6 +173,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             alters_columns_of_keys=False,
             invisible_columns=False,
             checks_need="tidb_enable_check_constraint",
+            spreads_rows=True,
             fulltext_keys=False,
             ddl_jobs=(
                 "SELECT db_name, table_name, job_id, job_type, state, row_count FROM information_schema.ddl_jobs "

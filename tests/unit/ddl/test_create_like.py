@@ -1,15 +1,17 @@
 """From SHOW CREATE TABLE of a source to CREATE TABLE at the target: whole tables, and what is refused."""
 
+import re
+
 import pytest
 
 from airflow_provider_dm.engine.ddl.column_types import OF_CHARACTERS
-from airflow_provider_dm.engine.ddl.create_like import NewTable, create_schema_like, create_table_like
+from airflow_provider_dm.engine.ddl.create_like import NewTable, Spread, create_schema_like, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.model import Column, Table
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 MARIADB, MYSQL, TIDB = Flavour.MARIADB, Flavour.MYSQL, Flavour.TIDB
 Way = tuple[Flavour, Flavour]
@@ -21,18 +23,25 @@ def made(
     way: Way = (MYSQL, MARIADB),
     collation: str = "utf8mb4_bin",
     strict: bool = False,
+    spread: Spread | None = None,
 ) -> NewTable:
     statement = "CREATE TABLE `t` (\n  " + ",\n  ".join(lines) + f"\n) {options}"
     return create_table_like(
         statement,
-        Table(TableName("old", "t"), columns_of(statement, collation), ()),
+        Table(TableName("old", "t"), columns_of(statement, collation), primary_of(statement)),
         TableName("new`s", "all"),
         source_flavour=way[0],
         target_flavour=way[1],
         collation=collation,
         parent={TableName("old", "o"): TableName("new`s", "o")}.get,
         strict=strict,
+        spread=spread or Spread(),
     )
+
+
+def primary_of(statement: str) -> tuple[Index, ...]:
+    found = re.search(r"PRIMARY KEY \(([^)]*)\)", statement)
+    return (Index("PRIMARY", tuple(name.strip("`") for name in found[1].split(","))),) if found else ()
 
 
 def columns_of(statement: str, default: str) -> tuple[Column, ...]:
@@ -258,3 +267,20 @@ def test_a_collation_that_tidb_lacks_is_replaced_by_code_points(collation: str, 
     )
     with pytest.raises(CannotCreateTarget, match=rf"{collation}, which .*strict\) \(of `c`\)"):
         made("`c` varchar(9)", options=options, way=(MYSQL, TIDB), collation=collation, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "column", "options"),
+    [
+        (["`id` bigint NOT NULL AUTO_INCREMENT", "PRIMARY KEY (`id`)"], "bigint NOT NULL AUTO_RANDOM(5)", " PRE_SPLIT"),
+        (["`id` int NOT NULL AUTO_INCREMENT", "PRIMARY KEY (`id`)"], "int NOT NULL AUTO_INCREMENT", None),
+        (["`id` bigint NOT NULL", "PRIMARY KEY (`id`)"], "bigint NOT NULL", None),
+        (["`id` bigint NOT NULL", "`b` int", "PRIMARY KEY (`id`,`b`)"], "bigint NOT NULL", None),
+        (["`id` bigint NOT NULL", "KEY `k` (`id`)"], "bigint NOT NULL", None),
+    ],
+)
+def test_new_tables_in_tidb_are_spread_over_the_cluster(lines: list[str], column: str, options: str | None) -> None:
+    sql = made(*lines, way=(MYSQL, TIDB), spread=Spread(5, 3)).sql
+    assert f"( `id` {column} , " in sql
+    assert sql.endswith(f"{options}_REGIONS=3" if options else "COLLATE=utf8mb4_bin")
+    assert made(*lines, way=(MYSQL, MYSQL), spread=Spread(5, 3)).sql == made(*lines, way=(MYSQL, MYSQL)).sql
