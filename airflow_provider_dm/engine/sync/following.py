@@ -395,9 +395,8 @@ class Following:
     def _session(self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None) -> list[Setting]:
         """Return the session variables for the target's statements. Raises CannotFollow, ValuesDiffer."""
         need = change.zone if _instead(operator) is None else AT_ITS_SECOND
-        target = server_info(target_connection(self.source.target)).flavour
-        flavours = (change.tables.tracker.server.flavour, target)
-        return session_of(ddl, need, self.source.spec.endpoint.resolve(), flavours)
+        source, server = self.source.spec.endpoint.resolve(), change.tables.tracker.server
+        return session_of(ddl, need, source, self.source.target, server)
 
     def _check_left_behind(self, position: str, statements: Sequence[TargetDdl]) -> None:
         """Raise CannotFollow if the target already has an object that the statement creates and that may differ.

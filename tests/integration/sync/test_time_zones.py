@@ -119,6 +119,9 @@ def indian(
 
 
 def test_a_source_whose_zone_has_one_offset_converts_rows(indian: SyncKit) -> None:
+    """Behind them, sessions with a named zone, of which the servers have different rules."""
+    define_zones(indian.source, Near=(3600, 7200), Moved=(3600, 7200), Unknown=(3600, 7200))
+    define_zones(indian.target, Near=(3600, 7200), Moved=(-3600, 0))
     indian.create("plain")
     indian.begin()
     indian.write("CREATE TABLE m (id int PRIMARY KEY, a datetime, b timestamp NULL)")
@@ -127,3 +130,26 @@ def test_a_source_whose_zone_has_one_offset_converts_rows(indian: SyncKit) -> No
     indian.write("SET time_zone = '-03:00'", "ALTER TABLE m MODIFY b datetime")
     indian.sync()
     check(indian, "m")
+
+    for zone in ("Moved", "Unknown"):
+        indian.write(f"SET time_zone = '{zone}'", f"ALTER TABLE m ADD d_{zone} datetime DEFAULT now()")
+        indian.write(f"SET time_zone = '{zone}'", f"ALTER TABLE m ADD t_{zone} timestamp DEFAULT '2024-07-01 12:00:00'")
+    indian.write("SET time_zone = 'Near'", "ALTER TABLE m MODIFY a datetime")
+    indian.sync()
+    check(indian, "m")
+    indian.write("SET time_zone = 'Moved'", "ALTER TABLE m MODIFY t_Moved datetime")
+    with pytest.raises(DdlNotSupported, match=r"DM-6032.*`t_Moved`.*other rules"):
+        indian.sync()
+
+
+def define_zones(server: Server, **zones: tuple[int, int]) -> None:
+    """Give a server zones with these offsets, in seconds: one until the year 2020, and one since."""
+    for name, offsets in zones.items():
+        server.sql(
+            "INSERT INTO time_zone (Use_leap_seconds) VALUES ('N'); SET @id = LAST_INSERT_ID(); "
+            f"INSERT INTO time_zone_name VALUES ('{name}', @id); "
+            "INSERT INTO time_zone_transition_type "
+            f"VALUES (@id, 0, {offsets[0]}, 0, 'A'), (@id, 1, {offsets[1]}, 1, 'B'); "
+            "INSERT INTO time_zone_transition VALUES (@id, 0, 0), (@id, 1577836800, 1)",
+            database="mysql",
+        )

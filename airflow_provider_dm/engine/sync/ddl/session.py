@@ -1,28 +1,34 @@
 """The session variables with which the target executes a statement of the log, taken from the source's session.
 
 The log contains the session's time zone if the statement used it. `SYSTEM` is the zone of the source's machine, and
-`system_time_zone` is only an abbreviation, which does not identify a zone or an offset. So the offset is computed by
-the source, for the moments on which the statement depends (`ddl/zones.py`).
+`system_time_zone` is only an abbreviation, which does not identify a zone or an offset. A named zone has other rules in
+the target, or none, if its time zone tables are not as new. So the offset is computed by the source, for the moments
+on which the statement depends (`ddl/zones.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
+from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.zones import ZoneNeed
-from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.downstream.session import target_connection
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.mysql.pinning import set_all
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, ValuesDiffer
 
 _SYSTEM: Final = "SYSTEM"
-_EVERY_TWELVE_DAYS: Final = 1_050_000
-"""Seconds. 4,096 such steps from 1970 reach the year 2106, in which the last TIMESTAMP is."""
+_EVERY_SIX_DAYS: Final = 524_200
+"""Seconds. 4,096 such steps from 1970 reach the year 2038, up to which all servers have a TIMESTAMP."""
 _SIXTEEN: Final = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(16))
 _MOMENTS: Final = (
-    f"SELECT (a.n + 16 * b.n + 256 * c.n) * {_EVERY_TWELVE_DAYS} AS n "
+    f"SELECT (a.n + 16 * b.n + 256 * c.n) * {_EVERY_SIX_DAYS} AS n "
     f"FROM ({_SIXTEEN}) AS a, ({_SIXTEEN}) AS b, ({_SIXTEEN}) AS c"
 )
 _OFFSET: Final = "TIMESTAMPDIFF(SECOND, '1970-01-01', FROM_UNIXTIME({n})) - {n}"
@@ -31,12 +37,13 @@ _LEAST, _MOST = -13 * 3600 - 59 * 60, 14 * 3600
 """The offsets in seconds that every server accepts."""
 
 
-def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, flavours: tuple[Flavour, Flavour]) -> list[Setting]:
+def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, target: Endpoint, server: Server) -> list[Setting]:
     """Return the variables of the source's session that influence the statement's effect on rows.
 
-    `flavours`: of the source and of the target. Raises ValuesDiffer, CannotFollow, and what connecting raises.
+    `server`: the one that wrote the log. Raises ValuesDiffer, CannotFollow, SessionRefused, and what connecting raises.
     """
     session = ddl.session
+    flavours = (server.flavour, server_info(target_connection(target)).flavour)
     found = [
         Setting("sql_mode", mode_text(ddl.sql_mode, *flavours)),
         Setting("timestamp", ddl.timestamp + (session.microseconds or 0) / 1_000_000),
@@ -44,8 +51,8 @@ def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, flavours: tu
     ]
     if session.time_zone is not None and need:
         zone = session.time_zone.decode("ascii", "replace")
-        if zone.upper() == _SYSTEM:
-            zone = _offset_of_machine(need, ddl.timestamp, source)
+        if not zone.startswith(("+", "-")):
+            zone = _of_source(zone, need, ddl.timestamp, source, target)
         found.append(Setting("time_zone", zone))
     if session.auto_increment is not None:
         increment, offset = session.auto_increment
@@ -53,25 +60,51 @@ def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, flavours: tu
     return found
 
 
-def _offset_of_machine(need: ZoneNeed, second: int, source: Endpoint) -> str:
-    with connected(source) as connection:
-        query(connection, "SET time_zone = 'SYSTEM'")
-        ever = _offsets(connection, f"SELECT DISTINCT {_OFFSET.format(n='n')} FROM ({_MOMENTS}) AS moments")
-        if len(ever) == 1:
-            return _written(ever.pop())
+def _of_source(zone: str, need: ZoneNeed, second: int, source: Endpoint, target: Endpoint) -> str:
+    """Return the offset by which the source computes; the zone's name if rows need its rules and the target has them.
+
+    The remedy of ValuesDiffer, `binlog replace`, needs the statement's second only.
+    """
+    with _in_zone(source, zone) as connection:
+        ever = _rules(connection)
+        if len(set(ever.values())) == 1:
+            return _written(ever.popitem()[1])
         if need.rules:
-            raise ValuesDiffer(
-                f"{'; '.join(need.rules)}: its session has the time zone SYSTEM of the source's machine, which has "
-                "several offsets, and the target cannot know by which of them each row is converted"
-            )
+            _check_rules(zone, ever, need, target)
+            return zone
         needed = {offset for at in need.local_times for offset in _offsets(connection, f"SELECT {_OFFSET_AT}", at, at)}
         if need.moment:
             needed |= _offsets(connection, f"SELECT {_OFFSET.format(n=int(second))}")
     if len(needed) != 1:
-        raise CannotFollow(
-            f"it depends on several offsets of the time zone SYSTEM of the source's machine ({sorted(needed)} seconds)"
-        )
+        raise CannotFollow(f"it depends on several offsets of the source's time zone {zone} ({sorted(needed)} seconds)")
     return _written(needed.pop())
+
+
+def _check_rules(zone: str, ever: Mapping[int, int], need: ZoneNeed, target: Endpoint) -> None:
+    if zone.upper() == _SYSTEM:
+        raise ValuesDiffer(
+            f"{'; '.join(need.rules)}: its session has the time zone SYSTEM of the source's machine, which has "
+            "several offsets, and the target cannot know by which of them each row is converted"
+        )
+    with _in_zone(target, zone) as connection:
+        there = _rules(connection)
+    if any(there.get(second, offset) != offset for second, offset in ever.items()):
+        raise ValuesDiffer(
+            f"{'; '.join(need.rules)}: the time zone {zone} of its session has other rules in the target"
+        )
+
+
+@contextmanager
+def _in_zone(server: Endpoint, zone: str) -> Iterator[Connection]:
+    with connected(server) as connection:
+        set_all(connection, [Setting("time_zone", zone)], server=str(server))
+        yield connection
+
+
+def _rules(connection: Connection) -> dict[int, int]:
+    """Return the offsets of the session's zone by second."""
+    asked = f"SELECT n, {_OFFSET.format(n='n')} FROM ({_MOMENTS}) AS moments"
+    return {int(second): int(offset) for second, offset in query(connection, asked) if offset is not None}
 
 
 def _offsets(connection: Connection, sql: str, *arguments: str) -> set[int]:
