@@ -12,7 +12,7 @@ order of a primary key is the same on both sides, within a family.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -42,9 +42,31 @@ _COLUMNS: Final = (
 
 def altered(statement: ddl.AlterTable, carrier: Carrier) -> tuple[ddl.Spec, ...]:
     """Return the clauses for the target's table; none if nothing changes. Raises NotCopyable."""
-    found = (_spec(spec, carrier) for spec in _with_their_defaults(statement.specs))
+    specs = _with_their_defaults(statement.specs)
+    table = None if carrier.way.target_can.changes_charsets else carrier.way.was(carrier.table)
+    found = (_spec(spec, carrier) for spec in (specs if table is None else _by_columns(specs, table, carrier)))
     steps = (step for spec in found if spec is not None for step in _by_a_longer_type(spec, carrier))
     return (*steps, *_first_number(statement.specs, carrier.way.target))
+
+
+def _by_columns(specs: Sequence[ddl.Spec], table: ddl.TableDefinition, carrier: Carrier) -> Iterator[ddl.Spec]:
+    """Yield CONVERT TO as changes of single columns, some of which get a longer type, too. `table`: before them.
+
+    The table's default charset stays: no column depends on it, as all have their own. Raises NotCopyable.
+    """
+    for spec in specs:
+        if isinstance(spec, ddl.SetOptions):
+            yield ddl.SetOptions(tuple(one for one in spec.options if one[0] not in ("CHARSET", "COLLATE")))
+        elif not isinstance(spec, ddl.ConvertCharset):
+            yield spec
+        elif any(isinstance(one, ddl.RenameColumn) for one in specs):
+            raise NotCopyable("a new name and CONVERT TO CHARACTER SET in one statement")
+        else:
+            carrier.note("the table's default character set stays")
+            for old in table.columns:
+                new = carrier.way.resolve(carrier.table, old.name)
+                if new is not None and new.type != old.type:
+                    yield ddl.ChangeColumn(old.name, new)
 
 
 def _by_a_longer_type(spec: ddl.Spec, carrier: Carrier) -> tuple[ddl.Spec, ...]:

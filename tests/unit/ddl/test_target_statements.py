@@ -306,3 +306,16 @@ def test_a_charset_that_tidb_changes_only_with_a_shorter_length(old: str, new: s
         longer = f"ALTER TABLE one.a MODIFY COLUMN x longtext CHARACTER SET {old} COLLATE {old}_bin NOT NULL"
         assert found[:-1] == ([longer] if target is TIDB and steps == 2 else [])
         assert "CHANGE COLUMN x y varchar (9)" in found[-1]
+
+
+def test_convert_to_is_executed_column_by_column_where_charsets_are_not_changed() -> None:
+    before = parse("CREATE TABLE t (n int, x text CHARACTER SET latin1 COLLATE latin1_bin)", 0, "s")
+    assert isinstance(before, CreateTable)
+    columns = {"n": "int", "x": f"mediumtext {UTF8_BIN}"}
+    sql = "ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, DEFAULT CHARSET utf8mb4"
+    more = {"columns": columns, "was": lambda _: before.definition}
+    assert written(sql, (MYSQL, TIDB), **more) == [f"ALTER TABLE one.a MODIFY COLUMN x mediumtext {UTF8_BIN}"]
+    assert carried(sql, (MYSQL, TIDB), **more).notes == ("the table's default character set stays",)
+    assert "CONVERT TO" in written(sql, (MYSQL, MYSQL), **more)[0]
+    with pytest.raises(NotCopyable, match="a new name and CONVERT TO"):
+        carried(sql + ", RENAME COLUMN x TO y", (MYSQL, TIDB), **more)
