@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
@@ -313,7 +315,7 @@ def test_convert_to_is_executed_column_by_column_where_charsets_are_not_changed(
     assert isinstance(before, CreateTable)
     columns = {"n": "int", "x": f"mediumtext {UTF8_BIN}"}
     sql = "ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, DEFAULT CHARSET utf8mb4"
-    more = {"columns": columns, "was": lambda _: before.definition}
+    more: dict[str, Any] = {"columns": columns, "was": lambda _: before.definition}
     assert written(sql, (MYSQL, TIDB), **more) == [f"ALTER TABLE one.a MODIFY COLUMN x mediumtext {UTF8_BIN}"]
     assert carried(sql, (MYSQL, TIDB), **more).notes == ("the table's default character set stays",)
     assert "CONVERT TO" in written(sql, (MYSQL, MYSQL), **more)[0]
