@@ -53,6 +53,7 @@ class ZoneNeed:
 
 NO_ZONE: Final = ZoneNeed()
 AT_ITS_SECOND: Final = ZoneNeed(moment=True)
+ANY_RULES: Final = ZoneNeed(("it is a person's statement",))
 
 
 def need_of_alter(before: TableDefinition, after: TableDefinition, specs: Sequence[Spec], sql_mode: int) -> ZoneNeed:

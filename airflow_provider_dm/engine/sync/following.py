@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
@@ -27,7 +28,7 @@ from airflow_provider_dm.engine.ddl.conversions import unlike
 from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
-from airflow_provider_dm.engine.ddl.zones import AT_ITS_SECOND
+from airflow_provider_dm.engine.ddl.zones import ANY_RULES, AT_ITS_SECOND
 from airflow_provider_dm.engine.downstream.contested_row import give_to_dropped
 from airflow_provider_dm.engine.downstream.copy_progress import add_chunks, forget_chunks, load_chunks
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl, execute_ddl
@@ -63,6 +64,7 @@ from airflow_provider_dm.engine.downstream.table_schema import (
 )
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.errors import SessionRefused
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
@@ -394,9 +396,12 @@ class Following:
 
     def _session(self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None) -> list[Setting]:
         """Return the session variables for the target's statements. Raises CannotFollow, ValuesDiffer."""
-        need = change.zone if _instead(operator) is None else AT_ITS_SECOND
         source, server = self.source.spec.endpoint.resolve(), change.tables.tracker.server
-        return session_of(ddl, need, source, self.source.target, server)
+        if _instead(operator) is None:
+            return session_of(ddl, change.zone, source, self.source.target, server)
+        with suppress(ValuesDiffer, SessionRefused):  # the target lacks the zone
+            return session_of(ddl, ANY_RULES, source, self.source.target, server)
+        return session_of(ddl, AT_ITS_SECOND, source, self.source.target, server)
 
     def _check_left_behind(self, position: str, statements: Sequence[TargetDdl]) -> None:
         """Raise CannotFollow if the target already has an object that the statement creates and that may differ.

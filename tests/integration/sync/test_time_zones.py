@@ -135,6 +135,9 @@ def test_a_source_whose_zone_has_one_offset_converts_rows(indian: SyncKit) -> No
         indian.write(f"SET time_zone = '{zone}'", f"ALTER TABLE m ADD d_{zone} datetime DEFAULT now()")
         indian.write(f"SET time_zone = '{zone}'", f"ALTER TABLE m ADD t_{zone} timestamp DEFAULT '2024-07-01 12:00:00'")
     indian.write("SET time_zone = 'Near'", "ALTER TABLE m MODIFY a datetime")
+    by_hand = f"ALTER TABLE `{indian.schema}`.m ADD r timestamp DEFAULT '2019-07-01 12:00:00'"
+    wanted(indian, OperatorKind.REPLACE, SqlPattern("ADD r"), by_hand)
+    indian.write("SET time_zone = 'Near'", by_hand)
     indian.sync()
     check(indian, "m")
     indian.write("SET time_zone = 'Moved'", "ALTER TABLE m MODIFY t_Moved datetime")

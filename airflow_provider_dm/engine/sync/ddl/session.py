@@ -63,7 +63,7 @@ def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, target: Endp
 def _of_source(zone: str, need: ZoneNeed, second: int, source: Endpoint, target: Endpoint) -> str:
     """Return the offset by which the source computes; the zone's name if rows need its rules and the target has them.
 
-    The remedy of ValuesDiffer, `binlog replace`, needs the statement's second only.
+    Raises ValuesDiffer, for which the remedy `binlog replace` then needs the statement's second only.
     """
     with _in_zone(source, zone) as connection:
         ever = _rules(connection)
