@@ -258,6 +258,10 @@ def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
     without = incremental(own, target, schema, None)
     moved = incremental(other, target, schema, meta)
     followed = incremental(other, target, schema, meta, **{"enable-gtid": True})
+    while location_of(other).file != there.file:
+        other.sql("FLUSH BINARY LOGS")
+    other.sql(f"CREATE DATABASE `{schema}`; DROP DATABASE `{schema}`")
+    has_such_a_file = incremental(other, target, schema, meta)
     own.sql("FLUSH BINARY LOGS")
     purge(own, location_of(own).file)
     second = incremental(own, target, schema, meta)
@@ -265,6 +269,8 @@ def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
     assert (first.state, without.state) == (State.OK, State.OK)
     assert f"continues at {there}" in first.message
     assert (moved.state, followed.state) == (State.FAIL, State.OK)
+    assert (has_such_a_file.state, has_such_a_file.message) == (State.WARN, moved.message)
+    assert "compares the files" in has_such_a_file.remedy
     assert second.state is State.WARN
     assert f"continues at {there}, which the source has purged" in second.message
 
