@@ -69,6 +69,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps, read_ddl
+from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
 from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
@@ -82,6 +83,7 @@ from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, ch
 from airflow_provider_dm.engine.sync.ddl.session import session_of
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
+    NeededByRows,
     SchemaChange,
     SubtaskTables,
     Surroundings,
@@ -223,16 +225,21 @@ class Following:
         if operator is None or operator.kind is OperatorKind.INJECT:
             self._check_left_behind(position, statements)
         executed += execute_ddl(target, fence, position, statements, session)
-        became = plan_for(
-            target_connection(self.source.target),
-            self.source,
-            change.tables.schemas,
-            plan.buckets,
-            held=self.shards.held_behind(groups),
-            # The effect of an operator's statements is unknown, so all tables are read again.
-            read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
-            chunks=chunks.chunks,
-        )
+        try:
+            became = plan_for(
+                target_connection(self.source.target),
+                self.source,
+                change.tables.schemas,
+                plan.buckets,
+                held=self.shards.held_behind(groups),
+                # The effect of an operator's statements is unknown, so all tables are read again.
+                read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
+                chunks=chunks.chunks,
+            )
+        except TargetTableMismatch as error:
+            if not skipped:
+                raise
+            raise NeededByRows(f"it is skipped, and {error.happened()}") from error
         # A new connection: the first one may have been lost while the statements were executed.
         became = written_by(target_connection(target), self.source, became, overwrites=plan.safe)
         self._commit(meaning, tables, change, replace(state, plan=became), groups, chunks)

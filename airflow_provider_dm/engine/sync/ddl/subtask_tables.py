@@ -15,7 +15,13 @@ from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.sync.ddl.verdict import AFTER_DDL, NOT_UNDERSTOOD, OF_DEFINITION, VALUES_DIFFER
+from airflow_provider_dm.engine.sync.ddl.verdict import (
+    AFTER_DDL,
+    NEEDED_BY_ROWS,
+    NOT_UNDERSTOOD,
+    OF_DEFINITION,
+    VALUES_DIFFER,
+)
 
 
 class CannotFollow(Exception):
@@ -32,6 +38,12 @@ class ValuesDiffer(CannotFollow):
     """A statement for which the target would compute other values of the rows than the source has."""
 
     way_out = VALUES_DIFFER
+
+
+class NeededByRows(CannotFollow):
+    """A skipped statement without which the target's table does not fit the rows after it."""
+
+    way_out = NEEDED_BY_ROWS
 
 
 class NotUnderstood(CannotFollow):

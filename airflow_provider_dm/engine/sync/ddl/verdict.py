@@ -60,6 +60,12 @@ VALUES_DIFFER: Final = (
 )
 """The remedy for a statement for which the target would compute other values than the source."""
 
+NEEDED_BY_ROWS: Final = (
+    "The target needs a change at that place, too: instead of skipping the statement, run `dmctl binlog replace TASK "
+    '-s SOURCE "…"` with it, or with another one after which the rows fit.'
+)
+"""The remedy for a skipped statement after which rows do not fit the target's table."""
+
 NOT_UNDERSTOOD: Final = (
     f"{AFTER_DDL} Rows after the statement are decoded with the table's definition: if the statement changes it, set "
     "the definition after it with `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, before you skip it."
