@@ -22,6 +22,14 @@ _KEYS = (
     "WHERE table_schema = %s ORDER BY 1, LOWER(index_name), 4"
 )
 
+PRIMARY_KEYS = (
+    "CREATE TABLE b (id int, w int, v int, UNIQUE KEY k (id, w, v), PRIMARY KEY (id, w))",
+    "INSERT INTO b VALUES (1, 1, 1)",  # MariaDB has to be told of the keys, MySQL does not see that it is
+    "ALTER TABLE b DROP w /*!100000 , DROP KEY k, ADD UNIQUE k (id, v), DROP PRIMARY KEY, ADD PRIMARY KEY (id) */",
+    "UPDATE b SET id = 2",
+)
+"""TiDB does not drop a primary key that is clustered (docs/how-to/into-tidb.md)."""
+
 LIVES: dict[str, Sequence[str]] = {
     "columns": (
         "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",
@@ -51,10 +59,7 @@ LIVES: dict[str, Sequence[str]] = {
         "ALTER TABLE a DROP INDEX uu, DROP INDEX other",
         "INSERT INTO a VALUES (9, 90, 'nine'), (9, 90, 'nine')",
         "DELETE FROM a WHERE id = 9 LIMIT 2",
-        "CREATE TABLE b (id int, w int, v int, UNIQUE KEY k (id, w, v), PRIMARY KEY (id, w))",
-        "INSERT INTO b VALUES (1, 1, 1)",  # MariaDB has to be told of the keys, MySQL does not see that it is
-        "ALTER TABLE b DROP w /*!100000 , DROP KEY k, ADD UNIQUE k (id, v), DROP PRIMARY KEY, ADD PRIMARY KEY (id) */",
-        "UPDATE b SET id = 2",
+        *PRIMARY_KEYS,
         "CREATE TABLE c (id int PRIMARY KEY, v varchar(20), KEY k (v))",
         "INSERT INTO c VALUES (1, 'one')",  # MySQL has to be told of the key, MariaDB does not see that it is
         "ALTER TABLE c MODIFY v text /*!80000 , DROP KEY k, ADD KEY k (v(768)) */",
@@ -142,7 +147,10 @@ def keys(server: Server, schema: str) -> list[tuple[object, ...]]:
 
 def check_equal(kit: SyncKit) -> None:
     """Every table, column, key and row of the schema is the same on both sides."""
-    assert definition(kit.target, kit.schema) == definition(kit.source, kit.schema)
+    wanted = definition(kit.source, kit.schema)
+    if kit.target.flavour == "tidb":  # it has no latin2
+        wanted = [tuple("utf8mb4" if cell == "latin2" else cell for cell in row) for row in wanted]
+    assert definition(kit.target, kit.schema) == wanted
     assert keys(kit.target, kit.schema) == keys(kit.source, kit.schema)
     kit.tables = [str(name) for (name,) in kit.source.sql(f"SHOW TABLES FROM `{kit.schema}`")]
     assert kit.differences() == []
@@ -157,8 +165,10 @@ def begin(kit: SyncKit) -> None:
 @pytest.mark.parametrize("life", LIVES)
 def test_rows_and_definitions_arrive(kit: SyncKit, life: str) -> None:
     begin(kit)
+    left_out = PRIMARY_KEYS if kit.target.flavour == "tidb" else ()
     for statement in LIVES[life]:
-        kit.write(statement)
+        if statement not in left_out:
+            kit.write(statement)
     result = kit.sync()
     assert result.ddl_applied > 2
     check_equal(kit)
