@@ -181,11 +181,11 @@ class ReportedError:
         """
         kind = type(error).__name__
         if isinstance(error, DmError):
-            told = error.message(), error.workaround(), error.reacts()
+            report = error.message(), error.workaround(), error.reacts()
             child = reported_by(error)
             if child is not None:
-                return cls(child.code, child.kind, child.scope, *told)
-            return cls(error.code, kind, error.scope.value, *told)
+                return cls(child.code, child.kind, child.scope, *report)
+            return cls(error.code, kind, error.scope.value, *report)
         return cls(DmError.code, kind, Scope.INTERNAL.value, str(error), UNFORESEEN, Reaction.RETRY)
 
     @classmethod

@@ -62,8 +62,8 @@ def connect(
     isolation: str = READING,
     loads: bool = False,
 ) -> GuardedConnection:
-    """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds. `loads`: the server is
-    told that this client can send a file (`GuardedConnection.load`).
+    """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds. `loads` declares
+    to the server that this client can send a file (`GuardedConnection.load`).
 
     Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsRefused, InvalidInput or
     SessionRefused (stop).

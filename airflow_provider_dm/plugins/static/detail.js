@@ -32,11 +32,11 @@ export function detail(page, context) {
 
 function summary(task) {
   const states = Object.values(task.verdicts).map(({ state }) => state);
-  const said = [...new Set(states)].map((state) => {
+  const lines = [...new Set(states)].map((state) => {
     const amount = states.filter((one) => one === state).length;
     return states.length === 1 ? state : `${plural(amount, "source")}: ${state.toLowerCase()}`;
   });
-  return [...said, task.run ? runText(task.run) : "no run yet"].join(" · ");
+  return [...lines, task.run ? runText(task.run) : "no run yet"].join(" · ");
 }
 
 function taskActions(task) {
