@@ -37,6 +37,8 @@ def loading(target: Server) -> Iterator[Server]:
 
 
 def loads_of(server: Server) -> int:
+    if server.flavour == "tidb":  # it is written by INSERTs, and does not count
+        return 0
     ((_, count),) = server.sql("SHOW GLOBAL STATUS LIKE 'Com_load'")
     return int(count)
 
@@ -69,7 +71,8 @@ def test_a_page_is_loaded_where_the_target_allows_it(source: Server, loading: Se
     report = differences(loading, {f"{filled}.{table}": [(source, f"{filled}.{table}")]})
     assert report.equal, report
     ((mode,),) = loading.sql("SELECT @@innodb_autoinc_lock_mode")
-    assert (loads_of(loading) > before) == (table == "plain" or int(mode) == 2)
+    loads = loading.flavour != "tidb" and (table == "plain" or int(mode) == 2)
+    assert (loads_of(loading) > before) == loads
 
 
 class Target:
@@ -158,6 +161,6 @@ def test_rows_of_a_merged_table_that_meet_others_wait_as_if_they_were_inserted(
     with pytest.raises(RowsCollide):
         migration.go()
 
-    assert (loads_of(loading) > before) == (fewest == 1)
+    assert (loads_of(loading) > before) == (fewest == 1 and loading.flavour != "tidb")
     assert loading.sql(f"SELECT id FROM {schema}.t ORDER BY id") == [(number,) for number in range(5)]
     assert loading.sql(f"SELECT COUNT(*) FROM {schema}_meta.dm_contested_row") == [(1,)]
