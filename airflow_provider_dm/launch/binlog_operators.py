@@ -10,14 +10,13 @@ from airflow_provider_dm.engine.errors import DmError, raise_first
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Place, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.sync.ddl.operators import (
-    NotPausedByDdl,
-    SourceHasNoError,
     binlog_pos_invalid,
     named_place,
     operator_statements,
     paused_place,
     sql_pattern,
 )
+from airflow_provider_dm.engine.sync.errors import NotPausedByDdl, SourceHasNoError
 from airflow_provider_dm.launch.errors import OtherSourceRefused
 from airflow_provider_dm.launch.task_control import chosen_subtasks
 

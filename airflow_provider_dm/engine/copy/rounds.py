@@ -56,7 +56,8 @@ from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.catalogue import existing, read_tables
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.sync.log.locations import GoalLost, in_relay
+from airflow_provider_dm.engine.sync.errors import GoalLost
+from airflow_provider_dm.engine.sync.log.locations import in_relay
 from airflow_provider_dm.engine.sync.runner import Runner
 
 log = logging.getLogger(__name__)

@@ -81,15 +81,9 @@ from airflow_provider_dm.engine.sync.ddl.chunks_behind import ChunksBehind, chun
 from airflow_provider_dm.engine.sync.ddl.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
 from airflow_provider_dm.engine.sync.ddl.session import session_of
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
-    CannotFollow,
-    NeededByRows,
-    SchemaChange,
-    SubtaskTables,
-    Surroundings,
-    ValuesDiffer,
-)
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables, Surroundings
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_left_out, judge_ddl
+from airflow_provider_dm.engine.sync.errors import CannotFollow, NeededByRows, ValuesDiffer
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import to_begin

@@ -31,15 +31,18 @@ from airflow_provider_dm.engine.rules.errors import StoppedByFilter
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
+from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, stop_error
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.errors import (
+    NOT_UNDERSTOOD,
     CannotFollow,
+    CutOtherwise,
+    GoalLost,
+    MissingRow,
     NeedsAgreement,
     RefusedByFilter,
 )
-from airflow_provider_dm.engine.sync.ddl.verdict import NOT_UNDERSTOOD, Concerns, stop_error
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Meaning
-from airflow_provider_dm.engine.sync.log.locations import GoalLost
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -52,9 +55,9 @@ from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, note_seen
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
-from airflow_provider_dm.engine.sync.write.transactional import Applied, CutOtherwise
+from airflow_provider_dm.engine.sync.write.transactional import Applied
 from airflow_provider_dm.engine.sync.write.writing import Writing
 
 log = logging.getLogger(__name__)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
+from airflow_provider_dm.engine.sync.errors import TaskBug
 
 log = logging.getLogger(__name__)
 
@@ -42,17 +43,6 @@ class TaskFailed:
     """The error that a task raised."""
 
     error: DmError
-
-
-class TaskBug(DmError):
-    """A task raised something that is not one of our errors. The text is left out: it may quote row values."""
-
-    kind: str
-    where: str
-
-    code = "DM-6090"
-    what = "unexpected {kind} at {where}."
-    hint = "Please report it with the log of this run."
 
 
 class Shared(Protocol[T_co]):

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, a
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.sync.runner import TaskBug
+from airflow_provider_dm.engine.sync.errors import TaskBug
 from tests.integration.copy.altering import Kit
 from tests.integration.sync.conftest import rows_of
 

@@ -15,11 +15,11 @@ import pytest
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync import noting
+from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.write import apply
-from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from tests.integration.merge.conftest import Shops, instances
 from tests.integration.merge.test_filters import filtered
 from tests.integration.sync.conftest import Strike

@@ -13,9 +13,10 @@ import pytest
 from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.errors import RowsCollide
+from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.write import apply
-from airflow_provider_dm.engine.sync.write.apply import MissingRow, WaveWriter
+from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Wave
 from tests.chaos.colliding import play
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops

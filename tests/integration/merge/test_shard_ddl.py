@@ -16,9 +16,9 @@ from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPat
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.engine.sync import following
+from airflow_provider_dm.engine.sync.errors import ShardDdlRefused
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, shards
-from airflow_provider_dm.engine.sync.shard_ddl.shards import ShardDdlRefused
 from airflow_provider_dm.engine.verify import verification
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
 from airflow_provider_dm.engine.verify.verification import failure, verify

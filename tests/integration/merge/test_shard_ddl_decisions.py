@@ -18,8 +18,8 @@ from airflow_provider_dm.engine.shard.errors import (
     ShardDdlRunWithoutSource,
 )
 from airflow_provider_dm.engine.shard.lock import Action, Phase
+from airflow_provider_dm.engine.sync.errors import ShardDdlRefused
 from airflow_provider_dm.engine.sync.shard_ddl import shards
-from airflow_provider_dm.engine.sync.shard_ddl.shards import ShardDdlRefused
 from airflow_provider_dm.launch.ddl_locks import lock_json, stored_locks, unlock
 from airflow_provider_dm.launch.ddl_state import Differs, ddl_state_in
 from tests.integration.merge.conftest import Shops

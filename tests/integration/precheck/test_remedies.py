@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.copy.migration import LoadStopped
 from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.copy.migrations import Migration, endpoint

@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.downstream.schema_by_hand import change_definiti
 from airflow_provider_dm.engine.meta.model import Holder, Operator, OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from airflow_provider_dm.engine.sync.following import Following
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 

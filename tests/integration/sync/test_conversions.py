@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.meta.model import OperatorKind, SqlPattern
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import SyncKit, kit_for
 from tests.integration.sync.test_by_hand import wanted

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.meta.model import OperatorKind, SqlPattern
 from airflow_provider_dm.engine.sync import following
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from tests.integration.sync.conftest import SyncKit, rows_of
 from tests.integration.sync.test_by_hand import wanted
 

@@ -21,8 +21,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.sync import loop, noting
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.errors import EarlierLogMissing
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.sync.log.locations import EarlierLogMissing
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from testbed import Server

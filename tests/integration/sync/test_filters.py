@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter, TargetTableMismatch
 from airflow_provider_dm.engine.sync import following
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 
 

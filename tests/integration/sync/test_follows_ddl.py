@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_dm.engine.downstream.errors import DdlRefused
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit, rows_of
 

@@ -10,8 +10,7 @@ from airflow_provider_dm.engine.binlog.errors import SchemaMismatch
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.meta.model import OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
-from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported, DefinitionNeeded
 from tests.integration.sync.conftest import SyncKit, rows_of
 from tests.integration.sync.test_by_hand import given, states, wanted
 from tests.integration.sync.test_follows_ddl import check_equal

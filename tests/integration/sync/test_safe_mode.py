@@ -7,9 +7,9 @@ import pytest
 from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, load_window
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from tests.dm_tables import DmTable
 from tests.integration.sync.conftest import SyncKit, rows_of
 

@@ -17,16 +17,13 @@ from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.errors import RulesChanged, TargetKeyNotKept
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.plan.plan import UnknownTable
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported, MissingRow, SourceWentBack, UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.opening import SourceWentBack
 from airflow_provider_dm.engine.sync.write import apply
-from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
 
 WGS_84 = (

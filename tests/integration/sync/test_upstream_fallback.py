@@ -12,8 +12,8 @@ import pytest
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.relay import health
+from airflow_provider_dm.engine.sync.errors import NeitherServes
 from airflow_provider_dm.engine.sync.log import tail, upstream
-from airflow_provider_dm.engine.sync.log.fallback import NeitherServes
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema

@@ -11,7 +11,8 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Locati
 from airflow_provider_dm.engine.relay.directory import INDEX
 from airflow_provider_dm.engine.relay.errors import RelayStartsTooLate
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.sync.log.locations import EarlierLogMissing, check_numbers, location_at, numbered
+from airflow_provider_dm.engine.sync.errors import EarlierLogMissing
+from airflow_provider_dm.engine.sync.log.locations import check_numbers, location_at, numbered
 from tests.unit.binlog.failovers import A, B, T, World, set_of
 
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])

@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.schema.codec import Row as Values
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns
+from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.following import Following, Meaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -38,7 +39,7 @@ from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start import opening as start
-from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded

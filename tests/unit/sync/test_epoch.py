@@ -13,10 +13,11 @@ from airflow_provider_dm.engine.downstream.frontier import Step
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
+from airflow_provider_dm.engine.sync.errors import TaskBug
 from airflow_provider_dm.engine.sync.log.locations import location_at
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
-from airflow_provider_dm.engine.sync.runner import LocalRunner, Ok, TaskBug, TaskFailed, attempt, values
+from airflow_provider_dm.engine.sync.runner import LocalRunner, Ok, TaskFailed, attempt, values
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter, _batches
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.writing import Writing, most_held

@@ -21,13 +21,8 @@ from airflow_provider_dm.engine.relay.errors import (
     RelayFileGone,
     RelayStartsTooLate,
 )
-from airflow_provider_dm.engine.sync.log.fallback import (
-    Fault,
-    OtherUpstream,
-    PrivateRelayEnded,
-    fault_of,
-    neither_serves,
-)
+from airflow_provider_dm.engine.sync.errors import OtherUpstream, PrivateRelayEnded
+from airflow_provider_dm.engine.sync.log.fallback import Fault, fault_of, neither_serves
 
 HERE = Location("bin.000003", 500)
 WELL = RelayStatus("one", Stage.RUNNING, relay=HERE, heartbeat_age_seconds=1.0, pid=7)

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index
-from airflow_provider_dm.engine.sync.plan.change import BrokenChain
+from airflow_provider_dm.engine.sync.errors import BrokenChain
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves

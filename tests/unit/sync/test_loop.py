@@ -21,10 +21,8 @@ from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, NeedsAgreement
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
-from airflow_provider_dm.engine.sync.log.locations import GoalLost
+from airflow_provider_dm.engine.sync.errors import CannotFollow, DdlNotSupported, GoalLost, NeedsAgreement
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from tests.unit.sync.loop_world import BACKLOG, BYTES, FENCE, LO, NoExchange, World, ddl, epoch

@@ -16,9 +16,8 @@ from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.errors import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
+from airflow_provider_dm.engine.sync.errors import CutOtherwise, MissingRow
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
-from airflow_provider_dm.engine.sync.write.apply import MissingRow
-from airflow_provider_dm.engine.sync.write.transactional import CutOtherwise
 from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META
 from tests.unit.sync.target_tables import TARGETS

@@ -17,8 +17,6 @@ from airflow_provider_dm.engine.meta.model import (
 )
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.ddl.operators import (
-    NotPausedByDdl,
-    SourceHasNoError,
     injection_at,
     named_place,
     next_injection,
@@ -27,6 +25,7 @@ from airflow_provider_dm.engine.sync.ddl.operators import (
     paused_place,
     sql_pattern,
 )
+from airflow_provider_dm.engine.sync.errors import NotPausedByDdl, SourceHasNoError
 
 SQL = "ALTER TABLE shop.t DROP COLUMN c"
 

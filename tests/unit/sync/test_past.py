@@ -15,7 +15,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from airflow_provider_dm.engine.reading.logged_ddl import statements_between
-from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded, KnownTable, Today, alike, read_log
+from airflow_provider_dm.engine.sync.errors import DefinitionNeeded
+from airflow_provider_dm.engine.sync.start.past import KnownTable, Today, alike, read_log
 
 MYSQL, MARIADB = Server(Flavour.MYSQL, (9, 7, 0)), Server(Flavour.MARIADB, (10, 11, 0))
 LO, HI = Location("bin.000001", 4), Location("bin.000001", 900)

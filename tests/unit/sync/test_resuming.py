@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.errors import NeitherServes, RelaySilent
 from airflow_provider_dm.engine.sync.gate import Gate
-from airflow_provider_dm.engine.sync.log.fallback import NeitherServes, RelaySilent
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, LoopLife, passes, run_sync_resuming

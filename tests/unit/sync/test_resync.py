@@ -19,8 +19,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.errors import RelaySilent
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
-from airflow_provider_dm.engine.sync.log.fallback import RelaySilent
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl import resync
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing, _Lane

@@ -22,14 +22,12 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.errors import (
     CannotFollow,
     DefinitionDiffers,
     NeedsAgreement,
     RefusedByFilter,
-    SchemaChange,
-    SubtaskTables,
-    Surroundings,
     ValuesDiffer,
 )
 

@@ -38,7 +38,8 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_of
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.errors import CannotFollow
 from tests.integration.ddl.random_ddl import RandomDdl
 
 SERVERS = {Flavour.MYSQL: Server(Flavour.MYSQL, (9, 7, 0)), Flavour.MARIADB: Server(Flavour.MARIADB, (11, 8, 0))}

@@ -20,10 +20,10 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.sync.errors import SourceWentBack
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.start.opening import (
-    SourceWentBack,
     chosen_start,
     goal_at_end,
     goal_at_place,

@@ -20,16 +20,11 @@ from airflow_provider_dm.engine.downstream.subtask import BUCKETS, UNIT_SYNC, be
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.errors import CutOtherwise
 from airflow_provider_dm.engine.sync.resuming import passes
 from airflow_provider_dm.engine.sync.write import transactional
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.transactional import (
-    CutOtherwise,
-    Logged,
-    LogUnit,
-    TransactionalWriter,
-    units_of,
-)
+from airflow_provider_dm.engine.sync.write.transactional import Logged, LogUnit, TransactionalWriter, units_of
 from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
 

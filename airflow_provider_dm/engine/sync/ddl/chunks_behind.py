@@ -15,7 +15,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import INTEGERS, KeyOrder
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.sync.coverage import ALL, NONE, Coverage, coverages
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.sync.errors import CannotFollow
 
 
 @dataclass(frozen=True)

@@ -26,36 +26,11 @@ from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTableSelect, PassedOver, Views
-from airflow_provider_dm.engine.errors import DmError, InvalidInput
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
-
-
-class SourceHasNoError(DmError):
-    """No error has paused the source, so a command without a location does not identify a statement."""
-
-    task: str
-    source: str
-
-    code = "DM-6070"
-    what = "source {source} has no error in task {task}."
-    hint = "Name a later location, by --binlog-pos FILE:POSITION or --sql-pattern REGEX."
-
-
-class NotPausedByDdl(DmError):
-    """The source is paused by an error that is not about a DDL statement."""
-
-    task: str
-    source: str
-    error: str
-
-    code = "DM-6071"
-    what = "source {source} of task {task} is paused by {error}, which is not about a DDL statement."
-    hint = (
-        "Only DDL can be skipped or replaced. Do what `dmctl query-status TASK` shows for that error; correct rows in "
-        "the target by hand."
-    )
+from airflow_provider_dm.engine.sync.errors import NotPausedByDdl, SourceHasNoError
 
 
 def binlog_pos_invalid(text: str, why: str) -> InvalidInput:

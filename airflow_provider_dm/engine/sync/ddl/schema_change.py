@@ -90,16 +90,8 @@ from airflow_provider_dm.engine.sync.ddl.statement_parts import (
     without_rename,
     zone_of_rows,
 )
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
-    CannotFollow,
-    DefinitionDiffers,
-    Executed,
-    NeedsAgreement,
-    NotUnderstood,
-    SchemaChange,
-    SubtaskTables,
-    Surroundings,
-)
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import Executed, SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.errors import CannotFollow, DefinitionDiffers, NeedsAgreement, NotUnderstood
 
 
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:

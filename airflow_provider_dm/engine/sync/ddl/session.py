@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, ValuesDiffer
+from airflow_provider_dm.engine.sync.errors import CannotFollow, ValuesDiffer
 
 _SYSTEM: Final = "SYSTEM"
 _EVERY_SIX_DAYS: Final = 524_200

@@ -32,12 +32,8 @@ from airflow_provider_dm.engine.mysql.sql_modes import mode_names
 from airflow_provider_dm.engine.rules.ddl_events import parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import Verdict
 from airflow_provider_dm.engine.rules.mapping import type_family
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
-    CannotFollow,
-    RefusedByFilter,
-    Surroundings,
-    ValuesDiffer,
-)
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import Surroundings
+from airflow_provider_dm.engine.sync.errors import CannotFollow, RefusedByFilter, ValuesDiffer
 
 
 def name_text(name: TableName) -> str:

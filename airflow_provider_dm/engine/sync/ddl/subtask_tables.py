@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import ClassVar
 
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -15,51 +14,6 @@ from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.sync.ddl.verdict import (
-    AFTER_DDL,
-    NEEDED_BY_ROWS,
-    NOT_UNDERSTOOD,
-    OF_DEFINITION,
-    VALUES_DIFFER,
-)
-
-
-class CannotFollow(Exception):
-    """A statement that cannot be followed without a user's decision; the argument is the reason."""
-
-    way_out: ClassVar[str] = AFTER_DDL
-
-
-class RefusedByFilter(CannotFollow):
-    """A statement that matches a rule of the binlog event filter with the action Error."""
-
-
-class ValuesDiffer(CannotFollow):
-    """A statement for which the target would compute other values of the rows than the source has."""
-
-    way_out = VALUES_DIFFER
-
-
-class NeededByRows(CannotFollow):
-    """A skipped statement without which the target's table does not fit the rows after it."""
-
-    way_out = NEEDED_BY_ROWS
-
-
-class NotUnderstood(CannotFollow):
-    """A statement after which the definition of its table is not certain."""
-
-    way_out = NOT_UNDERSTOOD
-
-
-class DefinitionDiffers(CannotFollow):
-    """A statement about something that the known definition of its table does not have."""
-
-    way_out = OF_DEFINITION
-
-
-class NeedsAgreement(CannotFollow):
-    """A statement that needs the agreement of all shards of a merged table."""
 
 
 @dataclass(frozen=True)

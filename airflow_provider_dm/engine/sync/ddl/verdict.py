@@ -34,56 +34,17 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     Views,
 )
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
 from airflow_provider_dm.engine.rules.event_filter import Verdict as FilterVerdict
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
 from airflow_provider_dm.engine.schema.charsets import UNSURE
+from airflow_provider_dm.engine.sync.errors import AFTER_DDL, DdlNotSupported
 
 _ON_TABLES: Final = re.compile(
     r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|RENAME)\s+(?:OR\s+REPLACE\s+)?TABLES?\s", re.IGNORECASE
 )
-
-AFTER_DDL: Final = (
-    "Make the change in the target yourself, as far as it is wanted there, and run `dmctl binlog skip TASK -s SOURCE`, "
-    'or replace it by `dmctl binlog replace TASK -s SOURCE "…"`. Or leave the table out by '
-    f"block-allow-list, and the task continues without it. Or {MIGRATE_AGAIN}."
-)
-
-VALUES_DIFFER: Final = (
-    'Let the target convert the rows in its own way: run `dmctl binlog replace TASK -s SOURCE "…"` with the statement. '
-    "If its values may then differ, write the source's values into the log after the statement: at the source, ALTER "
-    "TABLE … ADD COLUMN a new column of that type, UPDATE … SET it to the changed column, and ALTER TABLE … DROP "
-    "COLUMN the changed one, CHANGE the new one to its name."
-)
-"""The remedy for a statement for which the target would compute other values than the source."""
-
-NEEDED_BY_ROWS: Final = (
-    "The target needs a change at that place, too: instead of skipping the statement, run `dmctl binlog replace TASK "
-    '-s SOURCE "…"` with it, or with another one after which the rows fit.'
-)
-"""The remedy for a skipped statement after which rows do not fit the target's table."""
-
-NOT_UNDERSTOOD: Final = (
-    f"{AFTER_DDL} Rows after the statement are decoded with the table's definition: if the statement changes it, set "
-    "the definition after it with `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, before you skip it."
-)
-"""The remedy for a statement whose effect on the table's definition is not certain."""
-
-OF_DEFINITION: Final = (
-    "Set the table's definition before this statement with `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, "
-    "and run the task again. Or make the change in the target yourself and run `dmctl binlog skip TASK -s SOURCE`."
-)
-"""The remedy where the table's definition is not the known one, as after a statement that is not understood."""
-
-
-class DdlNotSupported(NotSupportedYet):
-    """DDL on a table of the task that the sync does not follow, or DDL that may be about such a table."""
-
-    code = "DM-6032"
-    scope = Scope.UPSTREAM
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.binlog.errors import (
     UnsupportedFormat,
     XaRowsGone,
 )
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, ReportedError, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.relay.errors import (
     BinlogPurged,
     GtidsPurged,
@@ -34,6 +34,7 @@ from airflow_provider_dm.engine.relay.errors import (
     UpstreamLogDiffers,
     UpstreamSwitched,
 )
+from airflow_provider_dm.engine.sync.errors import NeitherServes, OtherUpstream, PrivateRelayEnded, RelaySilent
 
 
 class Fault(Enum):
@@ -42,64 +43,6 @@ class Fault(Enum):
     LOG = "the log is damaged or incomplete"
     SUSPECT = "the log may be damaged: headers are read without checksums, so a flipped bit can cause this error"
     OTHER = "the log is not the cause"
-
-
-class RelaySilent(DmError):
-    """No new log arrives, and no relay is pulling."""
-
-    source: str
-    here: str
-    why: str
-
-    code = "DM-6041"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "the relay of {source} is not pulling: {why}. The checkpoint is {here}."
-    hint = "Start the relay (DmRelayOperator, or `dmctl start-relay`) and check its log."
-
-
-class NeitherServes(DmError):
-    """The relay log and the upstream both failed. `local`, `upstream`: their errors.
-
-    `way_out`, `asks`: the remedy and the reaction, from `neither_serves`.
-    """
-
-    source: str
-    here: str
-    local: str
-    upstream: str
-    way_out: str
-    asks: Reaction
-
-    code = "DM-4061"
-    scope = Scope.UPSTREAM
-    what = "the sync of {source} cannot continue at {here}. Relay log: {local} Upstream: {upstream}"
-
-    def workaround(self) -> str:
-        return self.way_out
-
-    def reacts(self) -> Reaction:
-        return self.asks
-
-
-class OtherUpstream(DmError):
-    """The server that answers is not the one whose log is being read."""
-
-    held: str
-    found: str
-
-    code = "DM-4062"
-    scope = Scope.UPSTREAM
-    what = "the sync reads the log of server {held}, but server {found} answers."
-    hint = f"A position means nothing on another server: repair the relay log, or {MIGRATE_AGAIN}."
-
-
-class PrivateRelayEnded(DmError):
-    """The process that pulls the private log of this task has ended."""
-
-    reported: ReportedError
-
-    what = "{reported.message}"
 
 
 _LOG: Final = (

@@ -15,41 +15,17 @@ from typing import Final
 
 from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.downstream.subtask import Subtask
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DescribedError, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, server_info
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.sync.errors import EarlierLogMissing
 
 log = logging.getLogger(__name__)
 
 RELAY_SECONDS: Final = 20.0
 """How long to wait until a relay that was started at the same time has pulled the requested log."""
 LOCATION_POLL_SECONDS: Final = 0.2
-
-
-class EarlierLogMissing(DescribedError):
-    """The relay log lacks the part before the checkpoint, which is needed to follow a failover or a new relay log."""
-
-    code = "DM-4047"
-    reaction = Reaction.RETRY
-
-
-class GoalLost(DmError):
-    """The source failed over before its log reached the goal, and the new server's log does not reach it."""
-
-    source: str
-    goal: str
-    missing: str
-
-    code = "DM-6046"
-    scope = Scope.UPSTREAM
-    what = (
-        "the sync of {source} was to end at {goal}. Another server has taken over since, and its log lacks {missing}."
-    )
-    hint = (
-        "Start the sync again: it ends at the end of the new server's log. Transactions that only the old server had "
-        "are lost."
-    )
 
 
 def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> None:

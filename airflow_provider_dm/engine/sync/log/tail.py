@@ -37,16 +37,10 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.errors import RelayFileGone
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spool import LogPosition
+from airflow_provider_dm.engine.sync.errors import RelaySilent
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.damage import check_events, check_prepared
-from airflow_provider_dm.engine.sync.log.fallback import (
-    Fault,
-    RelaySilent,
-    fault_of,
-    is_another_server,
-    neither_serves,
-    unreadable,
-)
+from airflow_provider_dm.engine.sync.log.fallback import Fault, fault_of, is_another_server, neither_serves, unreadable
 from airflow_provider_dm.engine.sync.log.mark import Marks
 from airflow_provider_dm.engine.sync.log.reach import end_place, left_bytes, not_begun, reaches
 from airflow_provider_dm.engine.sync.log.upstream import FromRelay, FromUpstream, Reading, UpstreamLog

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.relay.keeper import AsAsked, Died, EndedByError,
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.start import check_available
-from airflow_provider_dm.engine.sync.log.fallback import OtherUpstream, PrivateRelayEnded
+from airflow_provider_dm.engine.sync.errors import OtherUpstream, PrivateRelayEnded
 
 READ_SECONDS: Final = 20.0
 PULLER_STOP_SECONDS: Final = 3.0

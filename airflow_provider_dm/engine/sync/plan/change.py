@@ -13,31 +13,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.schema.codec import Row, Value
 
 Key: TypeAlias = Value | tuple[Value, ...]
 """The canonical values of the identity key: a tuple, or the value itself if the key has one column."""
-
-
-class BrokenChain(DmError):
-    """Two successive changes of one key do not fit. The message has no values, as these may be confidential."""
-
-    table: str
-    key_columns: tuple[str, ...]
-    held: str
-    found: str
-
-    code = "DM-6020"
-    scope = Scope.UPSTREAM
-    what = (
-        "the log changes a row of {table} (key {key_columns}) in a way that does not follow from the change before: "
-        "that one left {held}, the next one begins with {found}."
-    )
-    hint = (
-        "The log is incomplete (sql_log_bin=0, a lost file), or, with `on-duplicate-logical: replace`, two shards hold "
-        "rows with the same key. Nothing of this epoch was written."
-    )
 
 
 class Change(NamedTuple):

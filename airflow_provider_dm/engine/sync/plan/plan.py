@@ -20,7 +20,6 @@ from itertools import product
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
@@ -29,21 +28,11 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.coverage import PartlyCovered
+from airflow_provider_dm.engine.sync.errors import UnknownTable
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart
 
 GROUPS_VERSION: Final = 1
 """The version of the algorithm that groups dependent changes and assigns their buckets (sync/write/dependence.py)."""
-
-
-class UnknownTable(DmError):
-    """The log has rows of a table that the rules allow and that has no definition."""
-
-    table: str
-
-    code = "DM-6030"
-    scope = Scope.UPSTREAM
-    what = "the log has rows of {table}, which the rules allow but which did not exist at the start."
-    hint = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
 
 
 class WritePolicy(Enum):

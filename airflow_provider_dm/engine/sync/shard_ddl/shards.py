@@ -74,7 +74,8 @@ from airflow_provider_dm.engine.shard.group import (
 )
 from airflow_provider_dm.engine.shard.lock import Action, Lock
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.sync.errors import CannotFollow, ShardDdlRefused
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks, item_due
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -89,17 +90,6 @@ _THERE: Final = 1060
 """ER_DUP_FIELDNAME: the column already exists."""
 
 Json = dict[str, Any]
-
-
-class ShardDdlRefused(DdlRefused):
-    """The target rejects a DDL that all shards have executed."""
-
-    code = "DM-6054"
-    hint = (
-        "All shards have executed it, and their rows are held back until the target has. Compare the target table with "
-        "the statement, correct the table and run the task again; or make the change there yourself, in a way that "
-        "the target accepts, and run `dmctl shard-ddl-lock unlock ID --action skip`."
-    )
 
 
 @dataclass

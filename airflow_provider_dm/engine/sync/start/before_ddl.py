@@ -57,12 +57,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.model import Column
+from airflow_provider_dm.engine.sync.errors import Undecided
 
 _PRIMARY: Final = "primary"
-
-
-class Undecided(Exception):
-    """No definition can be verified; the argument is the reason."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.downstream.table_definitions import (
     load_definitions,
 )
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
-from airflow_provider_dm.engine.errors import DmError, InvalidInput, Scope
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
@@ -56,6 +56,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
+from airflow_provider_dm.engine.sync.errors import StartNotThere
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.locations import LOCATION_POLL_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.log.tail import Tail
@@ -82,20 +83,6 @@ def _start_missing(task: str, source: str, end: str) -> InvalidInput:
         "binlog-pos: POSITION}`, with the location that belongs to the target's rows (from SHOW MASTER "
         "STATUS or the dump).",
     )
-
-
-class StartNotThere(DmError):
-    """The log does not have the location of `meta`."""
-
-    task: str
-    source: str
-    start: str
-    reason: str
-
-    code = "DM-6048"
-    scope = Scope.UPSTREAM
-    what = "task {task}, source {source}: the log cannot be read from {start} (`meta`): {reason}."
-    hint = "Nothing was begun. Correct binlog-name and binlog-pos in the task file and run it again."
 
 
 def _start_not_seen(task: str, source: str, start: str) -> NotBegunYet:

@@ -33,7 +33,6 @@ from airflow_provider_dm.engine.downstream.dm_checkpoint import (
 )
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
@@ -41,47 +40,12 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.errors import CheckpointMoves, DefinitionNeeded, KeylessUncertain
 from airflow_provider_dm.engine.sync.start.before_ddl import Logged
 from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead, place_to_begin, same_suffix
-from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded, KnownTable, Today, alike, first_statements
+from airflow_provider_dm.engine.sync.start.past import KnownTable, Today, alike, first_statements
 
 log = logging.getLogger(__name__)
-
-
-class KeylessUncertain(DmError):
-    """Rows of tables without a key may be in the target already, and cannot be identified."""
-
-    source: str
-    tables: tuple[str, ...]
-    start: str
-    until: str
-
-    code = "DM-6082"
-    scope = Scope.DOWNSTREAM
-    what = (
-        "{source}: DM may have applied changes between its checkpoint ({start}) and {until} already, and tables "
-        "without a key ({tables}) do not show which: rows would be duplicated."
-    )
-    hint = (
-        "Let DM continue and stop it cleanly (`pause-task`, then `stop-task`): it then records that nothing after its "
-        "checkpoint is applied. Or leave these tables out by block-allow-list."
-    )
-
-
-class CheckpointMoves(DmError):
-    """DM still writes its checkpoint during the takeover."""
-
-    table: str
-    source: str
-    how: str
-
-    code = "DM-6083"
-    scope = Scope.DOWNSTREAM
-    what = "DM's checkpoint of source {source} in {table} {how}."
-    hint = (
-        "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here. If DM was killed, wait for two "
-        "`checkpoint-flush-interval`s."
-    )
 
 
 @dataclass(frozen=True)

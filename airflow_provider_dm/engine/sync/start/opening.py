@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.downstream.table_schema import (
     load_table_schemas,
 )
 from airflow_provider_dm.engine.downstream.weights import read_folds
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvalidInput, InvariantBroken, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, InvalidInput, InvariantBroken
 from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -57,6 +57,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.coverage import coverages
 from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_hand
+from airflow_provider_dm.engine.sync.errors import SourceWentBack
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.loop_state import LoopState
@@ -70,21 +71,6 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 
 log = logging.getLogger(__name__)
-
-
-class SourceWentBack(DmError):
-    """The source's log ends before the checkpoint: it is another log."""
-
-    end: str
-    here: str
-
-    code = "DM-6043"
-    scope = Scope.UPSTREAM
-    what = "the source's binlog ends at {end}, before the checkpoint {here}."
-    hint = (
-        "The source lost or rewrote its binlog (RESET MASTER, a restored server, a crash with sync_binlog other than "
-        f"1). What it wrote since cannot be distinguished from what is applied: {MIGRATE_AGAIN}."
-    )
 
 
 @dataclass(frozen=True)

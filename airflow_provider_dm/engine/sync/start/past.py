@@ -36,7 +36,6 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.downstream.schema_by_hand import definition_at
 from airflow_provider_dm.engine.downstream.table_definitions import explicit_sql
-from airflow_provider_dm.engine.errors import DescribedError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -45,22 +44,15 @@ from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import fold_of, list_tables, names_fold, read_tables
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.errors import DefinitionNeeded, Undecided
 from airflow_provider_dm.engine.sync.start.before_ddl import (
     History,
     Logged,
     Shown,
-    Undecided,
     definition_before,
     key_names,
     row_form,
 )
-
-
-class DefinitionNeeded(DescribedError):
-    """A table was altered after the location at which a task begins, and its definition there is not known."""
-
-    code = "DM-6037"
-    scope = Scope.UPSTREAM
 
 
 @dataclass(frozen=True)

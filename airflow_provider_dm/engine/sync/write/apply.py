@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, RowStatementError
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import Act, Step, Transactions, fenced_transaction
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.statements import (
@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     in_pieces,
 )
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells, write_values
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.merge.writer import Access
@@ -37,6 +37,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.literals import NULL
 from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
+from airflow_provider_dm.engine.sync.errors import CountsDiffer, MissingRow
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites, has_one_feeder
@@ -52,25 +53,6 @@ BATCH_BYTES: Final = 16 << 20
 """Without the key `batch` a transaction takes whole buckets up to its connection's share of the rows, but not less than
 SMALL_BATCH and no more than BATCH_ROWS, nor more than BATCH_BYTES of log. Measured: transactions of 1,000 rows cost the
 target a fifth more CPU. Transactions whose rows may collide with other rows, or have to be named, stay small."""
-
-
-class MissingRow(RowStatementError):
-    """The log changes or deletes rows that the target does not have."""
-
-    table: str
-    operation: str
-    expected: int
-    found: int
-
-    code = "DM-6021"
-    scope = Scope.DOWNSTREAM
-    what = (
-        "{operation} on {table} should have found {expected} rows and found {found}. The transaction was rolled back."
-    )
-    hint = (
-        "Another program changes the target's rows, or they were never copied. Find the rows by DmVerifyOperator or by "
-        "SELECT on both sides, and correct the target."
-    )
 
 
 @dataclass(frozen=True)
@@ -408,11 +390,3 @@ def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterat
         rows += more
     if batch:
         yield tuple(batch)
-
-
-class CountsDiffer(DmError):
-    """An UPSERT did not change exactly its rows. Rolls the transaction back."""
-
-    code = "DM-6022"
-    what = "an upsert changed fewer rows than it was given."
-    hint = "Nothing was written; the transaction is retried in another way automatically."

@@ -35,7 +35,8 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.rules.row_filter import Loss
 from airflow_provider_dm.engine.schema.codec import Row, Value
-from airflow_provider_dm.engine.sync.plan.change import BrokenChain, Change, Key
+from airflow_provider_dm.engine.sync.errors import BrokenChain
+from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.dependence import LoggedChange

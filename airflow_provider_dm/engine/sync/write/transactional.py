@@ -29,12 +29,13 @@ from typing import Final, TypeAlias
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetLimit, TargetRefused
 from airflow_provider_dm.engine.downstream.frontier import common_position, read_frontier, whole_transaction
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.errors import CountsDiffer, CutOtherwise, MissingRow
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, CountsDiffer, MissingRow, WaveWriter
+from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 
@@ -49,19 +50,6 @@ SMALL_CHANGE_BYTES: Final = 16
 UNIT_BYTES: Final = 50_000
 """The size of a range if `batch` is not configured."""
 _TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
-
-
-class CutOtherwise(DmError):
-    """The frontier is inside a unit: an epoch failed halfway, and was planned again with other units."""
-
-    lo: str
-    hi: str
-    found: str
-
-    code = "DM-6016"
-    reaction = Reaction.RETRY
-    what = "the log from {lo} to {hi} is divided into other transactions now; everything up to {found} is written."
-    hint = "Nothing is lost: the sync continues from there automatically."
 
 
 @dataclass(frozen=True)
