@@ -3,6 +3,7 @@
 ADD d datetime DEFAULT now()                      the offset at the second of the statement, if there are rows
 ADD t timestamp DEFAULT '2024-07-01 12:00:00'     the offset at that local time
 ADD d datetime DEFAULT (t), ADD g date AS (t)     the zone's rules, if t is a TIMESTAMP; if it is a TIME, the second
+ADD g timestamp AS (d)                            the zone's rules
 MODIFY d timestamp, MODIFY t date                 the zone's rules: each row has its own local time
 MODIFY v datetime                                 likewise, as a text may have an offset of its own: '… 12:00:00+05:30'
 MODIFY t timestamp(3), ADD i int, ADD KEY (t)     nothing
@@ -73,8 +74,10 @@ def _of_column(pair: Pair, columns: Sequence[ColumnDefinition], sql_mode: int) -
     old, new = pair
     name = quote(new.name)
     if new.generated is not None:
-        changed = old is None or old.generated != new.generated
-        return _of_code(name, new.generated, columns) if changed else NO_ZONE
+        if old is not None and old.generated == new.generated:
+            return NO_ZONE
+        is_local = ZoneNeed((f"{name} is a TIMESTAMP that is computed",)) if new.type.name == "timestamp" else NO_ZONE
+        return is_local or _of_code(name, new.generated, columns)
     if old is None:
         if new.default is None or not is_moment(new.default, sql_mode):
             code = new.default or ""

@@ -72,6 +72,7 @@ def test_local_times() -> None:
         "ALTER TABLE t MODIFY m timestamp NULL",
         "ALTER TABLE t ADD g date AS (date(t)) STORED",
         "ALTER TABLE t ADD x datetime DEFAULT (t)",
+        "ALTER TABLE t ADD g timestamp AS (d) STORED",
         "ALTER TABLE t ADD x varchar(40) DEFAULT (concat(`T`, 'x')), ADD i int",
         "ALTER TABLE t ADD x timestamp DEFAULT 20240701120000",
         "ALTER TABLE t MODIFY v datetime",
