@@ -16,10 +16,10 @@ def user_cache(name: str) -> Path | None:
     be used."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "airflow-provider-dm" / name
     shared = Path(tempfile.gettempdir()) / f"airflow-provider-dm-{name}-{os.getuid()}"
-    return private_directory(home) or private_directory(shared)
+    return machine_code_directory(home) or machine_code_directory(shared)
 
 
-def private_directory(path: Path) -> Path | None:
+def machine_code_directory(path: Path) -> Path | None:
     """Return `path`, created if it is missing; None if that fails or another user can write to it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from airflow_provider_dm.engine.user_cache import is_private, private_directory, user_cache
+from airflow_provider_dm.engine.user_cache import is_private, machine_code_directory, user_cache
 
 log = logging.getLogger(__name__)
 
@@ -231,7 +231,7 @@ def _processor() -> str:
 def _root() -> Path:
     given = os.environ.get(DIRECTORY)
     if given:
-        return private_directory(Path(given)) or _REFUSED
+        return machine_code_directory(Path(given)) or _REFUSED
     return user_cache("kernels") or _REFUSED
 
 
