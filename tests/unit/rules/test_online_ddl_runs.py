@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.ddl.statements import AddColumn, AlterTable, Statement
@@ -171,6 +171,10 @@ class Task:
         self.tables[name] = known
 
 
+@example(  # a ghost without a change takes the table's place while another ghost is there
+    [(gh_ost, "u"), (gh_ost, "t"), (pt_osc, "u"), (gh_ost, "u")],
+    [*[(0, 1)] * 4, (1, 0), (1, 1), *[(2, 1)] * 3],
+)
 @settings(max_examples=400)
 @given(
     st.lists(st.tuples(st.sampled_from(ACTORS), st.sampled_from(NAMES)), min_size=1, max_size=8),

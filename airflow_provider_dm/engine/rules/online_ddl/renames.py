@@ -176,7 +176,7 @@ def _cut_over(view: View, move: _Move) -> _Moved:
         return memory, Stop(f"{ghost} becomes {real}, but was created like {' and '.join(map(str, held.like))}")
     if twin := next((one for one in memory.ghosts if _folded(one) == _folded(ghost)), None):
         return memory, Stop(f"{ghost} becomes {real}, and {twin} may be the same table in another spelling")
-    memory = memory.with_away(trash, None).outdated(real, f"{real} was replaced by {ghost} after it")
+    memory = memory.with_away(trash, None)
     try:
         changes = [_change(text) for text in held.statements]
     except Unreadable as error:
@@ -185,6 +185,7 @@ def _cut_over(view: View, move: _Move) -> _Moved:
         return memory, Stop(f"{ghost} becomes {real}, whose rows would not be the same: {why}")
     if not changes:
         return memory, PassOver(f"{ghost} becomes {real}, without a change of its definition")
+    memory = memory.outdated(real, f"{real} was replaced by {ghost} after it")
     texts = zip(changes, held.statements, strict=True)
     return memory, ApplyDdl(real, tuple(RealChange(about_real(one, ghost, real), text) for one, text in texts))
 
