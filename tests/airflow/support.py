@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from testbed import Server
 from testbed.airflow import Airflow
 
@@ -101,6 +102,23 @@ def restart_triggerer(airflow: Airflow) -> None:
             start_new_session=True,
         )
     airflow.pids["triggerer"] = new.pid
+
+
+def later(seconds: float, do: Callable[..., None], **parts: Any) -> threading.Timer:
+    """Call `do(store, **parts)` after that time in another thread, beside a `dag.test()`.
+
+    The store is opened here: `dag.test()` has one variable for what tasks ask Airflow, which a second thread would take
+    from a task.
+    """
+    store = DmMetadataHook().get_store()
+
+    def run() -> None:
+        with store:
+            do(store, **parts)
+
+    timer = threading.Timer(seconds, run)
+    timer.start()
+    return timer
 
 
 def password_of(airflow: Airflow, user: str) -> str:

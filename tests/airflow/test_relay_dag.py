@@ -1,6 +1,5 @@
 """A relay as a task, and the sensor that waits for it: `dag.test()` with real sources of both flavours."""
 
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
@@ -23,7 +23,7 @@ from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 from testbed import Server
-from tests.airflow.support import context
+from tests.airflow.support import context, later
 
 Define = Callable[..., None]
 RunDag = Callable[..., Any]
@@ -139,12 +139,11 @@ def test_a_relay_on_another_machine_is_watched_and_not_doubled(
     say(relay=goal.at(4), **elsewhere)
     with DAG("watch_elsewhere") as dag:
         DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", deferrable=True)
-    later = threading.Timer(3.0, say, kwargs={"relay": goal, **elsewhere})
-    later.start()
+    said = later(3.0, put, relay=goal, **elsewhere)
 
     run = run_dag(dag)
 
-    later.join()
+    said.join()
     assert states(run) == {"pull": "success"}
     assert not (work_dir / "relay" / "replica_01").exists()
 
@@ -161,12 +160,11 @@ def test_a_deferred_sensor_sees_what_happens_later(work_dir: Path, run_dag: RunD
             end_from_trigger=end_from_trigger,
             poke_interval=1,
         )
-    later = threading.Timer(3.0, say, kwargs={"stage": Stage.RUNNING, "relay": GOAL})
-    later.start()
+    said = later(3.0, put, stage=Stage.RUNNING, relay=GOAL)
 
     run = run_dag(dag)
 
-    later.join()
+    said.join()
     assert states(run) == {"wait": "success"}
 
 
@@ -197,7 +195,11 @@ def test_a_sensor_that_runs_out_of_time_fails_or_skips_in_both_modes(work_dir: P
 
 def say(**parts: Any) -> None:
     with DmMetadataHook().get_store() as store:
-        store.put_relay_status(RelayStatus("replica_01", **parts))
+        put(store, **parts)
+
+
+def put(store: MetaStore, **parts: Any) -> None:
+    store.put_relay_status(RelayStatus("replica_01", **parts))
 
 
 def trigger(**parts: Any) -> RelayCatchUpTrigger:

@@ -1,7 +1,6 @@
 """The sensor that waits for DDL of merged tables, its trigger, and the operator by which a person decides."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow.triggers.base import TaskSuccessEvent
 
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, continued, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
@@ -22,6 +22,7 @@ from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
 from airflow_provider_dm.sensors.shard_ddl import LOCKS_KEY, ShardDdlDiffers, ShardDdlLockSensor
 from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
 from dags import dm_shard_ddl
+from tests.airflow.support import later
 
 RunDag = Callable[..., Any]
 ORDERS, OTHER = TableName("shop", "orders"), TableName("shop", "other")
@@ -43,7 +44,7 @@ def report(source: str, ddls: tuple[str, ...] = ADD, target: TableName = ORDERS,
         store.change_ddl_lock("shops", lock_id("shops", target), number, how)
 
 
-def resolve(target: TableName = ORDERS, number: int = 0) -> None:
+def resolve(store: MetaStore, *, number: int) -> None:
     """Do what the syncs of both sources do at last."""
 
     def how(source: str) -> Callable[[Any], Any]:
@@ -53,9 +54,8 @@ def resolve(target: TableName = ORDERS, number: int = 0) -> None:
 
         return change
 
-    with DmMetadataHook().get_store() as store:
-        for source in "ab":
-            store.change_ddl_lock("shops", lock_id("shops", target), number, how(source))
+    for source in "ab":
+        store.change_ddl_lock("shops", ID, number, how(source))
 
 
 @pytest.fixture
@@ -79,14 +79,14 @@ def test_sensors_of_both_modes_see_it_resolved_and_tell_what_is_missing(
     report("a", target=OTHER)  # never resolved: not what is waited for
     (tmp_path / "shops.yaml").write_text("name: shops\nmysql-instances: [{source-id: a}, {source-id: b}]\n")
     with DAG("ddl_resolved") as dag:
-        later: dict[str, Any] = {"poke_interval": 0.5, "timeout": 60}
-        poked = ShardDdlLockSensor(task_id="poked", task=str(tmp_path / "shops.yaml"), lock_id=ID, **later)
-        deferred = ShardDdlLockSensor(task_id="deferred", lock_id=ID, deferrable=True, **later)
+        soon: dict[str, Any] = {"poke_interval": 0.5, "timeout": 60}
+        poked = ShardDdlLockSensor(task_id="poked", task=str(tmp_path / "shops.yaml"), lock_id=ID, **soon)
+        deferred = ShardDdlLockSensor(task_id="deferred", lock_id=ID, deferrable=True, **soon)
 
         @dag.task
         def soon_resolved(source: str, number: int) -> None:
             report(source, number=number)
-            threading.Timer(2.0, resolve, kwargs={"number": number}).start()
+            later(2.0, resolve, number=number)
 
         soon_resolved("a", 0) >> poked >> soon_resolved("b", 1) >> deferred
 

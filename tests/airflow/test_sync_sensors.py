@@ -1,7 +1,6 @@
 """The sensors of a sync, in every mode, as `dag.test()` runs them."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,23 +11,29 @@ from airflow.sdk import DAG
 from airflow.triggers.base import TaskSuccessEvent
 
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
 from airflow_provider_dm.sensors.sync import CheckpointPassedSensor, NoRowsHeldBackSensor, SyncLagSensor
 from airflow_provider_dm.triggers.sync import SyncStateTrigger
+from tests.airflow.support import later
 
 RunDag = Callable[..., Any]
 
 
-def report(run_id: str, *, lag: float, position: int, held: list[dict[str, Any]]) -> None:
+def report(run_id: str, **parts: Any) -> None:
+    with DmMetadataHook().get_store() as store:
+        beat(store, run_id, **parts)
+
+
+def beat(store: MetaStore, run_id: str, *, lag: float, position: int, held: list[dict[str, Any]]) -> None:
     """Do what a sync's beat does."""
     at = Location("bin.000003", position)
-    with DmMetadataHook().get_store() as store:
-        store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING, needed=at, applied=at)
-        if store.get_run(run_id) is None:
-            store.start_run(run_id, task="shop", app="incremental_sync", holder=Holder("x", "1", "here"))
-        store.heartbeat_run(run_id, {"one": {"lag_seconds": lag, "unresolved_groups": held}})
+    store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING, needed=at, applied=at)
+    if store.get_run(run_id) is None:
+        store.start_run(run_id, task="shop", app="incremental_sync", holder=Holder("x", "1", "here"))
+    store.heartbeat_run(run_id, {"one": {"lag_seconds": lag, "unresolved_groups": held}})
 
 
 @pytest.fixture
@@ -49,12 +54,14 @@ def test_they_wait_until_the_sync_is_there(mode: str, behind: None, run_dag: Run
         first = SyncLagSensor(task_id="lag", max_lag=5, **how)
         last = NoRowsHeldBackSensor(task_id="held", **how)
         first >> CheckpointPassedSensor(task_id="passed", source_id="one", location="bin.000003:400", **how) >> last
-    if mode == "reschedule":  # dag.test() runs each task once
-        report("r", lag=1.0, position=500, held=[])
-    threading.Timer(1.5, report, args=("r",), kwargs={"lag": 1.0, "position": 500, "held": []}).start()
+    # dag.test() runs each task once, so with `reschedule` nothing may be left to wait for.
+    caught_up = later(0.0 if mode == "reschedule" else 1.5, beat, run_id="r", lag=1.0, position=500, held=[])
+    if mode == "reschedule":
+        caught_up.join()
 
     run = run_dag(dag)
 
+    caught_up.join()
     assert states(run) == dict.fromkeys(("lag", "passed", "held"), "success")
     values = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
     assert values == {"lag": {"one": 1.0}, "passed": {"one": "bin.000003:500"}, "held": {"one": None}}

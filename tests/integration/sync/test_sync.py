@@ -282,7 +282,8 @@ def test_forever_ends_on_a_wish_and_shows_its_lag(
     one_kit.begin()
     stop, progress = threading.Event(), SyncProgress()
     far = until != "forever"
-    goal = f"{one_kit.upstream().file.partition('.')[0]}.000099:4" if far else until
+    name, _, number = one_kit.upstream().file.partition(".")
+    goal = f"{name}.{int(number) + 100:06d}:4" if far else until
     worker = threading.Thread(target=one_kit.run, args=(one_kit.spec(goal), None, stop, progress))
     worker.start()
     try:
