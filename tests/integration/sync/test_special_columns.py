@@ -7,13 +7,21 @@ from typing import Final
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import PartialRowImage
+from airflow_provider_dm.engine.downstream.errors import TargetWarned
+from airflow_provider_dm.engine.downstream.session import execute, run_transaction
+from airflow_provider_dm.engine.downstream.statements import Statement, Verb
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
+from testbed import Server
+from tests.conftest import FreshSchema
 from tests.exactness import oracle, tables
 from tests.exactness.documents import JSON
 from tests.exactness.others import ADDRESSES, COMPRESSED, COMPUTED, GEOMETRY, HIDDEN, VECTOR
 from tests.exactness.samples import SAMPLES
 from tests.exactness.sorts import Sample
 from tests.exactness.strings import MEMBERS
+from tests.integration.copy.migrations import endpoint
 from tests.integration.sync.conftest import SyncKit
 
 SJIS: Final = next(sample for sample in SAMPLES if any("sjis" in sort.ddl for sort in sample.sorts))
@@ -156,3 +164,34 @@ def test_a_column_that_only_the_source_computes_is_a_value(one_kit: SyncKit) -> 
     one_kit.write("INSERT INTO t (id) VALUES (1), (2)", "UPDATE t SET id = 5 WHERE id = 2")
     one_kit.sync()
     assert one_kit.target.sql("SELECT id, n FROM t ORDER BY id", database=one_kit.schema) == [(1, 2), (5, 6)]
+
+
+@pytest.mark.parametrize(("members", "stops"), [((0,), False), ((0, 0), True), ((1,), True)])
+def test_a_mode_of_one_statement_ends_with_it(
+    target: Server, fresh_schema: FreshSchema, members: tuple[int, ...], stops: bool
+) -> None:
+    """A row may have an ENUM's index 0, of which the target warns; a warning more or less stops."""
+    schema = fresh_schema(target)
+    target.sql("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a') NOT NULL)", database=schema)
+    rows = ", ".join(f"({number}, {member})" for number, member in enumerate(members))
+    text = f"INSERT INTO `{schema}`.t VALUES {rows}".encode()
+    expected = frozenset({("e", 1)})
+    statement = Statement(
+        text, len(members), TableName(schema, "t"), Verb.INSERT, expected, session_mode="NO_ZERO_DATE"
+    )
+    modes = list[object]()
+
+    def write(connection: Connection) -> None:
+        modes.extend(query(connection, "SELECT @@sql_mode"))
+        try:
+            execute(connection, statement)
+        finally:
+            modes.extend(query(connection, "SELECT @@sql_mode"))
+
+    if stops:
+        with pytest.raises(TargetWarned):
+            run_transaction(endpoint("target", target), write)
+    else:
+        run_transaction(endpoint("target", target), write)
+    assert modes[0] == modes[1]
+    assert target.sql("SELECT id, e + 0 FROM t", database=schema) == ([] if stops else [(0, 0)])
