@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
 
@@ -104,13 +104,12 @@ def restart_triggerer(airflow: Airflow) -> None:
     airflow.pids["triggerer"] = new.pid
 
 
-def later(seconds: float, do: Callable[..., None], **parts: Any) -> threading.Timer:
-    """Call `do(store, **parts)` after that time in another thread, beside a `dag.test()`.
+def later(seconds: float, store: MetaStore, do: Callable[..., None], **parts: Any) -> threading.Timer:
+    """Call `do(store, **parts)` after that time in another thread, beside a `dag.test()`, and close the store.
 
-    The store is opened here: `dag.test()` has one variable for what tasks ask Airflow, which a second thread would take
-    from a task.
+    The caller opens it: `dag.test()` has one variable for what tasks ask Airflow, which a second thread would take from
+    a task.
     """
-    store = DmMetadataHook().get_store()
 
     def run() -> None:
         with store:

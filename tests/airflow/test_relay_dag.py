@@ -139,7 +139,7 @@ def test_a_relay_on_another_machine_is_watched_and_not_doubled(
     say(relay=goal.at(4), **elsewhere)
     with DAG("watch_elsewhere") as dag:
         DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", deferrable=True)
-    said = later(3.0, put, relay=goal, **elsewhere)
+    said = later(3.0, DmMetadataHook().get_store(), put, relay=goal, **elsewhere)
 
     run = run_dag(dag)
 
@@ -160,7 +160,7 @@ def test_a_deferred_sensor_sees_what_happens_later(work_dir: Path, run_dag: RunD
             end_from_trigger=end_from_trigger,
             poke_interval=1,
         )
-    said = later(3.0, put, stage=Stage.RUNNING, relay=GOAL)
+    said = later(3.0, DmMetadataHook().get_store(), put, stage=Stage.RUNNING, relay=GOAL)
 
     run = run_dag(dag)
 

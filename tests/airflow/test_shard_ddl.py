@@ -86,7 +86,7 @@ def test_sensors_of_both_modes_see_it_resolved_and_tell_what_is_missing(
         @dag.task
         def soon_resolved(source: str, number: int) -> None:
             report(source, number=number)
-            later(2.0, resolve, number=number)
+            later(2.0, DmMetadataHook().get_store(), resolve, number=number)
 
         soon_resolved("a", 0) >> poked >> soon_resolved("b", 1) >> deferred
 

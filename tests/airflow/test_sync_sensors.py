@@ -55,7 +55,8 @@ def test_they_wait_until_the_sync_is_there(mode: str, behind: None, run_dag: Run
         last = NoRowsHeldBackSensor(task_id="held", **how)
         first >> CheckpointPassedSensor(task_id="passed", source_id="one", location="bin.000003:400", **how) >> last
     # dag.test() runs each task once, so with `reschedule` nothing may be left to wait for.
-    caught_up = later(0.0 if mode == "reschedule" else 1.5, beat, run_id="r", lag=1.0, position=500, held=[])
+    store, seconds = DmMetadataHook().get_store(), 0.0 if mode == "reschedule" else 1.5
+    caught_up = later(seconds, store, beat, run_id="r", lag=1.0, position=500, held=[])
     if mode == "reschedule":
         caught_up.join()
 
