@@ -279,13 +279,11 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
             walk.open(position, BEGUN)
         case StatementKind.COMMIT:
             walk.close(behind, timestamp)
-        case StatementKind.ROLLBACK:
+        case StatementKind.ROLLBACK | StatementKind.ROLLBACK_TO as kind:
             if walk.apply and walk.rows and walk.state == BEGUN:
                 raise mixed_engine_rollback(walk.at(walk.opened_at))
-            walk.close(behind, timestamp)
-        case StatementKind.ROLLBACK_TO:
-            if walk.apply and walk.rows:
-                raise mixed_engine_rollback(walk.at(walk.opened_at))
+            if kind is StatementKind.ROLLBACK:
+                walk.close(behind, timestamp)
         case StatementKind.SAVEPOINT | StatementKind.NOTHING:
             walk.alone_or_inside(behind, timestamp)
         case StatementKind.XA:

@@ -85,6 +85,15 @@ def test_a_rollback_to_a_savepoint_behind_rows_stops(tmp_path: Path) -> None:
         scanned(log, tmp_path, start)
 
 
+def test_a_rollback_to_a_savepoint_outside_does_not_undo_the_transaction_before(tmp_path: Path) -> None:
+    log = Log()
+    start, _ = log.transaction()
+    log.query("ROLLBACK TO `s`")
+    _, end = log.transaction()
+    found = scanned(log, tmp_path, start)
+    assert (found.end, found.transactions) == (end, 2)
+
+
 @pytest.mark.parametrize(
     ("statement", "head"),
     [
