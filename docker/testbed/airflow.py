@@ -216,7 +216,7 @@ def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> No
             "simple_auth_manager_passwords_file": str(home / "passwords.json"),
         },
         # A busy machine holds a lock of SQLite for more than its default of five seconds, and requests fail.
-        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=60"},
+        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=300"},
         "api": {
             "host": HOST,
             "port": str(port),

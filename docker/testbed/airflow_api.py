@@ -14,7 +14,7 @@ from typing import Any, Final
 
 Json = Any
 FINISHED: Final = frozenset({"success", "failed"})
-TIMEOUT_SECONDS: Final = 60
+TIMEOUT_SECONDS: Final = 300
 
 
 class ApiError(RuntimeError):
