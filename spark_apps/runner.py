@@ -12,8 +12,9 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")
+
+SLOTS_SECONDS: Final = 1.0
 
 Blob = tuple[int, "Ok[bytes] | TaskFailed"]
 """Number of the item, and what it has for a group."""
@@ -101,15 +104,21 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
     return context
 
 
-@dataclass(frozen=True)
+@dataclass
 class SparkRunner:
     """Tasks as Spark jobs."""
 
     context: SparkContext
+    _slots: int = field(default=1, init=False)
+    _asked_at: float = field(default=-SLOTS_SECONDS, init=False)
 
     @property
     def slots(self) -> int:
-        return max(1, self.context.defaultParallelism)
+        """The cores of the executors. The JVM is asked at most once every SLOTS_SECONDS: an answer takes as long as a
+        small epoch."""
+        if time.monotonic() - self._asked_at >= SLOTS_SECONDS:
+            self._slots, self._asked_at = max(1, self.context.defaultParallelism), time.monotonic()
+        return self._slots
 
     def share(self, value: T) -> Shared[T]:
         return self.context.broadcast(value)

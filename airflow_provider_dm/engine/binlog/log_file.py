@@ -17,5 +17,12 @@ class LogFile:
     last: bool
     server_uuid: str = ""
 
+    def has_changed(self) -> bool:
+        """Return True if the file has another size by now, or is gone."""
+        try:
+            return Path(self.path).stat().st_size != self.size
+        except OSError:
+            return True
+
     def __str__(self) -> str:
         return f"{Path(self.path).parent.name}/{self.name}"

@@ -100,6 +100,9 @@ class EpochSize:
     """Limit for the number of changes of an epoch, estimated from the previous epoch. None: no limit."""
     most_rows: int | None = None
     """Limit for the rows in the largest bucket of an epoch, estimated likewise: a transaction writes whole buckets."""
+    period: float = 0.015
+    """Shortest time in seconds between the beginnings of two epochs while the sync has caught up: every epoch is a
+    transaction in the target, whose cost does not depend on its size."""
     cut: int = LARGEST_RANGE
     """A range ends after this many bytes, with the next transaction or, in a large transaction, statement."""
 

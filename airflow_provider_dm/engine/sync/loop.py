@@ -62,8 +62,8 @@ from airflow_provider_dm.engine.sync.write.writing import Writing
 
 log = logging.getLogger(__name__)
 
-SHORTEST_WAIT: Final = 0.05
-LONGEST_WAIT: Final = 0.5
+IDLE_SECONDS: Final = 0.5
+"""Longest wait for the log to grow."""
 LONG_SECONDS: Final = 10.0
 """Slower epochs are logged at level INFO, all others at level DEBUG: launchers show the progress as often."""
 RETRIES: Final = 5
@@ -115,7 +115,7 @@ class Loop:
             self.note(Stage.RUNNING, now=True)
         finally:
             self._show_shards()  # after the contested rows, so that a reader who sees groups also sees those rows
-        wait, idle_since = SHORTEST_WAIT, time.monotonic()
+        idle_since = time.monotonic()
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
             while not self.state.at_goal and not self.stop.is_set():
@@ -131,18 +131,20 @@ class Loop:
                             self._inject(lo)
                         if self.size.is_backlog(size):  # plan the next epoch while this one is applied
                             ahead = planner.submit(self.planning.after, self.state.after(planned), self.size)
+                        began = time.monotonic()
                         self._epoch(planned)
+                        if ahead is None:
+                            self._gather(began)
                     case DdlStatement():
                         self._leave_file(planned)
                         self._ddl(planned)
                     case UpToDate(at):
                         self._leave_file(planned)
-                        self._idle(at, wait, idle_since)
-                        wait = min(LONGEST_WAIT, wait * 1.5)
+                        self._idle(at, idle_since)
                         continue
                     case _:
                         assert_never(planned)
-                wait, idle_since = SHORTEST_WAIT, time.monotonic()
+                idle_since = time.monotonic()
                 self.note(Stage.RUNNING)
         self._finish_shards()
         if self.state.at_goal and self.sharing.rows:
@@ -407,7 +409,13 @@ class Loop:
         if not keep:
             self.state = self.state.without_past()
 
-    def _idle(self, at: Location, wait: float, idle_since: float) -> None:
+    def _gather(self, began: float) -> None:
+        """Let the log grow after an epoch at its end, so that the next one has more than a few changes."""
+        rest = began + self.size.period - time.monotonic()
+        if rest > 0:
+            self.stop.wait(rest)
+
+    def _idle(self, at: Location, idle_since: float) -> None:
         self.progress.looked(caught_up=self.state.edge is None and not self.tail.waiting)
         if self.state.edge is None:
             self.state = replace(self.state, here=at)
@@ -418,7 +426,7 @@ class Loop:
             return
         self._check_goal(time.monotonic() - idle_since)
         self.note(Stage.RUNNING)
-        self.stop.wait(wait)
+        self.tail.wait(IDLE_SECONDS, self.stop)
         self.tail.idle(self.planning.cursor(self.state), time.monotonic() - idle_since)
 
     def _check_goal(self, seconds: float) -> None:

@@ -5,6 +5,7 @@ The product's implementations are `Tail`, `Following`, `Sharing` and `Resyncing`
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
@@ -51,6 +52,10 @@ class SourceLog(Protocol):
 
     def idle(self, here: Cursor, seconds: float) -> None:
         """Check the log after `seconds` without events."""
+        ...
+
+    def wait(self, seconds: float, stop: threading.Event) -> None:
+        """Wait until the log has grown or `stop` is set, usually at most `seconds`."""
         ...
 
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:

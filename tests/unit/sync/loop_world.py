@@ -126,6 +126,9 @@ class Log(SourceLog):
         self.world.events.append(f"distrust {epoch.lo.position}")
         self.prepared.append(at.prepared)
 
+    def wait(self, seconds: float, stop: threading.Event) -> None:
+        stop.wait(seconds)
+
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
         """Show nobody anything."""
 
@@ -350,7 +353,7 @@ class World:
             tail=self.log,
             planning=Planning(self.log, by_hand, (), self.tasks),
             notes=SyncNotes(self.around.transactions, self.notes, shards, None),
-            size=replace(size or EpochSize.on_one_machine(), in_driver=0),
+            size=replace(size or replace(EpochSize.on_one_machine(), period=0.0), in_driver=0),
         )
 
     def run(self) -> bool:

@@ -144,16 +144,20 @@ def test_buckets_leave_a_file_without_changes() -> None:
     assert (world.stands(), world.noted(), world.tasks.jobs) == ({4}, following, [])
 
 
-def test_who_is_idle_looks_less_and_less_often_until_there_is_something_again() -> None:
-    nothing = UpToDate(LO)
-    world = World(*[nothing] * 9, epoch(100, 200), UpToDate(LO.at(200)))
+def test_an_idle_sync_waits_for_the_log_to_grow() -> None:
+    world = World(UpToDate(LO), UpToDate(LO), epoch(100, 200), UpToDate(LO.at(200)))
     world.run()
 
-    first, second, *_ = world.stop.waits
-    assert (first, second) == (module.SHORTEST_WAIT, module.SHORTEST_WAIT * 1.5)
-    assert world.stop.waits[8] == module.LONGEST_WAIT
-    assert world.stop.waits[9:11] == [first, second]
-    assert world.said("idle")[-1] == "idle 200"
+    assert set(world.stop.waits) == {module.IDLE_SECONDS}
+    assert world.said("idle")[:3] == ["idle 100", "idle 100", "idle 200"]
+
+
+def test_small_epochs_at_the_end_of_the_log_are_a_period_apart() -> None:
+    size = EpochSize(period=1000.0)
+    world = World(epoch(100, 200), epoch(200, 300), size=size)
+    world.run()
+
+    assert [round(seconds) for seconds in world.stop.waits[:2]] == [1000, 1000]
 
 
 @pytest.mark.parametrize("waiting", [True, False])

@@ -51,6 +51,10 @@ log = logging.getLogger(__name__)
 TAIL_POLL_SECONDS: Final = 2.0
 """Seconds between two reads of the relay's status."""
 AGAIN_SECONDS: Final = 0.2
+GROWTH_SECONDS: Final = 0.04
+"""Seconds between two checks whether the log has grown."""
+PLANNING_SHARE: Final = 0.2
+"""Share of the time that is spent planning while a large transaction arrives: each plan scans all of it."""
 LOCAL: Final = "local"
 REMOTE: Final = "remote"
 """DM's words for the log that is read, as its query-status shows them."""
@@ -80,6 +84,10 @@ class Tail:
     _opened_at: float = field(default_factory=time.monotonic, init=False)
     _looked_at: float = field(default=0.0, init=False)
     _marks: Marks = field(default_factory=Marks, init=False)
+    _last: LogFile | None = field(default=None, init=False)
+    """The end of the log at the last plan."""
+    _took: float = field(default=0.0, init=False)
+    """Seconds of the last plan."""
     _checked: LogFile | None = field(default=None, init=False)
     _repetitions: Repetitions = field(default_factory=Repetitions, init=False, repr=False)
     """The repeated transactions that were found in the log that is being read."""
@@ -159,6 +167,14 @@ class Tail:
                 case FromUpstream(log=pulled) if seconds > health.SILENT_SECONDS:
                     pulled.check_upstream()
 
+    def wait(self, seconds: float, stop: threading.Event) -> None:
+        """Wait until the log has grown since the last plan or `stop` is set, usually at most `seconds`."""
+        until = time.monotonic() + seconds
+        pause = max(GROWTH_SECONDS, self._took / PLANNING_SHARE)
+        while not stop.wait(pause):
+            if time.monotonic() >= until or (self._last is not None and self._last.has_changed()):
+                return
+
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
         """Update the progress: the end of the source's log, the bytes after `here`, and the bytes from `held`, the
         location of the first held-back row (None: no row is held back)."""
@@ -202,9 +218,10 @@ class Tail:
     def _plan_once(
         self, at: Cursor, *, goal: Location | None, limit: int | None, range_bytes: int, until_time: int | None
     ) -> Planned:
-        reader, lo = self._checked_reader(), at.place
+        began, reader, lo = time.monotonic(), self._checked_reader(), at.place
         files = reader.files(lo)
         self.waiting = not reaches(files, lo)
+        self._last = files[-1] if files else None
         if not files:
             return UpToDate(lo)
         try:
@@ -222,6 +239,7 @@ class Tail:
             )
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error
+        self._took = time.monotonic() - began
         enough = _is_enough(planned, goal if limit is None else None)
         self._write_mark(reader, LogPosition.of(lo) if enough else end_place(files[-1]), enough=enough)
         return planned
