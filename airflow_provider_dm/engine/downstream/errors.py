@@ -25,6 +25,11 @@ from airflow_provider_dm.engine.mysql.error_numbers import (
 )
 from airflow_provider_dm.engine.mysql.errors import AccessDenied, ServerUnreachable
 
+ROWS_BEFORE: Final = (
+    "not if it drops or renames a column, or makes it another kind of value, since the rows before it have that column"
+)
+"""The limit of a change of the target before the sync has come to the statement that changes the source."""
+
 NOT_THERE: Final = frozenset({1049, 1146})
 """The schema or the table does not exist."""
 _DUPLICATE: Final = frozenset({1062, 1586, 1859})
@@ -295,8 +300,8 @@ class DdlRefused(DmError):
     what = "the target rejects {sql} ({number} {reason})."
     hint = (
         "Compare the table in the target with the source's (SHOW CREATE TABLE), remove the cause and run the task "
-        "again; or execute the change in the target in another way and run `dmctl binlog skip TASK -s SOURCE`; or "
-        'replace it: `dmctl binlog replace TASK -s SOURCE "…"`.'
+        'again. Or replace the statement: `dmctl binlog replace TASK -s SOURCE "…"`. Or execute the change in the '
+        f"target in another way and run `dmctl binlog skip TASK -s SOURCE`; {ROWS_BEFORE}."
     )
 
 

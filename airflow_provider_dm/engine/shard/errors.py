@@ -16,7 +16,7 @@ class ShardDdlNotSupported(NotSupportedYet):
     def of(cls, task: str, source: str, at: Location, head: str, why: str) -> ShardDdlNotSupported:
         """Return the error. `head`: the statement's first words, as literals may be data; `why`: the reason."""
         return cls(
-            feature=f"shard-mode pessimistic for DDL ({head} …: {why})",
+            feature=f"DDL on a shard ({head} …: {why})",
             where=f"task {task}, source {source}, at {at}",
             way_out="Add a route by which the new name goes to the same table, and run the task again: the target's "
             "table keeps its name. Or migrate in full again, as another task, after all shards have the new name.",

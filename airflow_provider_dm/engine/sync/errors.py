@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.downstream.errors import DdlRefused, RowStatementError
+from airflow_provider_dm.engine.downstream.errors import ROWS_BEFORE, DdlRefused, RowStatementError
 from airflow_provider_dm.engine.errors import (
     MIGRATE_AGAIN,
     DescribedError,
@@ -16,10 +16,16 @@ from airflow_provider_dm.engine.errors import (
 )
 
 AFTER_DDL: Final = (
-    "Make the change in the target yourself, as far as it is wanted there, and run `dmctl binlog skip TASK -s SOURCE`, "
-    'or replace it by `dmctl binlog replace TASK -s SOURCE "…"`. Or leave the table out by '
+    'Replace it by `dmctl binlog replace TASK -s SOURCE "…"`. Or make the change in the target yourself, as far as it '
+    f"is wanted there, and run `dmctl binlog skip TASK -s SOURCE`; {ROWS_BEFORE}. Or leave the table out by "
     f"block-allow-list, and the task continues without it. Or {MIGRATE_AGAIN}."
 )
+
+ALL_SHARDS: Final = (
+    "Set `shard-mode: pessimistic` and start the task again: the target executes the statement once all tables that "
+    "are merged there have executed it."
+)
+"""The remedy for DDL on a merged table in a task that has no shard mode."""
 
 VALUES_DIFFER: Final = (
     'Let the target convert the rows in its own way: run `dmctl binlog replace TASK -s SOURCE "…"` with the statement. '
@@ -356,7 +362,13 @@ class DefinitionDiffers(CannotFollow):
 
 
 class NeedsAgreement(CannotFollow):
-    """A statement that needs the agreement of all shards of a merged table."""
+    """A statement on a merged table in a task that has no shard mode."""
+
+    way_out = ALL_SHARDS
+
+
+class RoutedElsewhere(CannotFollow):
+    """A new name of a shard that is not routed to the target of the other shards."""
 
 
 class PrivateRelayEnded(DmError):

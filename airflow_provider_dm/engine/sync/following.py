@@ -187,8 +187,8 @@ class Following:
         `statement`: None if it is not understood; then an operator must replace or skip it.
         `operator`: a user's decision: other statements instead of it, or before it.
 
-        Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing of the statement was
-        executed), and what executing and planning raise.
+        Raises CannotFollow, ShardDdlOutOfSequence (nothing of the statement was executed), and what executing and
+        planning raise.
         """
         ddl, fence, plan = meaning.ddl, self.source.fence, state.plan
         position = ddl.end.sort_key
@@ -439,7 +439,7 @@ def _instead(operator: Operator | None) -> Operator | None:
 
 
 def _injected(operator: Operator | None, tables: SubtaskTables, around: Surroundings) -> Sequence[TargetDdl]:
-    """Return the statements that an operator injects before a statement. Raises CannotFollow, NeedsAgreement."""
+    """Return the statements that an operator injects before a statement. Raises CannotFollow."""
     if operator is None or operator.kind is not OperatorKind.INJECT:
         return ()
     return change_by_hand(None, statements_of(operator), tables, around).statements

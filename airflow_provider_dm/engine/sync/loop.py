@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED
@@ -39,8 +38,8 @@ from airflow_provider_dm.engine.sync.errors import (
     CutOtherwise,
     GoalLost,
     MissingRow,
-    NeedsAgreement,
     RefusedByFilter,
+    RoutedElsewhere,
 )
 from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
@@ -335,11 +334,9 @@ class Loop:
             raise stop_error(ddl, why, NOT_UNDERSTOOD)
         try:
             self.state = self.following.follow(meaning, statement, self.state, operator)
-        except NeedsAgreement as error:
-            if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
-                words, why = first_words(ddl.sql), str(error)
-                raise ShardDdlNotSupported.of(*self.source.fence.ref.key, ddl.at, words, why) from None
-            raise stop_error(ddl, str(error)) from None
+        except RoutedElsewhere as error:
+            words, why = first_words(ddl.sql), str(error)
+            raise ShardDdlNotSupported.of(*self.source.fence.ref.key, ddl.at, words, why) from None
         except RefusedByFilter as error:
             raise StoppedByFilter(
                 f"a filter with the action Error matches DDL at {ddl.at} ({first_words(ddl.sql)} …): {error}.",

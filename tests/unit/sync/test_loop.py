@@ -22,7 +22,13 @@ from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
-from airflow_provider_dm.engine.sync.errors import CannotFollow, DdlNotSupported, GoalLost, NeedsAgreement
+from airflow_provider_dm.engine.sync.errors import (
+    CannotFollow,
+    DdlNotSupported,
+    GoalLost,
+    NeedsAgreement,
+    RoutedElsewhere,
+)
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from tests.unit.sync.loop_world import BACKLOG, BYTES, FENCE, LO, NoExchange, World, ddl, epoch
@@ -272,7 +278,7 @@ def test_ddl_of_the_task_is_followed() -> None:
         (CannotFollow("it cannot be"), False, DdlNotSupported),
         (CannotFollow("it cannot be"), True, DdlNotSupported),
         (NeedsAgreement("others"), False, DdlNotSupported),
-        (NeedsAgreement("others"), True, ShardDdlNotSupported),
+        (RoutedElsewhere("others"), True, ShardDdlNotSupported),
     ],
 )
 def test_ddl_that_cannot_be_followed_stops_in_front(

@@ -91,11 +91,17 @@ from airflow_provider_dm.engine.sync.ddl.statement_parts import (
     zone_of_rows,
 )
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import Executed, SchemaChange, SubtaskTables, Surroundings
-from airflow_provider_dm.engine.sync.errors import CannotFollow, DefinitionDiffers, NeedsAgreement, NotUnderstood
+from airflow_provider_dm.engine.sync.errors import (
+    CannotFollow,
+    DefinitionDiffers,
+    NeedsAgreement,
+    NotUnderstood,
+    RoutedElsewhere,
+)
 
 
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
-    """Return the meaning of the statement. Raises CannotFollow, NeedsAgreement, RefusedByFilter."""
+    """Return the meaning of the statement. Raises CannotFollow."""
     try:
         return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
     except NotKnown as error:
@@ -135,15 +141,14 @@ def change_by_hand(
 
     The model of the source's tables follows `original`, because rows are decoded with it. If that is impossible, the
     model drops the statement's tables; the table maps of the log then show whether their columns have changed.
-    Raises CannotFollow, NeedsAgreement.
+    Raises CannotFollow.
     """
     by_hand = around.by_hand(Executed.GIVEN)
     by_hand = replace(by_hand, session=replace(around.session, sql_mode=0))
     given = _in_turn(((one, by_hand) for one in instead), tables)
     if original is None:
         return SchemaChange(tables, given.statements, agreed=given.agreed)
-    elsewhere = around.fed_elsewhere if around.agreeing else frozenset[TableName]()
-    alone = replace(around.by_hand(Executed.NOTHING), fed_elsewhere=elsewhere)
+    alone = around.by_hand(Executed.NOTHING)
     try:
         if isinstance(original, ApplyDdl):
             change = repeated(original.changes, tables, alone)
@@ -361,16 +366,20 @@ class _Change:
         return True
 
     def _check_stays(self, name: TableName, new: TableName) -> None:
-        """Check that a shard's new name is routed to the same target. Raises NeedsAgreement."""
+        """Check that a shard's new name is routed to the same target. Raises RoutedElsewhere."""
         target, now = self.around.route(name), self.around.route(new)
         if now != target:
-            raise NeedsAgreement(f"{name} is renamed to {new}, which is routed to {now}, unlike the shards of {target}")
+            raise RoutedElsewhere(
+                f"{name} is renamed to {new}, which is routed to {now}, unlike the shards of {target}"
+            )
 
     def _definitions(self, name: TableName, before: Tracker) -> tuple[TableDefinition, TableDefinition]:
         return before.definition(name), self.tables.tracker.definition(name)
 
     def _is_shared(self, target: TableName, name: TableName) -> bool:
-        """Return True if another source table is routed to the same target."""
+        """Return True if another source table is routed to the same target, and a statement has to respect it."""
+        if self.around.executed is Executed.NOTHING and not self.around.agreeing:
+            return False
         mine = any(one.target == target and one.table.name != name for one in self.tables.schemas)
         return mine or target in self.around.fed_elsewhere
 
