@@ -70,7 +70,7 @@ def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
 
     if "-h" in words or "--help" in words:
         return {}
-    found = {} if environ.get(WORK_DIR) else {WORK_DIR: str(settings.work_root())}
+    found = {} if environ.get(WORK_DIR) else {WORK_DIR: str(settings.configured_work_root())}
     if not environ.get(RELAY_DIR) and (relay_dir := settings.relay_root()) is not None:
         found[RELAY_DIR] = str(relay_dir)
     if not environ.get(META_URL) and not any(word.split("=")[0] == "--meta-url" for word in words):

@@ -30,7 +30,7 @@ from airflow_provider_dm.cli.inputs import (
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
-from airflow_provider_dm.engine.downstream.schema_by_hand import definition_of
+from airflow_provider_dm.engine.downstream.schema_by_hand import definition_in
 from airflow_provider_dm.engine.downstream.table_definitions import Definition
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
@@ -145,7 +145,7 @@ def _definition_from(given: SchemaInputs) -> Callable[[str], Definition | None]:
     if [arguments.file is not None, arguments.from_source, arguments.from_target].count(True) != 1:
         raise _definition_not_given("give one of: a file, --from-source, --from-target")
     if arguments.file is not None:
-        of_file = definition_of(_text_of(arguments.file), name)
+        of_file = definition_in(_text_of(arguments.file), name)
         return lambda _: of_file
     if arguments.from_target:
         return lambda source: given.tables.in_target(source, name)

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.removal import remove_progress
 from airflow_provider_dm.engine.meta.model import Run, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.launch.ddl_locks import withdraw
+from airflow_provider_dm.launch.ddl_locks import withdraw_reports
 from airflow_provider_dm.launch.secrets import inherited
 from airflow_provider_dm.launch.status import host_of
 from airflow_provider_dm.launch.task_control import live_run, operate, want_running
@@ -63,7 +63,7 @@ def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
                 task.name,
                 task.source_ids,
                 who="dmctl start-task",
-                withdraw=withdraw,
+                withdraw=withdraw_reports,
             )
         if (run := live_run(store, task.name)) is not None:
             return _go_on(store, output, task, run)

@@ -73,12 +73,12 @@ class CheckpointHook(BaseHook):
         """
         from airflow_provider_dm.engine.downstream.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.ddl_locks import withdraw
+        from airflow_provider_dm.launch.ddl_locks import withdraw_reports
 
         endpoint = DmDatabaseHook(self.target_conn_id, name="target").endpoint()
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return remove_progress(
-                store, endpoint, self.meta_schema, task, source_ids, who="CheckpointHook", withdraw=withdraw
+                store, endpoint, self.meta_schema, task, source_ids, who="CheckpointHook", withdraw=withdraw_reports
             )
 
     @contextmanager

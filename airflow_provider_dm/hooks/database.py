@@ -78,7 +78,7 @@ class DmDatabaseHook(BaseHook):
             flavour = None if flavour_name == "auto" else flavour_name
             # The form tests under a random connection id, which would not help a user.
             return describe_server(
-                endpoint_of(self.connection, "the server"), flavour, source_of(self.connection, "any")
+                endpoint_of(self.connection, "the server"), flavour, source_in(self.connection, "any")
             )
         except Exception as error:  # noqa: BLE001  the button shows it
             return False, str(error)
@@ -110,7 +110,7 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
     )
 
 
-def source_of(connection: Connection, source_id: str) -> SourceConfig:
+def source_in(connection: Connection, source_id: str) -> SourceConfig:
     """Return the source that a connection describes: with a relay log unless its extra has `enable-relay: false`.
 
     Raises ConfigError, ConnectionUnusable.

@@ -82,7 +82,11 @@ def url_of(connection: Connection) -> Secret:
     if not connection.schema:
         raise ConnectionUnusable(connection.conn_id, "it names no database (for SQLite: no file)")
     if driver.startswith(SQLITE):
-        path = connection.schema if connection.schema.startswith("/") else str(settings.work_root() / connection.schema)
+        path = (
+            connection.schema
+            if connection.schema.startswith("/")
+            else str(settings.configured_work_root() / connection.schema)
+        )
         return Secret(f"sqlite:///{path}")
     url = URL.create(
         driver,
@@ -122,7 +126,7 @@ def url_without_connection(conn_id: str) -> Secret:
 
     if conn_id != settings.option("metadata_conn_id"):
         raise ConnectionUnusable(conn_id, "it does not exist, and only the default one (type dm_meta) may be missing")
-    return Secret(f"sqlite:///{settings.work_root() / 'meta.db'}")
+    return Secret(f"sqlite:///{settings.configured_work_root() / 'meta.db'}")
 
 
 def describe_store(url: Secret) -> tuple[bool, str]:

@@ -42,7 +42,7 @@ class RelayLogHook(BaseHook):
         from airflow_provider_dm.launch.workdir import shared_relay
 
         relay_dir = settings.relay_dir_of(source_id) or self.relay_dir or ""
-        return shared_relay(settings.work_root(), source_id, relay_dir)
+        return shared_relay(settings.configured_work_root(), source_id, relay_dir)
 
     def list_files(self, source_id: str) -> list[RelayFile]:
         """List all binlog files of the relay log on this machine, oldest first. Raises RelayDirectoryUnusable."""

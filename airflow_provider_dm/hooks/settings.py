@@ -32,7 +32,7 @@ def poll_seconds() -> float:
     return float(option("poll_interval"))
 
 
-def work_root() -> Path:
+def configured_work_root() -> Path:
     """Return the root of this machine's work directories (`launch.workdir`), absolute; not created."""
     return _below_home(option("work_dir"))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_dm.engine.errors import DmError, raise_first
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Place, SqlPattern, SubtaskStatus
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorPlace, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.sync.ddl.operators import (
     binlog_pos_invalid,
@@ -46,7 +46,7 @@ def set_operators(
     """
     statements = operator_statements(kind, sqls)
 
-    def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:
+    def act(places: Sequence[tuple[SubtaskStatus, OperatorPlace]]) -> list[Operator]:
         wanted = [Operator(one.task, one.source, kind, place, statements) for one, place in places]
         store.put_operators(wanted)
         return wanted
@@ -60,7 +60,7 @@ def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At
     Raises InvalidInput, TaskUnknown.
     """
 
-    def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:
+    def act(places: Sequence[tuple[SubtaskStatus, OperatorPlace]]) -> list[Operator]:
         return [store.revert_operator(one.task, one.source, place) for one, place in places]
 
     return _at_places(store, task, sources, at, act)
@@ -78,7 +78,7 @@ def _at_places(
     task: str,
     sources: Sequence[str],
     at: At,
-    act: Callable[[Sequence[tuple[SubtaskStatus, Place]]], list[Operator]],
+    act: Callable[[Sequence[tuple[SubtaskStatus, OperatorPlace]]], list[Operator]],
 ) -> list[OperatorOutcome]:
     """Find the place on each source, then call `act` on all. Without `sources`: the sources that have an error."""
     pattern = None if at.sql_pattern is None else sql_pattern(at.sql_pattern)
@@ -97,7 +97,7 @@ def _at_places(
     return [OperatorOutcome(one.source, operator) for (one, _), operator in zip(places, act(places), strict=True)]
 
 
-def _place(at: At, subtask: SubtaskStatus, pattern: SqlPattern | None) -> Place | DmError:
+def _place(at: At, subtask: SubtaskStatus, pattern: SqlPattern | None) -> OperatorPlace | DmError:
     """Return the place on one source, or the reason why it does not exist. Raises InvalidInput."""
     if pattern is not None:
         return pattern

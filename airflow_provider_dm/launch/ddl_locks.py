@@ -95,7 +95,7 @@ def forget_locks(store: MetaStore, task: str) -> None:
         store.change_ddl_lock(task, lock.id, lock.number, lambda _found: None)
 
 
-def withdraw(store: MetaStore, task: str, source: str) -> None:
+def withdraw_reports(store: MetaStore, task: str, source: str) -> None:
     """Withdraw a source's reports when its subtask is removed: it reports again if it is run again."""
 
     def how(found: Stored | None) -> Stored | None:

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import error_text
-from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw
+from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw_reports
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.launch.status import host_of, last_run, lives
 
@@ -87,7 +87,7 @@ def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], desired: Stage)
     answers = [_answer(store, one, desired, deadline) for one in subtasks]
     for answer in answers:
         if desired is Stage.STOPPED and not answer.trouble:
-            withdraw(store, answer.task, answer.source)
+            withdraw_reports(store, answer.task, answer.source)
             store.forget_subtask(answer.task, answer.source)
     for task in {one.task for one in subtasks}:
         if desired is Stage.STOPPED and not store.list_subtasks(task=task):

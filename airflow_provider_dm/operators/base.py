@@ -194,7 +194,7 @@ class DmSparkAppOperator(DmTaskOperator):
         with metadata.get_store() as store:
             supervisor = Supervisor.prepared(
                 inputs,
-                directory=TaskDir.of(inputs.task.name, settings.work_root()),
+                directory=TaskDir.of(inputs.task.name, settings.configured_work_root()),
                 until=until,
                 store=store,
                 meta_url=metadata.url(),
@@ -223,7 +223,7 @@ class DmSparkAppOperator(DmTaskOperator):
         self._push(context, supervisor, job.spec.run_id)
         if supervisor.settings.has_ui:
             push_spark_ui(context, job.spec.run_id)
-        directory = TaskDir.of(job.spec.task.name, settings.work_root())
+        directory = TaskDir.of(job.spec.task.name, settings.configured_work_root())
         directory.forget_old_runs()
         return job, directory.run(job.spec.run_id)
 

@@ -127,7 +127,7 @@ def connection_source(conn_id: str, source_id: str) -> SourceConfig:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         return with_relay_dir(SourceConfig(source_id=source_id, enable_relay=True))
-    return database.source_of(connection, source_id)
+    return database.source_in(connection, source_id)
 
 
 def chosen_sources(

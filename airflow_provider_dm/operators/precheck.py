@@ -39,12 +39,14 @@ class DmPrecheckOperator(DmTaskOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the precheck and return its results. Raises AirflowFailException with every finding and its remedy."""
         from airflow_provider_dm.engine.precheck.run import run_precheck
-        from airflow_provider_dm.hooks.settings import work_root
+        from airflow_provider_dm.hooks.settings import configured_work_root
 
         with translated():
             inputs = self.read_inputs(context)
             push_dm_page(context, task=inputs.task.name)
-            return self._judged(run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(work_root())))
+            return self._judged(
+                run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(configured_work_root()))
+            )
 
     def _judged(self, report: PrecheckReport) -> dict[str, Any]:
         from airflow_provider_dm.engine.precheck.errors import PrecheckFailed

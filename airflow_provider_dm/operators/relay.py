@@ -213,7 +213,7 @@ class DmRelayOperator(BaseOperator):
                     return
                 if time.monotonic() >= say_at:
                     say_at = time.monotonic() + LOG_EVERY_SECONDS
-                    self.log.info("relay of %s: %s", source_id, described(store.relay_status(source_id)))
+                    self.log.info("relay of %s: %s", source_id, status_line(store.relay_status(source_id)))
             kept.wait(settings.poll_seconds())
         match end:
             case EndedByError(error):
@@ -258,15 +258,15 @@ class DmRelayOperator(BaseOperator):
         config.require_supported()
         endpoint = source_endpoint(config, self.source_conn_id)
         # Always the shared directory, also of a source with `enable-relay: false`: this task is that relay.
-        directory = shared_relay(settings.work_root(), config.source_id, config.relay_dir)
+        directory = shared_relay(settings.configured_work_root(), config.source_id, config.relay_dir)
         return Upstream(config, endpoint, directory)
 
     def _log_path(self, upstream: Upstream, attempt: str) -> Path:
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.launch.workdir import path_name, private_directory
 
-        settings.work_root().mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = private_directory(settings.work_root() / "logs")
+        settings.configured_work_root().mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = private_directory(settings.configured_work_root() / "logs")
         name = f"relay-{path_name(upstream.source_id)}-{path_name(self.task_id)}-{attempt}.log"
         return folder / name
 
@@ -343,7 +343,7 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
     }
 
 
-def described(status: RelayStatus | None) -> str:
+def status_line(status: RelayStatus | None) -> str:
     """Return a relay's status as a line of a log."""
     if status is None:
         return "it has not reported yet"

@@ -81,7 +81,7 @@ class DmTableSchemaOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Show or change the definition on each source. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.config.source import SourceConfig
-        from airflow_provider_dm.engine.downstream.schema_by_hand import definition_of
+        from airflow_provider_dm.engine.downstream.schema_by_hand import definition_in
         from airflow_provider_dm.engine.mysql.identifiers import TableName
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.table_schemas import TableSchemas, in_source
@@ -107,7 +107,7 @@ class DmTableSchemaOperator(BaseOperator):
                 elif origin == "target":
                     new = tables.in_target(source, name)
                 else:
-                    new = definition_of(text(self.sql, "sql"), name)
+                    new = definition_in(text(self.sql, "sql"), name)
                 with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                     tables.change(store, source, name, new)
                 self.log.info("%s: %s of %s", source, action, name)

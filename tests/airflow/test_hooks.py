@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.get_provider_info import get_provider_info
 from airflow_provider_dm.hooks.checkpoint import CheckpointHook
-from airflow_provider_dm.hooks.database import DmDatabaseHook, endpoint_of, source_of
+from airflow_provider_dm.hooks.database import DmDatabaseHook, endpoint_of, source_in
 from airflow_provider_dm.hooks.errors import ConnectionUnusable
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, url_of
 from airflow_provider_dm.hooks.relay import RelayLogHook
@@ -157,17 +157,17 @@ def test_a_connection_holds_the_whole_source(connection: Define) -> None:
     of_file = {kebab(name) for name in SourceConfig.model_fields} - {"source-id", "from-", "flavor", "enable"}
     assert set(options) == of_file - without_effect
     given = Connection(conn_id="one", conn_type="dm_database", host="h", login="l", extra=json.dumps(options))
-    assert source_of(given, "one") == source_of_document({"source-id": "one", **options})
+    assert source_in(given, "one") == source_of_document({"source-id": "one", **options})
 
 
 def test_the_flavour_of_a_connection_is_the_sources(connection: Define) -> None:
     given = Connection(conn_id="one", conn_type="dm_database", host="h", extra='{"flavour": "mariadb"}')
-    assert source_of(given, "one").flavor == "mariadb"
+    assert source_in(given, "one").flavor == "mariadb"
 
 
 def test_options_of_a_uri_are_text(connection: Define) -> None:
     uri = "dm-database://dm:secret@db1:3306/?enable-relay=false&server-id=7&purge=%7B%22expires%22%3A+24%7D"
-    found = source_of(Connection.from_uri(uri, conn_id="one"), "one")
+    found = source_in(Connection.from_uri(uri, conn_id="one"), "one")
     assert (found.enable_relay, found.server_id, found.purge.expires) == (False, 7, 24)
 
 

@@ -14,7 +14,7 @@ from airflow.utils.session import create_session
 
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.config.yaml_file import load_source
-from airflow_provider_dm.hooks.database import endpoint_of, source_of
+from airflow_provider_dm.hooks.database import endpoint_of, source_in
 from airflow_provider_dm.launch import connections as written
 
 CANARY = "c4nary/@:of the source"
@@ -100,7 +100,7 @@ def test_a_source_file_becomes_a_connection_that_means_the_same(
 
     connection, config = stored("exported-01"), load_source(file)
     assert config.from_ is not None
-    assert source_of(connection, "exported-01") == config.model_copy(
+    assert source_in(connection, "exported-01") == config.model_copy(
         update={"from_": None, "meta_dir": "", "auto_fix_gtid": None}
     )
     assert endpoint_of(connection, "exported-01") == config.from_.endpoint("exported-01")
@@ -125,8 +125,8 @@ def test_an_export_of_dm_is_imported(export: Path, capsys: pytest.CaptureFixture
     assert code == 1
     assert [one["result"] for one in answer["sources"]] == [True, True]
     assert [(one["name"], one["result"]) for one in answer["tasks"]] == [("shop", True), ("wrong", False)]
-    assert source_of(stored("exported-01"), "exported-01").enable_relay is False
-    assert source_of(stored("exported-02"), "exported-02").enable_relay is True
+    assert source_in(stored("exported-01"), "exported-01").enable_relay is False
+    assert source_in(stored("exported-02"), "exported-02").enable_relay is True
 
 
 def test_a_database_of_airflow_that_is_not_there(export: Path, capsys: pytest.CaptureFixture[str]) -> None:

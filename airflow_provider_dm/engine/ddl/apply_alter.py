@@ -250,7 +250,7 @@ def _constraints_left(
         if one in dropped:
             continue
         match one:
-            case ddl.Key():
+            case ddl.KeyDefinition():
                 parts = tuple(
                     part if part.expression is None else replace(part, expression=_renamed(part.expression, names))
                     for part in one.parts
@@ -261,7 +261,7 @@ def _constraints_left(
                     yield _altered_key(context, left, specs)
             case ddl.ForeignKey():
                 yield replace(one, columns=tuple(names.get(name.lower(), name) for name in one.columns))
-            case ddl.Check():
+            case ddl.CheckConstraint():
                 gone = [name for name, column in fates.items() if column is None]
                 if not any(mentions(one.expression, name) for name in gone):
                     yield replace(_altered_check(one, specs), expression=_renamed(one.expression, names))
@@ -292,12 +292,12 @@ def _dropped(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> Iterator[
 def _is_meant(spec: ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint, constraint: ddl.Constraint) -> bool:
     match spec, constraint:
         case (
-            (ddl.DropKey(), ddl.Key())
+            (ddl.DropKey(), ddl.KeyDefinition())
             | (ddl.DropForeignKey(), ddl.ForeignKey())
-            | (ddl.DropConstraint(), ddl.ForeignKey() | ddl.Check())
+            | (ddl.DropConstraint(), ddl.ForeignKey() | ddl.CheckConstraint())
         ):
             return _is_named(constraint, spec.name)
-        case ddl.DropConstraint(), ddl.Key(kind):
+        case ddl.DropConstraint(), ddl.KeyDefinition(kind):
             return kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE) and _is_named(constraint, spec.name)
     return False
 
@@ -311,11 +311,11 @@ def _may_be_missing(table: ddl.TableDefinition, spec: ddl.Spec) -> bool:
 
 
 def _is_named(constraint: ddl.Constraint, name: str) -> bool:
-    own = constraint.name if isinstance(constraint, ddl.Key) else constraint.constraint
+    own = constraint.name if isinstance(constraint, ddl.KeyDefinition) else constraint.constraint
     return str(own).lower() == name.lower()
 
 
-def _altered_key(context: Context, key: ddl.Key, specs: Sequence[ddl.Spec]) -> ddl.Key:
+def _altered_key(context: Context, key: ddl.KeyDefinition, specs: Sequence[ddl.Spec]) -> ddl.KeyDefinition:
     found = key
     for spec in specs:
         match spec:
@@ -328,7 +328,7 @@ def _altered_key(context: Context, key: ddl.Key, specs: Sequence[ddl.Spec]) -> d
     return found
 
 
-def _altered_check(check: ddl.Check, specs: Sequence[ddl.Spec]) -> ddl.Check:
+def _altered_check(check: ddl.CheckConstraint, specs: Sequence[ddl.Spec]) -> ddl.CheckConstraint:
     for spec in specs:
         if isinstance(spec, ddl.EnforceCheck) and _is_named(check, spec.name):
             check = replace(check, enforced=spec.enforced)

@@ -25,6 +25,7 @@ from airflow_provider_dm.engine.ddl.collations import (
 from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import ColumnType
+from airflow_provider_dm.engine.schema.codec import GEOMETRIES
 from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS, UTF8_CHARSETS
 
 TEXT_SIZES: Final = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
@@ -33,10 +34,6 @@ BLOBS: Final = {"tinyblob": 0xFF, "blob": 0xFFFF, "mediumblob": 0xFFFFFF, "longb
 OF_CHARACTERS: Final = frozenset({"char", "varchar", "enum", "set", *TEXT_SIZES})
 """Types that have a collation."""
 MEMBERS: Final = frozenset({"enum", "set"})
-GEOMETRIES: Final = frozenset(
-    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
-    | {"geometrycollection"}
-)
 LARGE: Final = frozenset({*TEXT_SIZES, *BLOBS, *GEOMETRIES, "json"})
 """Types of values whose length is not limited by a column's definition; not MySQL's vectors."""
 _BYTES: Final = dict(zip(TEXT_SIZES, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}

@@ -13,12 +13,18 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from airflow_provider_dm.engine.ddl.server import Server
-from airflow_provider_dm.engine.ddl.statements import Check, ForeignKey, Key, Reference, TableDefinition
+from airflow_provider_dm.engine.ddl.statements import (
+    CheckConstraint,
+    ForeignKey,
+    KeyDefinition,
+    Reference,
+    TableDefinition,
+)
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _FOREIGN_KEY: Final = "_ibfk_"
 _CHECK: Final = "_chk_"
-_Named = TypeVar("_Named", ForeignKey, Check)
+_Named = TypeVar("_Named", ForeignKey, CheckConstraint)
 _NO_ACTIONS: Final = frozenset({"RESTRICT", "NO ACTION"})
 _MARIADB_CHECK: Final = "CONSTRAINT_"
 
@@ -43,7 +49,9 @@ def _is_kept(server: Server, when: str, what: str) -> bool:
     return when != "MATCH" and what not in _NO_ACTIONS and not (server.mariadb and what == "SET DEFAULT")
 
 
-def named_checks(server: Server, table: TableName, old: Iterable[Check], new: Sequence[Check]) -> tuple[Check, ...]:
+def named_checks(
+    server: Server, table: TableName, old: Iterable[CheckConstraint], new: Sequence[CheckConstraint]
+) -> tuple[CheckConstraint, ...]:
     """Return all CHECK constraints, named; MySQL sorts them by their names."""
     found = list(old)
     taken = [str(one.constraint) for one in (*found, *new) if one.constraint is not None]
@@ -58,12 +66,12 @@ def named_checks(server: Server, table: TableName, old: Iterable[Check], new: Se
 def with_table_name(server: Server, definition: TableDefinition, old: TableName, new: TableName) -> TableDefinition:
     """Return the definition with the generated names changed to the table's new name."""
     constraints = [
-        one if isinstance(one, Key) else replace(one, constraint=name_under(str(one.constraint), old, new))
+        one if isinstance(one, KeyDefinition) else replace(one, constraint=name_under(str(one.constraint), old, new))
         for one in definition.constraints
     ]
-    keys = [one for one in constraints if isinstance(one, Key)]
+    keys = [one for one in constraints if isinstance(one, KeyDefinition)]
     foreign_keys = _in_order(one for one in constraints if isinstance(one, ForeignKey))
-    checks = [one for one in constraints if isinstance(one, Check)]
+    checks = [one for one in constraints if isinstance(one, CheckConstraint)]
     return replace(definition, constraints=(*keys, *foreign_keys, *(checks if server.mariadb else _in_order(checks))))
 
 

@@ -346,11 +346,11 @@ def constraint(reader: Reader) -> tuple[ddl.Constraint, bool]:
     return key(reader, kind, None if kind is ddl.KeyKind.PRIMARY else index, name), if_not_exists
 
 
-def key(reader: Reader, kind: ddl.KeyKind, name: str | None, constraint: str | None = None) -> ddl.Key:
+def key(reader: Reader, kind: ddl.KeyKind, name: str | None, constraint: str | None = None) -> ddl.KeyDefinition:
     """Read the parts of a key and its options, after the name."""
     using = key_type(reader)
     parts = reader.in_parentheses(lambda: _part(reader))
-    return ddl.Key(kind, parts, name, constraint, (*using, *key_options(reader)))
+    return ddl.KeyDefinition(kind, parts, name, constraint, (*using, *key_options(reader)))
 
 
 def key_type(reader: Reader) -> ddl.Options:
@@ -396,13 +396,13 @@ def _constraint_name(reader: Reader) -> tuple[str | None, bool]:
     return (None if reader.peek() in _KEY_WORDS else reader.identifier()), if_not_exists
 
 
-def _check(reader: Reader) -> ddl.Check:
+def _check(reader: Reader) -> ddl.CheckConstraint:
     name, _ = _constraint_name(reader)
     reader.expect("CHECK")
     expression = reader.balanced()
     enforced = not reader.skip("NOT", "ENFORCED")
     reader.skip("ENFORCED")
-    return ddl.Check(expression, name, enforced)
+    return ddl.CheckConstraint(expression, name, enforced)
 
 
 def _reference(reader: Reader) -> ddl.Reference:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.column_types import GEOMETRIES, OF_CHARACTERS
+from airflow_provider_dm.engine.ddl.column_types import OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
-from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Key, KeyKind
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, KeyDefinition, KeyKind
 from airflow_provider_dm.engine.ddl.write import key_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.schema.codec import GEOMETRIES
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
 MYSQL_TO_MARIADB: Final = {
@@ -158,7 +159,9 @@ def check_default(column: ColumnDefinition, target: Capabilities) -> None:
         raise NotCopyable(f"the default {default} of {quote(column.name)}, which {target.title} reads as text")
 
 
-def key_for(key: Key, source: Flavour, target: Capabilities, note: Callable[[str], None]) -> Key | None:
+def key_for(
+    key: KeyDefinition, source: Flavour, target: Capabilities, note: Callable[[str], None]
+) -> KeyDefinition | None:
     """Return the key for the target's flavour; None if it is left out. Raises NotCopyable."""
     if key.kind is KeyKind.FULLTEXT and not target.fulltext_keys:
         note(f"the FULLTEXT key {key.name} is left out")

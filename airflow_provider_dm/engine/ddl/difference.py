@@ -28,14 +28,14 @@ from airflow_provider_dm.engine.ddl.statements import (
     After,
     AlterTable,
     ChangeColumn,
-    Check,
+    CheckConstraint,
     ColumnDefinition,
     DropColumn,
     DropConstraint,
     DropKey,
     First,
     ForeignKey,
-    Key,
+    KeyDefinition,
     KeyKind,
     Place,
     Repartition,
@@ -131,20 +131,20 @@ def _constraints(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
         raise CannotTrack("its foreign keys differ")
 
 
-def _visible(key: Key) -> Key:
+def _visible(key: KeyDefinition) -> KeyDefinition:
     return replace(key, options=tuple(one for one in key.options if one[0] not in _HIDDEN))
 
 
-def _without_primary_name(key: Key) -> Key:
+def _without_primary_name(key: KeyDefinition) -> KeyDefinition:
     return replace(key, name=None) if key.kind is KeyKind.PRIMARY else key
 
 
-def _keys(table: TableDefinition) -> dict[str, Key]:
-    return {str(one.name).lower(): one for one in table.constraints if isinstance(one, Key)}
+def _keys(table: TableDefinition) -> dict[str, KeyDefinition]:
+    return {str(one.name).lower(): one for one in table.constraints if isinstance(one, KeyDefinition)}
 
 
-def _checks(table: TableDefinition) -> dict[tuple[str, bool], Check]:
-    return {(one.expression, one.enforced): one for one in table.constraints if isinstance(one, Check)}
+def _checks(table: TableDefinition) -> dict[tuple[str, bool], CheckConstraint]:
+    return {(one.expression, one.enforced): one for one in table.constraints if isinstance(one, CheckConstraint)}
 
 
 def _references(table: TableDefinition) -> tuple[str, ...]:
@@ -180,6 +180,8 @@ def _bare_column(column: ColumnDefinition) -> ColumnDefinition:
 
 def _compared(table: TableDefinition) -> TableDefinition:
     """Return the definition for comparison: without names of CHECKs and foreign keys, CHECKs sorted."""
-    keys = tuple(one for one in table.constraints if isinstance(one, Key))
-    checks = sorted((replace(one, constraint=None) for one in table.constraints if isinstance(one, Check)), key=str)
+    keys = tuple(one for one in table.constraints if isinstance(one, KeyDefinition))
+    checks = sorted(
+        (replace(one, constraint=None) for one in table.constraints if isinstance(one, CheckConstraint)), key=str
+    )
     return replace(table, constraints=(*keys, *checks))

@@ -43,7 +43,7 @@ def with_shrunk_keys(
 ) -> ddl.AlterTable:
     """Return the statement for MariaDB. `before`, `after`: the table of its MySQL source. `kinds`: of keys."""
     gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
-    again: list[ddl.Key] = []
+    again: list[ddl.KeyDefinition] = []
     for key, becomes in _kept(statement, before, after, *kinds):
         columns = {part.column.lower() for part in key.parts if part.column is not None}
         shrinks = len(becomes.parts) < len(key.parts) and not gone.isdisjoint(columns)
@@ -62,7 +62,7 @@ def with_recollated_keys(
     one of the source."""
     old, new = ({one.name.lower(): one.type.collation for one in table.columns} for table in (before, after))
 
-    def collations(key: ddl.Key, of: Mapping[str, str | None]) -> list[str | None]:
+    def collations(key: ddl.KeyDefinition, of: Mapping[str, str | None]) -> list[str | None]:
         found = (None if part.column is None else of.get(part.column.lower()) for part in key.parts)
         return [None if one is None else becomes(one) for one in found]
 
@@ -79,12 +79,12 @@ def without_dropped_columns(
     """Return the statement for TiDB. `before`, `after`: the table of its source."""
     kinds = (*_UNIQUE, ddl.KeyKind.PLAIN)
     shrunk = with_shrunk_keys(statement, before, after, kinds)
-    left = {one.name for one in after.constraints if isinstance(one, ddl.Key)}
+    left = {one.name for one in after.constraints if isinstance(one, ddl.KeyDefinition)}
     dropped = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
     ended = [
         ddl.DropKey(str(one.name))
         for one in before.constraints
-        if isinstance(one, ddl.Key)
+        if isinstance(one, ddl.KeyDefinition)
         and one.kind in kinds
         and len(one.parts) > 1
         and one.name not in left
@@ -95,13 +95,13 @@ def without_dropped_columns(
 
 def _kept(
     statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition, *kinds: ddl.KeyKind
-) -> Iterator[tuple[ddl.Key, ddl.Key]]:
+) -> Iterator[tuple[ddl.KeyDefinition, ddl.KeyDefinition]]:
     """Yield (before, after) of each key of these kinds that the statement does not drop."""
     dropped = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
-    known = {one.name: one for one in before.constraints if isinstance(one, ddl.Key) and one.kind in kinds}
+    known = {one.name: one for one in before.constraints if isinstance(one, ddl.KeyDefinition) and one.kind in kinds}
     for key in after.constraints:
         if (
-            isinstance(key, ddl.Key)
+            isinstance(key, ddl.KeyDefinition)
             and key.kind in kinds
             and key.name in known
             and str(key.name).lower() not in dropped
@@ -109,13 +109,13 @@ def _kept(
             yield known[key.name], key
 
 
-def _is_cut(key: ddl.Key, becomes: ddl.Key) -> bool:
+def _is_cut(key: ddl.KeyDefinition, becomes: ddl.KeyDefinition) -> bool:
     if len(key.parts) != len(becomes.parts):
         return False
     return any(old.prefix is None and new.prefix is not None for old, new in zip(key.parts, becomes.parts, strict=True))
 
 
-def _with_keys_anew(statement: ddl.AlterTable, keys: Sequence[ddl.Key]) -> ddl.AlterTable:
+def _with_keys_anew(statement: ddl.AlterTable, keys: Sequence[ddl.KeyDefinition]) -> ddl.AlterTable:
     """Return the statement with these keys dropped and added in their new form, before all other clauses."""
     drops = [ddl.DropKey(str(key.name)) for key in keys]
     adds = [ddl.AddConstraint(replace(key, name=None) if key.kind is ddl.KeyKind.PRIMARY else key) for key in keys]

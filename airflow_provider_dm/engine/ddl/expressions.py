@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.ddl.lexer import (
     pieces,
     string_value,
 )
-from airflow_provider_dm.engine.ddl.statements import Check, Code, Constraint, Key, TableDefinition
+from airflow_provider_dm.engine.ddl.statements import CheckConstraint, Code, Constraint, KeyDefinition, TableDefinition
 from airflow_provider_dm.engine.ddl.write import string_sql
 from airflow_provider_dm.engine.mysql.identifiers import quote
 
@@ -60,14 +60,14 @@ def definition_in_mode(definition: TableDefinition, sql_mode: int) -> TableDefin
     def coded(code: Code | None) -> Code | None:
         return None if code is None else in_mode(code, sql_mode)
 
-    def check(one: Check) -> Check:
+    def check(one: CheckConstraint) -> CheckConstraint:
         return replace(one, expression=in_mode(one.expression, sql_mode))
 
     def constraint(one: Constraint) -> Constraint:
         match one:
-            case Check():
+            case CheckConstraint():
                 return check(one)
-            case Key():
+            case KeyDefinition():
                 return replace(one, parts=tuple(replace(part, expression=coded(part.expression)) for part in one.parts))
         return one
 

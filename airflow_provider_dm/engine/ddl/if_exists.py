@@ -28,7 +28,7 @@ def _apart(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
     """Split an inline key from its column: IF [NOT] EXISTS is evaluated separately for the two."""
     match spec:
         case ddl.AddColumn(column, _, True) | ddl.ChangeColumn(_, column, _, True) if column.key is not None:
-            key = ddl.Key(column.key, (ddl.KeyPart(column.name),))
+            key = ddl.KeyDefinition(column.key, (ddl.KeyPart(column.name),))
             nullable = False if column.key is ddl.KeyKind.PRIMARY else column.nullable
             plain = replace(spec, column=replace(column, key=None, nullable=nullable))
             return (plain, ddl.AddConstraint(key, if_not_exists=True))
@@ -51,7 +51,7 @@ def _is_needless(server: Server, table: ddl.TableDefinition, spec: ddl.Spec, bef
             added = {_name(one) for one in others if _kind(one) == _kind(constraint)}
             return _name(constraint) in _names(table, type(constraint)) | added
         case ddl.DropKey(name, True) | ddl.RenameKey(name, _, True):
-            return name.lower() not in _names(table, ddl.Key)
+            return name.lower() not in _names(table, ddl.KeyDefinition)
         case ddl.DropForeignKey(name, True):
             return name.lower() not in _names(table, ddl.ForeignKey)
         case ddl.DropConstraint(name, True):
@@ -62,7 +62,7 @@ def _is_needless(server: Server, table: ddl.TableDefinition, spec: ddl.Spec, bef
 
 def _is_constraint(server: Server, table: ddl.TableDefinition, constraint: ddl.Constraint) -> bool:
     """Return True if DROP CONSTRAINT IF EXISTS finds it: MariaDB finds no plain key and no key with a hidden hash."""
-    if not isinstance(constraint, ddl.Key):
+    if not isinstance(constraint, ddl.KeyDefinition):
         return True
     return constraint.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE) and not is_hashed(
         server, dict(table.options)["ENGINE"], constraint
@@ -75,15 +75,15 @@ def _names(table: ddl.TableDefinition, *kinds: type[ddl.Constraint]) -> set[str]
 
 def _kind(constraint: ddl.Constraint) -> object:
     """Return the group of constraints in which MariaDB compares the names of constraints of one statement."""
-    return constraint.kind if isinstance(constraint, ddl.Key) else type(constraint)
+    return constraint.kind if isinstance(constraint, ddl.KeyDefinition) else type(constraint)
 
 
 def _name(constraint: ddl.Constraint) -> str:
     """Return the name in lower case by which a constraint is found; "" if it has none."""
     match constraint:
-        case ddl.Key(ddl.KeyKind.PRIMARY):
+        case ddl.KeyDefinition(ddl.KeyKind.PRIMARY):
             return PRIMARY.lower()
-        case ddl.Key(_, parts, name, constraint_name):
+        case ddl.KeyDefinition(_, parts, name, constraint_name):
             return (name or constraint_name or parts[0].column or "").lower()
     index = constraint.name if isinstance(constraint, ddl.ForeignKey) else None
     return (constraint.constraint or index or "").lower()

@@ -19,7 +19,6 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import character_bytes
 from airflow_provider_dm.engine.ddl.column_types import (
     BLOBS,
-    GEOMETRIES,
     MEMBERS,
     OF_CHARACTERS,
     TEXT_SIZES,
@@ -28,6 +27,7 @@ from airflow_provider_dm.engine.ddl.column_types import (
 )
 from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotKnown
 from airflow_provider_dm.engine.ddl.server import Server
+from airflow_provider_dm.engine.schema.codec import GEOMETRIES
 
 PRIMARY: Final = "PRIMARY"
 _OVER_EXPRESSION: Final = "functional_index"
@@ -54,20 +54,20 @@ def by_name(columns: Iterable[ddl.ColumnDefinition]) -> Columns:
 class _Wanted:
     """A key and whether it was generated for a foreign key."""
 
-    key: ddl.Key
+    key: ddl.KeyDefinition
     generated: bool = False
 
 
 def settled_keys(
     server: Server,
     columns: Columns,
-    old: Sequence[ddl.Key],
-    new: Sequence[ddl.Key | ddl.ForeignKey],
+    old: Sequence[ddl.KeyDefinition],
+    new: Sequence[ddl.KeyDefinition | ddl.ForeignKey],
     *,
     engine: str,
     foreign_keys: Sequence[ddl.ForeignKey] = (),
     shown: bool = False,
-) -> tuple[ddl.Key, ...]:
+) -> tuple[ddl.KeyDefinition, ...]:
     """Return the keys as the server has them. `old`: the table's keys; `new`: keys, and foreign keys for their indexes.
 
     `foreign_keys`: those of the table; `shown`: the text is the server's own, so no key is dropped. Raises CannotTrack.
@@ -76,7 +76,7 @@ def settled_keys(
     for one in new:
         key = _index_of(one) if isinstance(one, ddl.ForeignKey) else one
         wanted.append(_Wanted(_named_as_columns(columns, key), isinstance(one, ddl.ForeignKey)))
-    named: list[ddl.Key] = []
+    named: list[ddl.KeyDefinition] = []
     for made in wanted if shown else _without_needless(wanted):
         key = made.key
         key = replace(key, name=_name(key, {str(other.name).lower() for other in named}), constraint=None)
@@ -85,25 +85,25 @@ def settled_keys(
     return tuple(sorted(named, key=lambda key: _rank(columns, key, hashed=is_hashed(server, engine, key))))
 
 
-def is_hashed(server: Server, engine: str, key: ddl.Key) -> bool:
+def is_hashed(server: Server, engine: str, key: ddl.KeyDefinition) -> bool:
     """Return True if MariaDB keeps a hidden hash for a UNIQUE key, as it does for keys longer than an index."""
     asked = ("USING", "HASH") in key.options
     return server.mariadb and key.kind is ddl.KeyKind.UNIQUE and asked and engine.lower() != _WITH_HASHES
 
 
-def without_hash(server: Server, key: ddl.Key) -> ddl.Key:
+def without_hash(server: Server, key: ddl.KeyDefinition) -> ddl.KeyDefinition:
     """Return the key as MariaDB treats it in an ALTER TABLE: without an explicit USING HASH."""
     if not server.mariadb or key.kind is not ddl.KeyKind.UNIQUE:
         return key
     return replace(key, options=tuple(option for option in key.options if option != ("USING", "HASH")))
 
 
-def _index_of(foreign_key: ddl.ForeignKey) -> ddl.Key:
+def _index_of(foreign_key: ddl.ForeignKey) -> ddl.KeyDefinition:
     parts = tuple(ddl.KeyPart(column) for column in foreign_key.columns)
-    return ddl.Key(ddl.KeyKind.PLAIN, parts, foreign_key.constraint or foreign_key.name)
+    return ddl.KeyDefinition(ddl.KeyKind.PLAIN, parts, foreign_key.constraint or foreign_key.name)
 
 
-def _named_as_columns(columns: Columns, key: ddl.Key) -> ddl.Key:
+def _named_as_columns(columns: Columns, key: ddl.KeyDefinition) -> ddl.KeyDefinition:
     """Return the key with the names of its columns in the spelling of the columns."""
     parts = []
     for part in key.parts:
@@ -115,7 +115,9 @@ def _named_as_columns(columns: Columns, key: ddl.Key) -> ddl.Key:
     return replace(key, parts=tuple(parts))
 
 
-def _is_generated(key: ddl.Key, foreign_keys: Iterable[ddl.ForeignKey], others: Iterable[ddl.Key]) -> bool:
+def _is_generated(
+    key: ddl.KeyDefinition, foreign_keys: Iterable[ddl.ForeignKey], others: Iterable[ddl.KeyDefinition]
+) -> bool:
     """Return True if the server drops the key when another key begins with its columns; False if one already does."""
     own = _columns_of(key)
     if key.kind is not ddl.KeyKind.PLAIN or key.options:
@@ -130,7 +132,7 @@ def _is_generated(key: ddl.Key, foreign_keys: Iterable[ddl.ForeignKey], others: 
     return False
 
 
-def _columns_of(key: ddl.Key) -> list[tuple[str, int | None, bool]]:
+def _columns_of(key: ddl.KeyDefinition) -> list[tuple[str, int | None, bool]]:
     return [((part.column or part.expression or "").lower(), part.prefix, part.descending) for part in key.parts]
 
 
@@ -160,7 +162,7 @@ def _one_is_enough(one: _Wanted, other: _Wanted) -> bool:
     return (one.generated and theirs[: len(ours)] == ours) or (other.generated and ours[: len(theirs)] == theirs)
 
 
-def _name(key: ddl.Key, taken: set[str]) -> str:
+def _name(key: ddl.KeyDefinition, taken: set[str]) -> str:
     if key.kind is ddl.KeyKind.PRIMARY:
         return PRIMARY
     if (given := key.name or key.constraint) is not None:
@@ -171,7 +173,9 @@ def _name(key: ddl.Key, taken: set[str]) -> str:
     return next(name for number in range(2, 10_000) if (name := f"{base}_{number}").lower() not in taken)
 
 
-def _settled(server: Server, columns: Columns, key: ddl.Key, engine: str, *, hashed: bool) -> ddl.Key:
+def _settled(
+    server: Server, columns: Columns, key: ddl.KeyDefinition, engine: str, *, hashed: bool
+) -> ddl.KeyDefinition:
     """Return a named key with its prefixes and options as the server has them."""
     longest = _LONGEST.get(engine.lower(), _LONGEST["innodb"])
     of_geometry = key.parts[0].column is not None and columns[key.parts[0].column.lower()].type.name in GEOMETRIES
@@ -222,7 +226,7 @@ def _options(server: Server, given: ddl.Options, *, hashed: bool, engine: str) -
     return tuple(sorted(found.items()))
 
 
-def _is_too_long(server: Server, columns: Columns, key: ddl.Key, engine: str) -> bool:
+def _is_too_long(server: Server, columns: Columns, key: ddl.KeyDefinition, engine: str) -> bool:
     """Return True if a unique key of MariaDB is longer than an index can be. Raises CannotTrack."""
     if not server.mariadb or key.kind is not ddl.KeyKind.UNIQUE or engine.lower() == _WITH_HASHES:
         return False
@@ -254,7 +258,7 @@ def _character_bytes(column: ddl.ColumnDefinition) -> int:
     return character_bytes(column.type.collation)
 
 
-def _rank(columns: Columns, key: ddl.Key, *, hashed: bool) -> tuple[bool, ...]:
+def _rank(columns: Columns, key: ddl.KeyDefinition, *, hashed: bool) -> tuple[bool, ...]:
     """Return the sort key by which servers order keys; the sort is stable."""
     unique = key.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)
     nullable = any(part.column is not None and columns[part.column.lower()].nullable for part in key.parts)
@@ -275,7 +279,9 @@ Successors = dict[str, tuple[ddl.ColumnDefinition, bool]]
 """
 
 
-def carried(server: Server, columns: Columns, key: ddl.Key, successors: Successors) -> ddl.Key | None:
+def carried(
+    server: Server, columns: Columns, key: ddl.KeyDefinition, successors: Successors
+) -> ddl.KeyDefinition | None:
     """Return the key after changes of its columns, or after other columns took their names; None if no part is left.
 
     `columns`: the columns before the statement.
@@ -298,7 +304,7 @@ def carried(server: Server, columns: Columns, key: ddl.Key, successors: Successo
     return replace(key, parts=tuple(parts)) if parts else None
 
 
-def _prefix_of_another(key: ddl.Key, old: ddl.ColumnDefinition, new: ddl.ColumnDefinition) -> int | None:
+def _prefix_of_another(key: ddl.KeyDefinition, old: ddl.ColumnDefinition, new: ddl.ColumnDefinition) -> int | None:
     if old.type.name in PREFIXED:
         return int(old.type.arguments[0])
     if new.type.name in PREFIXED and key.kind is not ddl.KeyKind.PLAIN:

@@ -112,14 +112,14 @@ def _column(
     server, mode = context.server, context.session.sql_mode
     checks = tuple(replace(one, expression=without_mode(one.expression, mode)) for one in column.checks)
     if column.type.name == "json" and server.mariadb and not checks:
-        checks = (ddl.Check(f"(json_valid({quote(column.name)}))"),)
+        checks = (ddl.CheckConstraint(f"(json_valid({quote(column.name)}))"),)
     constraints: list[ddl.Constraint] = []
     if column.key is not None:
-        constraints.append(ddl.Key(column.key, (ddl.KeyPart(column.name),)))
+        constraints.append(ddl.KeyDefinition(column.key, (ddl.KeyPart(column.name),)))
     if column.references is not None and (server.mariadb or server.version >= _INLINE_REFERENCES):
         constraints.append(ddl.ForeignKey((column.name,), column.references))
     if server.mariadb:
-        checks = tuple(ddl.Check(one.expression) for one in checks)
+        checks = tuple(ddl.CheckConstraint(one.expression) for one in checks)
     else:
         constraints += checks
         checks = ()
@@ -218,20 +218,20 @@ def settled(
     primary = {
         str(part.column).lower()
         for one in (*table.constraints, *new)
-        if isinstance(one, ddl.Key) and one.kind is ddl.KeyKind.PRIMARY
+        if isinstance(one, ddl.KeyDefinition) and one.kind is ddl.KeyKind.PRIMARY
         for part in one.parts
     }
     columns = tuple(
         replace(column, nullable=False) if column.name.lower() in primary else column for column in table.columns
     )
-    old_keys = [one for one in table.constraints if isinstance(one, ddl.Key)]
+    old_keys = [one for one in table.constraints if isinstance(one, ddl.KeyDefinition)]
     old_foreign_keys = [one for one in table.constraints if isinstance(one, ddl.ForeignKey)]
     new_foreign_keys = [one for one in new if isinstance(one, ddl.ForeignKey)]
     keys = settled_keys(
         server,
         by_name(columns),
         old_keys,
-        [one for one in new if isinstance(one, ddl.Key | ddl.ForeignKey)],
+        [one for one in new if isinstance(one, ddl.KeyDefinition | ddl.ForeignKey)],
         engine=engine,
         foreign_keys=old_foreign_keys,
         shown=shown,
@@ -242,8 +242,8 @@ def settled(
     checks = named_checks(
         server,
         context.name,
-        [one for one in table.constraints if isinstance(one, ddl.Check)],
-        [one for one in new if isinstance(one, ddl.Check) and server.keeps_checks],
+        [one for one in table.constraints if isinstance(one, ddl.CheckConstraint)],
+        [one for one in new if isinstance(one, ddl.CheckConstraint) and server.keeps_checks],
     )
     return replace(table, columns=columns, constraints=(*keys, *foreign_keys, *checks))
 
@@ -252,9 +252,9 @@ def resolved_constraint(context: Context, constraint: ddl.Constraint) -> ddl.Con
     """Return a constraint with its expressions rewritten for an empty sql_mode."""
     mode = context.session.sql_mode
     match constraint:
-        case ddl.Check():
+        case ddl.CheckConstraint():
             return replace(constraint, expression=without_mode(constraint.expression, mode))
-        case ddl.Key():
+        case ddl.KeyDefinition():
             parts = tuple(
                 part if part.expression is None else replace(part, expression=without_mode(part.expression, mode))
                 for part in constraint.parts

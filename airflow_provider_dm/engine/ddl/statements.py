@@ -68,7 +68,7 @@ class KeyPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class KeyDefinition:
     """A key of a table. `constraint`: the name after CONSTRAINT, which the server uses if `name` is None."""
 
     kind: KeyKind
@@ -98,7 +98,7 @@ class ForeignKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckConstraint:
     """A CHECK constraint."""
 
     expression: Code
@@ -106,7 +106,7 @@ class Check:
     enforced: bool = True
 
 
-Constraint: TypeAlias = Key | ForeignKey | Check
+Constraint: TypeAlias = KeyDefinition | ForeignKey | CheckConstraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class ColumnDefinition:
     stored: bool = False
     invisible: bool = False
     comment: str | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckConstraint, ...] = ()
     references: Reference | None = None
     options: Options = ()
     """SRID, COMPRESSED, COLUMN_FORMAT and other storage options."""
@@ -397,7 +397,7 @@ class AlterSequence(_OfOneTable):
 
 @dataclass(frozen=True, slots=True)
 class CreateIndex(_OfOneTable):
-    key: Key
+    key: KeyDefinition
     if_not_exists: bool = False
     or_replace: bool = False
 

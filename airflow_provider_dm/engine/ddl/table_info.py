@@ -92,7 +92,7 @@ def _definition(info: Mapping[str, Any]) -> ddl.TableDefinition:
     if primary and not any(key.kind is ddl.KeyKind.PRIMARY for key in keys):  # TiDB's handle: it has no index
         if len(primary) > 1:
             raise CannotTrack("its primary key has no index")
-        keys.insert(0, ddl.Key(ddl.KeyKind.PRIMARY, (ddl.KeyPart(primary[0]),)))
+        keys.insert(0, ddl.KeyDefinition(ddl.KeyKind.PRIMARY, (ddl.KeyPart(primary[0]),)))
     constraints: list[ddl.Constraint] = [*sorted(keys, key=lambda key: key.kind is not ddl.KeyKind.PRIMARY)]
     given = {"CHARSET": info.get("charset"), "COLLATE": info.get("collate"), "COMMENT": info.get("comment")}
     options = [("ENGINE", "InnoDB"), *((name, str(value)) for name, value in given.items() if value)]
@@ -197,7 +197,7 @@ def _type(info: Mapping[str, Any], flags: Flag, where: str) -> ddl.ColumnType:
 # Keys
 
 
-def _key(index: Mapping[str, Any]) -> ddl.Key:
+def _key(index: Mapping[str, Any]) -> ddl.KeyDefinition:
     name = str(index["idx_name"]["O"])
     where = f"key {name}"
     _only(index, _OF_INDEX, where)
@@ -210,8 +210,8 @@ def _key(index: Mapping[str, Any]) -> ddl.Key:
         prefix = int(part["length"])
         parts.append(ddl.KeyPart(str(part["name"]["O"]), None if prefix == UNSPECIFIED else prefix))
     if index.get("is_primary"):
-        return ddl.Key(ddl.KeyKind.PRIMARY, tuple(parts))
-    return ddl.Key(ddl.KeyKind.UNIQUE if index.get("is_unique") else ddl.KeyKind.PLAIN, tuple(parts), name)
+        return ddl.KeyDefinition(ddl.KeyKind.PRIMARY, tuple(parts))
+    return ddl.KeyDefinition(ddl.KeyKind.UNIQUE if index.get("is_unique") else ddl.KeyKind.PLAIN, tuple(parts), name)
 
 
 # Unknown content

@@ -21,7 +21,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", "\0": r"\0", "\n": r"\n", "\r": r"
 
 def table_of(server: Server, name: TableName, definition: ddl.TableDefinition) -> Table:
     """Return the table as `schema.catalogue.read_tables` reads it."""
-    keys = [one for one in definition.constraints if isinstance(one, ddl.Key)]
+    keys = [one for one in definition.constraints if isinstance(one, ddl.KeyDefinition)]
     engine = dict(definition.options)["ENGINE"]
     unique = [_index(key) for key in keys if key.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)]
     return Table(
@@ -96,7 +96,7 @@ def _fraction(kind: ddl.ColumnType) -> int | None:
     return int((*kind.arguments, "0")[0]) if kind.name in ("time", "datetime", "timestamp") else None
 
 
-def _index(key: ddl.Key) -> Index:
+def _index(key: ddl.KeyDefinition) -> Index:
     parts = [(part.column, part.prefix) for part in key.parts if part.column is not None]
     return Index(
         name=str(key.name),

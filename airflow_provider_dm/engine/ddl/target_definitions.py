@@ -318,14 +318,14 @@ class Carrier:
     def constraint(self, constraint: ddl.Constraint) -> ddl.Constraint | None:
         """Return a key or a constraint; None if it is left out. Raises NotCopyable."""
         match constraint:
-            case ddl.Key():
+            case ddl.KeyDefinition():
                 return self.key(constraint)
-            case ddl.Check():
+            case ddl.CheckConstraint():
                 return self._check(constraint)
             case ddl.ForeignKey():
                 return self._foreign_key(constraint)
 
-    def key(self, key: ddl.Key) -> ddl.Key | None:
+    def key(self, key: ddl.KeyDefinition) -> ddl.KeyDefinition | None:
         """Return a key; None if it is left out. Raises NotCopyable."""
         name = f"the key {key.name or key.constraint or '()'}"
         options = []
@@ -349,7 +349,7 @@ class Carrier:
             return part
         return replace(part, expression=checked_expression(part.expression, self.way.sql_mode))
 
-    def _check(self, check: ddl.Check) -> ddl.Check | None:
+    def _check(self, check: ddl.CheckConstraint) -> ddl.CheckConstraint | None:
         if self.way.one_family:
             if needs := self.way.target_can.checks_need:
                 self.note(f"CHECK {check.expression} holds only while {needs} is ON")

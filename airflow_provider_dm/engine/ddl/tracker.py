@@ -186,8 +186,10 @@ class Tracker:
     def _like(self, like: TableName, name: TableName) -> ddl.TableDefinition:
         """Return the table without foreign keys and with keys settled again; MySQL gives all CHECKs new names."""
         _, definition = self._known(like)
-        keys = tuple(without_hash(self.server, one) for one in definition.constraints if isinstance(one, ddl.Key))
-        checks = [one for one in definition.constraints if isinstance(one, ddl.Check)]
+        keys = tuple(
+            without_hash(self.server, one) for one in definition.constraints if isinstance(one, ddl.KeyDefinition)
+        )
+        checks = [one for one in definition.constraints if isinstance(one, ddl.CheckConstraint)]
         if not self.server.mariadb:
             checks = [replace(one, constraint=None) for one in checks]
         options = tuple(option for option in definition.options if not option[0].endswith("DIRECTORY"))

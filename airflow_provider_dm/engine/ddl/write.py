@@ -141,9 +141,9 @@ def _column_option(name: str, value: str, sql_mode: int) -> str:
 def constraint_sql(constraint: ddl.Constraint, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
     """Return a key or a constraint. `if_not_exists`: as MariaDB's ALTER TABLE adds it."""
     match constraint:
-        case ddl.Key():
+        case ddl.KeyDefinition():
             return key_sql(constraint, sql_mode, if_not_exists=if_not_exists)
-        case ddl.Check():
+        case ddl.CheckConstraint():
             return check_sql(constraint, if_not_exists=if_not_exists)
         case ddl.ForeignKey(columns, references, name):
             words = [*_called(constraint.constraint), "FOREIGN KEY", *_unless(exists=if_not_exists)]
@@ -151,7 +151,7 @@ def constraint_sql(constraint: ddl.Constraint, sql_mode: int = 0, *, if_not_exis
             return " ".join([*words, _listed(map(quote, columns)), reference_sql(references)])
 
 
-def key_sql(key: ddl.Key, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
+def key_sql(key: ddl.KeyDefinition, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
     """Return the key as CREATE TABLE defines it."""
     words = [*_called(key.constraint), _KINDS[key.kind], *_unless(exists=if_not_exists)]
     if key.name is not None and key.kind is not ddl.KeyKind.PRIMARY:  # TiDB refuses a name there (1280)
@@ -159,12 +159,12 @@ def key_sql(key: ddl.Key, sql_mode: int = 0, *, if_not_exists: bool = False) -> 
     return " ".join([*words, key_parts_sql(key, sql_mode)])
 
 
-def key_parts_sql(key: ddl.Key, sql_mode: int = 0) -> str:
+def key_parts_sql(key: ddl.KeyDefinition, sql_mode: int = 0) -> str:
     """Return what follows the key's name: its parts and options."""
     return " ".join([_listed(map(_part, key.parts)), *(_key_option(*option, sql_mode) for option in key.options)])
 
 
-def check_sql(check: ddl.Check, *, if_not_exists: bool = False) -> str:
+def check_sql(check: ddl.CheckConstraint, *, if_not_exists: bool = False) -> str:
     """Return a CHECK of a column or a table."""
     called = _called(check.constraint)
     words = [*called[:1], *_unless(exists=if_not_exists and bool(called)), *called[1:], "CHECK", check.expression]

@@ -14,7 +14,13 @@ from typing import Any, Final
 from airflow_provider_dm.engine.ddl.column_types import WIDTHS
 from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.lexer import string_value
-from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, ColumnType, Key, KeyKind, TableDefinition
+from airflow_provider_dm.engine.ddl.statements import (
+    ColumnDefinition,
+    ColumnType,
+    KeyDefinition,
+    KeyKind,
+    TableDefinition,
+)
 from airflow_provider_dm.engine.ddl.table_info import (
     BIT,
     BLOBS,
@@ -59,7 +65,7 @@ def table_info(name: TableName, definition: TableDefinition) -> dict[str, Any]:
         raise CannotTrack("it has partitions, or no columns")
     keys = []
     for one in definition.constraints:
-        if not isinstance(one, Key) or one.kind not in (KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.PLAIN):
+        if not isinstance(one, KeyDefinition) or one.kind not in (KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.PLAIN):
             raise CannotTrack("it has keys or constraints of another kind")
         keys.append(one)
     options = dict(definition.options)
@@ -87,7 +93,7 @@ def _name(name: str) -> dict[str, str]:
     return {"O": name, "L": name.lower()}
 
 
-def _column(number: int, column: ColumnDefinition, keys: Sequence[Key]) -> dict[str, Any]:
+def _column(number: int, column: ColumnDefinition, keys: Sequence[KeyDefinition]) -> dict[str, Any]:
     if column.generated is not None or column.invisible or column.options or column.checks or column.references:
         raise CannotTrack(f"column {column.name} is computed, hidden, or has options")
     default = _default(column)
@@ -113,7 +119,7 @@ def _column(number: int, column: ColumnDefinition, keys: Sequence[Key]) -> dict[
     }
 
 
-def _flags(column: ColumnDefinition, keys: Sequence[Key]) -> int:
+def _flags(column: ColumnDefinition, keys: Sequence[KeyDefinition]) -> int:
     kind, name = column.type, column.name.lower()
     first = [key for key in keys if key.parts and str(key.parts[0].column).lower() == name]
     primary = any(key.kind is KeyKind.PRIMARY and name in _columns_of(key) for key in keys)
@@ -131,7 +137,7 @@ def _flags(column: ColumnDefinition, keys: Sequence[Key]) -> int:
     return sum(int(flag) for flag, holds in flags.items() if holds)
 
 
-def _columns_of(key: Key) -> set[str]:
+def _columns_of(key: KeyDefinition) -> set[str]:
     return {str(part.column).lower() for part in key.parts}
 
 
@@ -185,7 +191,7 @@ def _default(column: ColumnDefinition) -> str | None:
     raise CannotTrack(f"the default of {column.name} is {default}")
 
 
-def _index(number: int, key: Key, columns: Sequence[ColumnDefinition]) -> dict[str, Any]:
+def _index(number: int, key: KeyDefinition, columns: Sequence[ColumnDefinition]) -> dict[str, Any]:
     offsets: Mapping[str, int] = {column.name.lower(): place for place, column in enumerate(columns)}
     if any(part.column is None or part.descending for part in key.parts) or _has_options(key):
         raise CannotTrack(f"key {key.name} has expressions, a direction or options")
@@ -213,5 +219,5 @@ def _index(number: int, key: Key, columns: Sequence[ColumnDefinition]) -> dict[s
     }
 
 
-def _has_options(key: Key) -> bool:
+def _has_options(key: KeyDefinition) -> bool:
     return any((name, value.upper()) != ("USING", "BTREE") for name, value in key.options)

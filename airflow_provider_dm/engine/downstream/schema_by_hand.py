@@ -89,7 +89,7 @@ def change_definition(
             raise table_not_known(str(name), *ref.key)
 
 
-def definition_of(sql: str, name: TableName, *, collation: str = "", called: TableName | None = None) -> Definition:
+def definition_in(sql: str, name: TableName, *, collation: str = "", called: TableName | None = None) -> Definition:
     """Return a table's definition from a statement in which it is named `called` (None: by its own name).
 
     `collation`: the table's, if the statement does not have it. Raises InvalidInput.
@@ -123,7 +123,7 @@ def definition_at(connection: Connection, name: TableName, *, place: TableName |
     )
     if not rows:
         raise TableNotFound(str(called))
-    return definition_of(create_statement(connection, called), name, collation=text(rows[0][0]), called=called)
+    return definition_in(create_statement(connection, called), name, collation=text(rows[0][0]), called=called)
 
 
 def what_rows_need(table: Table) -> str:

@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.downstream.errors import (
     translate,
     translate_connect,
 )
-from airflow_provider_dm.engine.downstream.statements import Computing, Dialect, Loads, Statement
+from airflow_provider_dm.engine.downstream.statements import Computing, Dialect, Loads, SqlStatement
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -139,7 +139,7 @@ def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retr
             time.sleep(delay)
 
 
-def execute(connection: Connection, statement: Statement) -> int:
+def execute(connection: Connection, statement: SqlStatement) -> int:
     """Execute the statement. Return the rows affected, as the server counts them under FOUND_ROWS.
 
     Raises the errors of `translate`, TargetWarned, TargetLimit, RowTooLarge, ComputedDiffers.
@@ -160,7 +160,7 @@ def execute(connection: Connection, statement: Statement) -> int:
     return affected
 
 
-def _run(connection: Connection, statement: Statement) -> tuple[int, bool]:
+def _run(connection: Connection, statement: SqlStatement) -> tuple[int, bool]:
     """Run the statement. Return (rows affected, whether a warning is about a generated column)."""
     with _session_mode(connection, statement.session_mode), connection.cursor() as cursor:
         affected = _send(cursor, statement)
@@ -185,7 +185,7 @@ def _session_mode(connection: Connection, mode: str) -> Iterator[None]:
                 connection.close()  # nothing else may be written in this mode
 
 
-def _send(cursor: Cursor, statement: Statement) -> int:
+def _send(cursor: Cursor, statement: SqlStatement) -> int:
     try:
         return int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes are sent unchanged
     except PacketTooLarge as error:
@@ -205,7 +205,7 @@ def _check_computed(connection: Connection, computing: Computing) -> None:
     raise ComputedDiffers(str(mapping.target.name), tuple(differing))
 
 
-def count(connection: Connection, statement: Statement) -> int:
+def count(connection: Connection, statement: SqlStatement) -> int:
     """Return the number that a `statements.count_rows` statement finds. Raises `translate`'s errors, RowTooLarge."""
     with connection.cursor() as cursor:
         try:
@@ -216,7 +216,7 @@ def count(connection: Connection, statement: Statement) -> int:
     return int(number)
 
 
-def _check_warnings(connection: Connection, statement: Statement, warned: int) -> bool:
+def _check_warnings(connection: Connection, statement: SqlStatement, warned: int) -> bool:
     """Return True if a warning is about a generated column.
 
     Raises TargetWarned for other warnings, except harmless ones and those that the statement expects; TargetLimit.

@@ -69,7 +69,7 @@ class Verb(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SqlStatement:
     """SQL text, the number of its rows, and the target table."""
 
     sql: bytes
@@ -126,12 +126,12 @@ class Computing:
         """The target's names of the generated columns."""
         return tuple(self.mapping.target_columns[index].name for index in self.mapping.computed)
 
-    def leniently(self) -> Iterator[Statement]:
+    def leniently(self) -> Iterator[SqlStatement]:
         """Yield the rows again, in statements that may clip generated values, as many as warnings are shown."""
         most = max(1, MAX_INVALID // len(self.mapping.computed))
         return write_rows(self.mapping, self.rows, self.verb, dialect=self.dialect, max_rows=most, lenient=True)
 
-    def differing(self, columns: Sequence[int] | None = None) -> Iterator[Statement]:
+    def differing(self, columns: Sequence[int] | None = None) -> Iterator[SqlStatement]:
         """Yield statements that count rows whose generated values differ. `columns`: default all."""
         wanted = self.mapping.computed if columns is None else columns
         return differing_rows(self.mapping, self.rows, wanted, dialect=self.dialect)
@@ -145,7 +145,7 @@ def write_rows(
     dialect: Dialect = Dialect(),
     max_rows: int = MAX_ROWS,
     lenient: bool = False,
-) -> Iterator[Statement]:
+) -> Iterator[SqlStatement]:
     """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
 
     `lenient`: without strict mode (`Computing.leniently`).
@@ -155,7 +155,7 @@ def write_rows(
     for run, invalid in _runs(mapping, rows):
         if not (invalid or lenient or mapping.computed):
             for batch in _batches(_row_texts(mapping, run), max_rows, max_bytes - len(plain) - len(tail)):
-                yield Statement(plain + b",".join(batch) + tail, len(batch), mapping.target.name, verb)
+                yield SqlStatement(plain + b",".join(batch) + tail, len(batch), mapping.target.name, verb)
             continue
         head, mode = _leniently(plain, dialect) if invalid or lenient else (plain, "")
         most = max(1, min(max_rows, MAX_INVALID // len(mapping.enums))) if invalid else max_rows
@@ -163,7 +163,7 @@ def write_rows(
         for batch in _batches(_row_texts(mapping, held), most, max_bytes - len(head) - len(tail)):
             mine = tuple(held[start : start + len(batch)])
             start += len(batch)
-            yield Statement(
+            yield SqlStatement(
                 head + b",".join(batch) + tail,
                 len(batch),
                 mapping.target.name,
@@ -217,21 +217,25 @@ def _leniently(head: bytes, dialect: Dialect) -> tuple[bytes, str]:
 
 def delete_rows(
     mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect()
-) -> Iterator[Statement]:
+) -> Iterator[SqlStatement]:
     """Yield DELETE statements by identity key; each key in the column order of `mapping.target.identity`."""
     head = _where_key_in("DELETE", mapping)
     for batch in _batches(_key_texts(keys), min(MAX_ROWS, dialect.most_rows), dialect.most_bytes - len(head)):
-        yield Statement(head + b",".join(batch) + b")", len(batch), mapping.target.name, Verb.DELETE)
+        yield SqlStatement(head + b",".join(batch) + b")", len(batch), mapping.target.name, Verb.DELETE)
 
 
-def count_rows(mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect()) -> Iterator[Statement]:
+def count_rows(
+    mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect()
+) -> Iterator[SqlStatement]:
     """Yield SELECT COUNT(*) of the rows with these identity keys, locked until the transaction ends."""
     head = _where_key_in("SELECT COUNT(*)", mapping)
     for batch in _batches(_key_texts(keys), MAX_ROWS, dialect.most_bytes - len(head)):
-        yield Statement(head + b",".join(batch) + b") FOR UPDATE", len(batch), mapping.target.name, Verb.COUNT)
+        yield SqlStatement(head + b",".join(batch) + b") FOR UPDATE", len(batch), mapping.target.name, Verb.COUNT)
 
 
-def delete_holders(mapping: TableMapping, columns: Sequence[str], values: Sequence[bytes], key: Literals) -> Statement:
+def delete_holders(
+    mapping: TableMapping, columns: Sequence[str], values: Sequence[bytes], key: Literals
+) -> SqlStatement:
     """Delete the row with these values of a unique key, unless it has this identity key."""
     identity = mapping.target.identity
     if identity is None:
@@ -244,12 +248,12 @@ def delete_holders(mapping: TableMapping, columns: Sequence[str], values: Sequen
 
     held, own = are(columns, values), are(identity.columns, key)
     sql = b"DELETE FROM %s WHERE %s AND NOT (%s)" % (mapping.target.name.quoted().encode(), held, own)
-    return Statement(sql, 1, mapping.target.name, Verb.DELETE)
+    return SqlStatement(sql, 1, mapping.target.name, Verb.DELETE)
 
 
 def differing_rows(
     mapping: TableMapping, rows: Iterable[Literals], computed: Sequence[int], *, dialect: Dialect = Dialect()
-) -> Iterator[Statement]:
+) -> Iterator[SqlStatement]:
     """Yield statements that count the rows of the target whose generated values differ from these rows.
 
     Rows are found by the identity key; in a table without one by all their values, which needs a scan.
@@ -257,7 +261,7 @@ def differing_rows(
     head = f"SELECT COUNT(*) FROM {mapping.target.name.quoted()} WHERE ".encode()
     terms = (term for row in rows if (term := _differs(mapping, row, computed)))
     for batch in _batches(terms, MOST_COMPARED, dialect.most_bytes - len(head)):
-        yield Statement(head + b" OR ".join(batch), len(batch), mapping.target.name, Verb.COUNT)
+        yield SqlStatement(head + b" OR ".join(batch), len(batch), mapping.target.name, Verb.COUNT)
 
 
 def _differs(mapping: TableMapping, row: Literals, computed: Sequence[int]) -> bytes:
@@ -282,12 +286,12 @@ def in_pieces(count: int, most: int) -> Iterator[int]:
     return (min(most, count - done) for done in range(0, count, most))
 
 
-def delete_image(mapping: TableMapping, image: Literals, count: int) -> Statement:
+def delete_image(mapping: TableMapping, image: Literals, count: int) -> SqlStatement:
     """Delete `count` of the rows that equal `image`, in a table without a key. Must affect `count` rows."""
     columns = mapping.target_columns
     conditions = b" AND ".join(_is_exactly(columns[index], image[index]) for index in mapping.written)
     sql = b"DELETE FROM %s WHERE %s LIMIT %d" % (mapping.target.name.quoted().encode(), conditions, count)
-    return Statement(sql, count, mapping.target.name, Verb.DELETE)
+    return SqlStatement(sql, count, mapping.target.name, Verb.DELETE)
 
 
 def _is_exactly(column: Column, literal: bytes) -> bytes:

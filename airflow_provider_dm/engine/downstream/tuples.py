@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     MAX_ROWS,
     Dialect,
     Literals,
-    Statement,
+    SqlStatement,
     Verb,
     around,
     write_rows,
@@ -60,7 +60,7 @@ def write_values(
     *,
     dialect: Dialect,
     max_rows: int = MAX_ROWS,
-) -> Iterator[Statement]:
+) -> Iterator[SqlStatement]:
     """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
 
     `literals`: the function from a row to its literals, for rows that the kernel does not support.
@@ -80,7 +80,7 @@ def write_tuple_cells(
     *,
     dialect: Dialect,
     max_rows: int = MAX_ROWS,
-) -> Iterator[Statement]:
+) -> Iterator[SqlStatement]:
     """Yield these statements for the rows of `cells` with these numbers (int64)."""
     tuples = _tuples(cells, numbers, mapping, dialect.server.flavour)
     if tuples is None:
@@ -91,7 +91,7 @@ def write_tuple_cells(
     head, tail = around(mapping, verb, dialect)
     most_rows = min(max_rows, dialect.most_rows)
     for text, rows in tuples.pieces(most_rows, dialect.most_bytes - len(head) - len(tail)):
-        yield Statement(head + text + tail, rows, mapping.target.name, verb)
+        yield SqlStatement(head + text + tail, rows, mapping.target.name, verb)
 
 
 def _tuples(cells: Cells, numbers: Any, mapping: TableMapping, target: Flavour) -> _Tuples | None:

@@ -132,7 +132,7 @@ class SqlPattern:
         return f"the next DDL that matches {self.text}"
 
 
-Place: TypeAlias = Location | SqlPattern
+OperatorPlace: TypeAlias = Location | SqlPattern
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Operator:
     task: str
     source: str
     kind: OperatorKind
-    place: Place
+    place: OperatorPlace
     statements: tuple[str, ...] = ()
     """DDL for the target, with the source's names; empty for `skip`."""
     state: OperatorState = OperatorState.WAITING
@@ -151,7 +151,7 @@ class Operator:
     created_at: datetime | None = None
 
 
-def place_key(place: Place) -> str:
+def place_key(place: OperatorPlace) -> str:
     """Return the key of an operator: short text, equal for equal places."""
     match place:
         case Location():

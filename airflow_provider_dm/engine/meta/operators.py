@@ -30,8 +30,8 @@ from airflow_provider_dm.engine.meta.errors import LostRace
 from airflow_provider_dm.engine.meta.model import (
     Operator,
     OperatorKind,
+    OperatorPlace,
     OperatorState,
-    Place,
     SqlPattern,
     place_key,
 )
@@ -98,7 +98,7 @@ class BinlogOperators(StorePart):
 
         return self._database.write(body)
 
-    def revert_operator(self, task: str, source: str, place: Place) -> Operator:
+    def revert_operator(self, task: str, source: str, place: OperatorPlace) -> Operator:
         """Remove the operator of a place and return it. Raises InvalidInput, also if it has been passed."""
 
         def body(tx: Connection) -> Operator:
@@ -126,7 +126,7 @@ def is_behind(operator: Operator, applied: Location) -> bool:
             return False
 
 
-def _key(task: str, source: str, place: Place) -> dict[str, str]:
+def _key(task: str, source: str, place: OperatorPlace) -> dict[str, str]:
     return {"task": task, "source": source, "place_key": place_key(place)}
 
 

@@ -27,7 +27,7 @@ from pymysql.protocol import OKPacketWrapper
 
 from airflow_provider_dm.engine.mysql.errors import FileAskedFor, PacketTooLarge
 
-Buffer = bytes | memoryview
+FilePart = bytes | memoryview
 
 
 class _NeverInClear:
@@ -119,7 +119,7 @@ class GuardedConnection(pymysql.connections.Connection):
             raise PacketTooLarge(f"{self.host}:{self.port}", _beginning(sql), len(sql), self.most_bytes)
         super()._execute_command(command, sql)  # type: ignore[misc]
 
-    def load(self, sql: bytes, content: Buffer) -> tuple[int, int]:
+    def load(self, sql: bytes, content: FilePart) -> tuple[int, int]:
         """Execute a LOAD DATA LOCAL whose file is `content`. Return (rows affected, warnings).
 
         Raises pymysql's errors, and FileAskedFor if the server asks for another file behind that.

@@ -119,7 +119,7 @@ def _events_of(spec: ddl.Spec, before: Columns, after: Columns) -> tuple[str, ..
             return ("drop primary key",) if name.upper() == "PRIMARY" else ("drop index",)
         case ddl.SetDefault(_, default):
             return ("modify default value",) if default is None else ("modify default value", "set default value")
-        case ddl.AddConstraint(ddl.Key(ddl.KeyKind.PRIMARY)):
+        case ddl.AddConstraint(ddl.KeyDefinition(ddl.KeyKind.PRIMARY)):
             return ("modify constraint", "add primary key")
         case ddl.AddConstraint(ddl.ForeignKey()):
             return ("modify constraint", "add foreign key")

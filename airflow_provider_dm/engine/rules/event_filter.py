@@ -41,7 +41,7 @@ COMPATIBLE_DDL: Final = frozenset(
 """The DDL that the group `incompatible ddl changes` does not include."""
 
 
-class Verdict(Enum):
+class EventAction(Enum):
     DO = "Do"
     IGNORE = "Ignore"
     ERROR = "Error"
@@ -54,7 +54,7 @@ class EventRule:
     tables: TableMatcher
     events: tuple[str, ...]
     texts: tuple[re.Pattern[str], ...]
-    action: Verdict
+    action: EventAction
 
     @classmethod
     def of(cls, rule: FilterRule, *, case_sensitive: bool) -> EventRule:
@@ -63,25 +63,25 @@ class EventRule:
             TableMatcher.compile(rule.schema_pattern, rule.table_pattern, case_sensitive=case_sensitive),
             rule.events,
             tuple(re.compile(text, re.IGNORECASE) for text in rule.sql_pattern),
-            Verdict(rule.action),
+            EventAction(rule.action),
         )
 
     def may_ignore(self, event: str) -> bool:
         """Return True if a statement of this event type may be ignored, for some text of it."""
-        if self.action is Verdict.DO:
+        if self.action is EventAction.DO:
             return bool(self.texts) or not _is_listed((event,), self.events)
-        return self.action is Verdict.IGNORE and (bool(self.texts) or _is_listed((event,), self.events))
+        return self.action is EventAction.IGNORE and (bool(self.texts) or _is_listed((event,), self.events))
 
-    def verdict(self, events: Sequence[str], sql: str) -> Verdict:
+    def verdict(self, events: Sequence[str], sql: str) -> EventAction:
         """Return the rule's verdict on a change of these event types (none: only its text is compared)."""
         met = []
         if events:
             met.append(_is_listed(events, self.events))
         if sql and self.texts:
             met.append(any(text.search(sql) for text in self.texts))
-        if self.action is Verdict.DO:
-            return Verdict.DO if all(met) else Verdict.IGNORE
-        return self.action if any(met) else Verdict.DO
+        if self.action is EventAction.DO:
+            return EventAction.DO if all(met) else EventAction.IGNORE
+        return self.action if any(met) else EventAction.DO
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class EventFilter:
         """Compile the rules. Raises InvalidPattern."""
         return cls(tuple(EventRule.of(rule, case_sensitive=case_sensitive) for rule in rules))
 
-    def of_rows(self, name: TableName, event: RowEvent) -> Verdict:
+    def of_rows(self, name: TableName, event: RowEvent) -> EventAction:
         """Return the verdict on a change of a row of the table."""
         return self._verdict(name, (event,), "")
 
@@ -113,27 +113,27 @@ class EventFilter:
         """Return True if DDL that removes tables or columns may be ignored, so that they remain in the target."""
         return any(rule.may_ignore(event) for rule in self.rules for event in _TAKING_NAMES)
 
-    def of_ddl(self, names: Iterable[TableName], events: Sequence[str], sql: str) -> Verdict:
+    def of_ddl(self, names: Iterable[TableName], events: Sequence[str], sql: str) -> EventAction:
         """Return the verdict on a part of a DDL statement. `events`: its types, the first of which belongs to groups.
 
         `names`: the tables, or the schema, of this part; `sql`: the text of the whole statement.
         """
         return _strictest(self._verdict(name, events, sql.strip()) for name in names)
 
-    def of_text(self, sql: str) -> Verdict:
+    def of_text(self, sql: str) -> EventAction:
         """Return the verdict on a statement that cannot be parsed: only rules for all tables are applied."""
         return self._verdict(TableName("", ""), (), sql.strip())
 
-    def _verdict(self, name: TableName, events: Sequence[str], sql: str) -> Verdict:
+    def _verdict(self, name: TableName, events: Sequence[str], sql: str) -> EventAction:
         return _strictest(rule.verdict(events, sql) for rule in self.rules if rule.tables.matches(name))
 
 
 NO_FILTER: Final = EventFilter()
 
 
-def _strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    found = {Verdict.DO, *verdicts}
-    return next(one for one in (Verdict.IGNORE, Verdict.ERROR, Verdict.DO) if one in found)
+def _strictest(verdicts: Iterable[EventAction]) -> EventAction:
+    found = {EventAction.DO, *verdicts}
+    return next(one for one in (EventAction.IGNORE, EventAction.ERROR, EventAction.DO) if one in found)
 
 
 def _is_listed(events: Sequence[str], listed: Iterable[str]) -> bool:

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter, UnknownColumn
-from airflow_provider_dm.engine.rules.event_filter import EventFilter, RowEvent, Verdict
+from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter, RowEvent
 from airflow_provider_dm.engine.rules.expressions.compiled import compiled
 from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
 from airflow_provider_dm.engine.schema.codec import Row
@@ -55,7 +55,7 @@ class RowFilter:
     """
 
     table: Table = field(repr=False)
-    verdicts: tuple[tuple[RowEvent, Verdict], ...] = ()
+    verdicts: tuple[tuple[RowEvent, EventAction], ...] = ()
     """The verdicts other than DO."""
     inserts: tuple[str, ...] = ()
     updates: tuple[tuple[str, str], ...] = ()
@@ -67,7 +67,7 @@ class RowFilter:
 
     @property
     def loss(self) -> Loss:
-        ignored = {event for event, verdict in self.verdicts if verdict is Verdict.IGNORE}
+        ignored = {event for event, verdict in self.verdicts if verdict is EventAction.IGNORE}
         if self.inserts or self.updates or ignored & {"insert", "update"}:
             return Loss.ROWS
         fewer = self.deletes or self.keeps_rows or "delete" in ignored
@@ -87,14 +87,14 @@ class RowFilter:
         def keeps(before: Row | None, after: Row | None) -> bool:
             event: RowEvent = "insert" if before is None else "delete" if after is None else "update"
             verdict = verdicts.get(event)
-            if verdict is Verdict.ERROR:
+            if verdict is EventAction.ERROR:
                 raise StoppedByFilter(
                     f"the log has a change of {self.table.name} for which the task's filters say Error: {event}.",
                     "Nothing of this part of the log was written. Change the rule's action to Ignore or Do (`filters` "
                     "of the task or of its source), or leave the table out by block-allow-list, and start the task "
                     "again.",
                 )
-            if verdict is Verdict.IGNORE:
+            if verdict is EventAction.IGNORE:
                 return False
             if before is None:
                 return after is None or not any(test(after) for test in inserts)
@@ -149,7 +149,7 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
     collations = {name for one in known for text in _texts(one) for name in compiled(text, table, session).collations}
     found = RowFilter(
         table,
-        tuple((event, verdict) for event, verdict in verdicts if verdict is not Verdict.DO),
+        tuple((event, verdict) for event, verdict in verdicts if verdict is not EventAction.DO),
         tuple(one.insert_value_expr for one in known if one.insert_value_expr),
         tuple(
             (one.update_old_value_expr, one.update_new_value_expr)

@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, EventFilter, Verdict
+from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, EventAction, EventFilter
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.row_filter import NO_EXPRESSIONS, ExpressionFilters
 
@@ -45,8 +45,8 @@ class SubtaskRules:
     def may_ignore_rows(self, name: TableName) -> bool:
         """Return True if a filter of this table may ignore INSERTs or UPDATEs, also if a column of it is missing."""
         return (
-            self.events.of_rows(name, "insert") is Verdict.IGNORE
-            or self.events.of_rows(name, "update") is Verdict.IGNORE
+            self.events.of_rows(name, "insert") is EventAction.IGNORE
+            or self.events.of_rows(name, "update") is EventAction.IGNORE
             or any(
                 one.insert_value_expr or one.update_old_value_expr or one.update_new_value_expr
                 for one in self.expressions.of(name)

@@ -61,7 +61,7 @@ from airflow_provider_dm.engine.sync.write.writing import Writing
 
 log = logging.getLogger(__name__)
 
-IDLE_SECONDS: Final = 0.5
+LONGEST_WAIT: Final = 0.5
 """Longest wait for the log to grow."""
 LONG_SECONDS: Final = 10.0
 """Slower epochs are logged at level INFO, all others at level DEBUG: launchers show the progress as often."""
@@ -423,7 +423,7 @@ class Loop:
             return
         self._check_goal(time.monotonic() - idle_since)
         self.note(Stage.RUNNING)
-        self.tail.wait(IDLE_SECONDS, self.stop)
+        self.tail.wait(LONGEST_WAIT, self.stop)
         self.tail.idle(self.planning.cursor(self.state), time.monotonic() - idle_since)
 
     def _check_goal(self, seconds: float) -> None:

@@ -13,10 +13,10 @@ from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, SessionDefaults
 from airflow_provider_dm.engine.ddl.server import Server as Upstream
 from airflow_provider_dm.engine.ddl.statements import (
-    Check,
+    CheckConstraint,
     ColumnDefinition,
     Constraint,
-    Key,
+    KeyDefinition,
     TableDefinition,
 )
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -168,8 +168,12 @@ def seen(definition: TableDefinition, *, doubtful: bool) -> TableDefinition:
 
     `doubtful`: which indexes the server has made for foreign keys, and forgets again, is not known for certain.
     """
-    constraints = [_constraint(one) for one in definition.constraints if not (doubtful and isinstance(one, Key))]
-    constraints.sort(key=lambda one: (type(one).__name__, str(one.name if isinstance(one, Key) else one.constraint)))
+    constraints = [
+        _constraint(one) for one in definition.constraints if not (doubtful and isinstance(one, KeyDefinition))
+    ]
+    constraints.sort(
+        key=lambda one: (type(one).__name__, str(one.name if isinstance(one, KeyDefinition) else one.constraint))
+    )
     return replace(
         definition,
         columns=tuple(map(_column, definition.columns)),
@@ -193,9 +197,9 @@ def _column(column: ColumnDefinition) -> ColumnDefinition:
 
 def _constraint(constraint: Constraint) -> Constraint:
     match constraint:
-        case Check():
+        case CheckConstraint():
             return replace(constraint, expression="")
-        case Key():
+        case KeyDefinition():
             parts = tuple(replace(one, expression=one.expression and "") for one in constraint.parts)
             return replace(constraint, parts=parts)
     return constraint

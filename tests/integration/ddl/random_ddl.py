@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.server import Server
-from airflow_provider_dm.engine.ddl.statements import Check, ForeignKey, Key
+from airflow_provider_dm.engine.ddl.statements import CheckConstraint, ForeignKey, KeyDefinition
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 
@@ -253,7 +253,7 @@ class RandomDdl:
     def drop_index(self) -> str:
         name = self.random.choice(sorted(self.tracker.names()))
         condition = self.perhaps("IF EXISTS", 0.3) if self.upstream.mariadb else ""
-        return f"DROP INDEX {condition} {quote(self.existing(name, Key) or 'k')} ON {quote(name.table)}"
+        return f"DROP INDEX {condition} {quote(self.existing(name, KeyDefinition) or 'k')} ON {quote(name.table)}"
 
     # ALTER TABLE
 
@@ -264,7 +264,7 @@ class RandomDdl:
 
     def existing(self, name: TableName, *kinds: type) -> str | None:
         found = [
-            one.name if isinstance(one, Key) else one.constraint
+            one.name if isinstance(one, KeyDefinition) else one.constraint
             for one in self.tracker.definition(name).constraints
             if isinstance(one, kinds)
         ]
@@ -288,10 +288,10 @@ class RandomDdl:
 
     def spec(self) -> str:
         mariadb = self.upstream.mariadb
-        key = quote(self.existing(self.name, Key) or "k")
-        check = quote(self.existing(self.name, Check) or "k")
+        key = quote(self.existing(self.name, KeyDefinition) or "k")
+        check = quote(self.existing(self.name, CheckConstraint) or "k")
         foreign_key = quote(self.existing(self.name, ForeignKey) or "f")
-        constraint = quote(self.existing(self.name, ForeignKey, Check, Key) or "f")
+        constraint = quote(self.existing(self.name, ForeignKey, CheckConstraint, KeyDefinition) or "f")
         to = self.any("utf8mb4 COLLATE utf8mb4_bin", "latin1 COLLATE latin1_bin", *CHARSETS, *CHARSETS)
         if_exists = self.perhaps("IF EXISTS", 0.3) if mariadb else ""
         if_not_exists = self.perhaps("IF NOT EXISTS", 0.3) if mariadb else ""

@@ -17,7 +17,7 @@ import pymysql
 
 from airflow_provider_dm.engine.ddl.difference import alter_between
 from airflow_provider_dm.engine.ddl.errors import CannotTrack
-from airflow_provider_dm.engine.ddl.statements import Check, TableDefinition
+from airflow_provider_dm.engine.ddl.statements import CheckConstraint, TableDefinition
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -74,5 +74,7 @@ def told(oracle: Oracle, sql: str, real: str) -> str:
 
 def _unnamed(definition: TableDefinition) -> TableDefinition:
     """Return the definition without the names of CHECKs, in their order."""
-    found = (replace(one, constraint=None) if isinstance(one, Check) else one for one in definition.constraints)
+    found = (
+        replace(one, constraint=None) if isinstance(one, CheckConstraint) else one for one in definition.constraints
+    )
     return replace(definition, constraints=tuple(sorted(found, key=str)))

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     After,
     AlterTable,
     ChangeColumn,
-    Check,
+    CheckConstraint,
     ColumnDefinition,
     CreateIndex,
     CreateTable,
@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     DropTables,
     EnforceCheck,
     ForeignKey,
-    Key,
+    KeyDefinition,
     RenameColumn,
     RenameKey,
     RenameTables,
@@ -125,18 +125,18 @@ def _of_specs(specs: Iterable[object], text: str) -> tuple[set[str], list[str], 
                 others.append(f"CONSTRAINT {quote(name)} FOREIGN KEY (id) REFERENCES fk_parent (id)")
             case DropConstraint(name) | EnforceCheck(name):
                 others.append(f"CONSTRAINT {quote(name)} CHECK (id > -9)")
-            case AddConstraint(Key() as key):
+            case AddConstraint(KeyDefinition() as key):
                 columns |= ({part.column for part in key.parts if part.column} | _named(key)) - added
             case AddConstraint(ForeignKey(names)):
                 columns |= set(names) - added
-            case AddConstraint(Check()):
+            case AddConstraint(CheckConstraint()):
                 columns |= {"a"} - added
             case _:
                 columns |= {"a"} - added
     return columns, others, text
 
 
-def _named(key: Key) -> set[str]:
+def _named(key: KeyDefinition) -> set[str]:
     return {name for part in key.parts if part.expression for name in re.findall(r"\b[abcj]\b", part.expression)}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_of
+from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_in
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from spark_apps.app import App, Outcome
@@ -84,7 +84,7 @@ def test_without_an_end_it_waits_for_its_resumption_while_the_others_go_on(one_p
             one_pair.target.sql("ALTER TABLE p_a ADD COLUMN v VARCHAR(9)", database=one_pair.schema)
             # What `dmctl binlog-schema update` does, which a remedy may be.
             ref, table = one_pair.migration().ref("a"), TableName(one_pair.schema, "p_a")
-            new = definition_of(f"CREATE TABLE {table.quoted()} (id INT PRIMARY KEY, v VARCHAR(9))", table)
+            new = definition_in(f"CREATE TABLE {table.quoted()} (id INT PRIMARY KEY, v VARCHAR(9))", table)
             change_definition(one_pair.store, endpoint("target", one_pair.target), ref, table, new)
             one_pair.store.set_subtask_desired("test", "a", Stage.RUNNING)  # resume-task
             run.wait_until(lambda: run.target_rows("a") == [(1,), (2,)])

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.claim import claim_generation, curren
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import close_target, execute, target_connection
-from airflow_provider_dm.engine.downstream.statements import Statement
+from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.migrate import migrate
@@ -68,7 +68,7 @@ def strike_at_random(monkeypatch: pytest.MonkeyPatch, seed: int, share: float, *
     """Let that share of the statements fail, in transactions of so many rows; the list has those that did."""
     chance, strikes = random.Random(seed), list[Strike]()
 
-    def fragile(connection: Connection, statement: Statement) -> int:
+    def fragile(connection: Connection, statement: SqlStatement) -> int:
         if chance.random() < share:
             strikes.append(Strike())
             raise strikes[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.downstream import ddl_execution
-from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_of
+from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_in
 from airflow_provider_dm.engine.meta.model import Holder, Operator, OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -28,7 +28,7 @@ def given(kit: SyncKit, name: str, create: str) -> None:
     kit.store.release_lease(held)
     table = TableName(kit.schema, name)
     statement = create.replace(f"TABLE {name}", f"TABLE {table.quoted()}")
-    definition = definition_of(statement, table, collation="utf8mb4_general_ci")
+    definition = definition_in(statement, table, collation="utf8mb4_general_ci")
     change_definition(kit.store, kit.endpoint(kit.target, "target").resolve(), kit.ref, table, definition)
 
 

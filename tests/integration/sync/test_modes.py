@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import Statement, Verb
+from airflow_provider_dm.engine.downstream.statements import SqlStatement, Verb
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -54,7 +54,7 @@ def striking(statements: int, strike: Callable[[], None]) -> None:
     """Let something happen in front of a statement about rows."""
     left = statements
 
-    def execute_until(connection: Connection, statement: Statement) -> int:
+    def execute_until(connection: Connection, statement: SqlStatement) -> int:
         nonlocal left
         left -= 1
         if left < 0:
@@ -103,9 +103,9 @@ def swap(kit: SyncKit) -> None:
 
 
 def test_one_row_a_statement_and_each_change_is_written(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Statement] = []
+    said: list[SqlStatement] = []
 
-    def listening(connection: Connection, statement: Statement) -> int:
+    def listening(connection: Connection, statement: SqlStatement) -> int:
         said.append(statement)
         return execute(connection, statement)
 
@@ -134,7 +134,7 @@ def test_batch_is_the_most_rows_of_a_target_transaction(
     transactions: list[int] = []
     run_all = WaveWriter._run_all
 
-    def counted(connection: Connection, statement: Statement) -> int:
+    def counted(connection: Connection, statement: SqlStatement) -> int:
         transactions[-1] += statement.rows
         return execute(connection, statement)
 

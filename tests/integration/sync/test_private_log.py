@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import Statement
+from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.model import Stage
@@ -159,7 +159,7 @@ def test_half_an_epoch_is_completed_from_a_log_that_is_smaller_than_it(
     """The log was lost as well: all of the epoch has to be pulled again before any of it may be applied."""
     kit, calls = one_kit, 0  # buckets, marks and the spool: none of them knows what kind of server the log is from
 
-    def fragile(connection: Connection, statement: Statement) -> int:
+    def fragile(connection: Connection, statement: SqlStatement) -> int:
         nonlocal calls
         calls += 1
         if calls == 20:

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable, TargetWarned
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import Statement
+from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.model import OperatorKind
@@ -73,7 +73,7 @@ def test_a_column_that_became_too_narrow_in_the_middle_of_a_run_is_widened(
     one_kit.begin()
     one_kit.write("INSERT INTO plain VALUES (1, 'ab  ')")
 
-    def narrowed(connection: Connection, statement: Statement) -> int:
+    def narrowed(connection: Connection, statement: SqlStatement) -> int:
         one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(2)")
         return execute(connection, statement)
 

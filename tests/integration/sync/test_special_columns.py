@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_dm.engine.binlog.errors import PartialRowImage
 from airflow_provider_dm.engine.downstream.errors import TargetWarned
 from airflow_provider_dm.engine.downstream.session import execute, run_transaction
-from airflow_provider_dm.engine.downstream.statements import Statement, Verb
+from airflow_provider_dm.engine.downstream.statements import SqlStatement, Verb
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
@@ -176,7 +176,7 @@ def test_a_mode_of_one_statement_ends_with_it(
     rows = ", ".join(f"({number}, {member})" for number, member in enumerate(members))
     text = f"INSERT INTO `{schema}`.t VALUES {rows}".encode()
     expected = frozenset({("e", 1)})
-    statement = Statement(
+    statement = SqlStatement(
         text, len(members), TableName(schema, "t"), Verb.INSERT, expected, session_mode="NO_ZERO_DATE"
     )
     modes = list[object]()

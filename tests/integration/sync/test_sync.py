@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import Statement
+from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -363,7 +363,7 @@ def test_rows_beside_a_statement_that_is_passed_over_are_applied(kit: SyncKit, m
     kit.write("UPDATE plain SET v = 'x' WHERE id = 2")
     written = 0
 
-    def fragile(connection: Connection, statement: Statement) -> int:
+    def fragile(connection: Connection, statement: SqlStatement) -> int:
         nonlocal written
         written += 1
         if written == 3:

@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     CreateTable,
     DropIndex,
     DropTables,
-    Key,
+    KeyDefinition,
     KeyKind,
     KeyPart,
     RenameTables,
@@ -86,5 +86,5 @@ def test_how_it_is_written(text: str, written: str) -> None:
 
 def test_a_primary_key_has_no_name() -> None:
     """TiDB refuses one (1280); the model of a source's table calls the key PRIMARY."""
-    assert key_sql(Key(KeyKind.PRIMARY, (KeyPart("a"),), "PRIMARY")) == "PRIMARY KEY ( `a` )"
-    assert key_sql(Key(KeyKind.UNIQUE, (KeyPart("a"),), "u")) == "UNIQUE KEY `u` ( `a` )"
+    assert key_sql(KeyDefinition(KeyKind.PRIMARY, (KeyPart("a"),), "PRIMARY")) == "PRIMARY KEY ( `a` )"
+    assert key_sql(KeyDefinition(KeyKind.UNIQUE, (KeyPart("a"),), "u")) == "UNIQUE KEY `u` ( `a` )"

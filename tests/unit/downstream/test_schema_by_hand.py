@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.schema_by_hand import definition_of
+from airflow_provider_dm.engine.downstream.schema_by_hand import definition_in
 from airflow_provider_dm.engine.downstream.table_definitions import Definition
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -20,28 +20,28 @@ FULL = "CREATE TABLE `shop`.`or``ders`"
     ],
 )
 def test_a_definition_is_kept_with_the_tables_full_name(written: str) -> None:
-    found = definition_of(written, NAME)
+    found = definition_in(written, NAME)
 
     assert found.create_sql.endswith("`shop`.`or``ders` (a int)")
-    assert definition_of(found.create_sql, NAME) == found
+    assert definition_in(found.create_sql, NAME) == found
 
 
 def test_what_stands_behind_the_columns_is_kept() -> None:
     tail = "(a int) ENGINE=InnoDB COLLATE=utf8mb4_bin COMMENT='x;' \n/*!50100 PARTITION BY HASH (a) */"
 
-    found = definition_of(f"CREATE TABLE IF NOT EXISTS `or``ders` {tail}", NAME, collation="latin1_bin")
+    found = definition_in(f"CREATE TABLE IF NOT EXISTS `or``ders` {tail}", NAME, collation="latin1_bin")
 
     assert found == Definition(f"CREATE TABLE IF NOT EXISTS `shop`.`or``ders` {tail}", "utf8mb4_bin")
 
 
 def test_the_collation_is_that_of_the_table_where_the_text_has_none() -> None:
     assert (
-        definition_of(f"{FULL} (a int) DEFAULT CHARSET=latin1", NAME, collation="latin1_bin").collation == "latin1_bin"
+        definition_in(f"{FULL} (a int) DEFAULT CHARSET=latin1", NAME, collation="latin1_bin").collation == "latin1_bin"
     )
 
 
 def test_another_tables_definition_becomes_this_ones_where_that_is_meant() -> None:
-    found = definition_of("CREATE TABLE `all` (a int)", NAME, called=TableName("merged", "all"))
+    found = definition_in("CREATE TABLE `all` (a int)", NAME, called=TableName("merged", "all"))
 
     assert found.create_sql == f"{FULL} (a int)"
 
@@ -61,4 +61,4 @@ def test_another_tables_definition_becomes_this_ones_where_that_is_meant() -> No
 )
 def test_what_is_no_definition_of_this_table_is_refused(written: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
-        definition_of(written, NAME)
+        definition_in(written, NAME)

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.ddl_events import parts_of, together
-from airflow_provider_dm.engine.rules.event_filter import ROW_EVENTS, EventFilter, Verdict
+from airflow_provider_dm.engine.rules.event_filter import ROW_EVENTS, EventAction, EventFilter
 
 PROCEDURES = [r"^DROP\s+PROCEDURE", r"^CREATE\s+PROCEDURE"]
 DM = (
@@ -113,9 +113,9 @@ def test_patterns_mind_the_case_if_they_are_told_to(event: str) -> None:
 
 
 def test_a_text_that_nobody_understands_meets_rules_about_everything_only() -> None:
-    assert rules(*EVERYTHING).of_text(" flush logs") is Verdict.IGNORE
-    assert rules(*EVERY_TABLE).of_text("FLUSH LOGS") is Verdict.IGNORE
-    assert rules(*DM).of_text("drop procedure abc") is Verdict.DO
+    assert rules(*EVERYTHING).of_text(" flush logs") is EventAction.IGNORE
+    assert rules(*EVERY_TABLE).of_text("FLUSH LOGS") is EventAction.IGNORE
+    assert rules(*DM).of_text("drop procedure abc") is EventAction.DO
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_second_name_of_a_change_is_no_member_of_the_group() -> None:
     """DM calls ADD COLUMN `alter table`, which is compatible; its list has `add column` as incompatible."""
     group = rules({"schema-pattern": "*", "events": ["incompatible ddl changes"], "action": "Ignore"})
     name = rules({"schema-pattern": "*", "events": ["add column"], "action": "Ignore"})
-    for of, expected in ((group, Verdict.DO), (name, Verdict.IGNORE)):
+    for of, expected in ((group, EventAction.DO), (name, EventAction.IGNORE)):
         assert of.of_ddl([TableName("s", "t")], ("alter table", "add column"), "") is expected
 
 

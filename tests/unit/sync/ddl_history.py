@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import Key, KeyKind
+from airflow_provider_dm.engine.ddl.statements import KeyDefinition, KeyKind
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -184,7 +184,9 @@ class History:
         return self.rng.choice([one for one in found if one])
 
     def _key(self, name: str) -> str:
-        keys = [one for one in self.tables.tracker.definition(named(name)).constraints if isinstance(one, Key)]
+        keys = [
+            one for one in self.tables.tracker.definition(named(name)).constraints if isinstance(one, KeyDefinition)
+        ]
         if any(one.name == "k" for one in keys):
             return "DROP KEY k"
         if self.rng.random() < 0.5:

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.statements import Dialect, Verb
-from airflow_provider_dm.engine.downstream.statements import Statement as RowStatement
+from airflow_provider_dm.engine.downstream.statements import SqlStatement as RowStatement
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.sync.ddl_tables import Row, Tables

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     DropColumn,
     DropKey,
     DropTables,
-    Key,
+    KeyDefinition,
     KeyKind,
     RenameColumn,
     RenameTables,
@@ -110,7 +110,7 @@ class Tables:
 
 def _check_spec(definition: TableDefinition, spec: Spec) -> None:
     columns = [one.name for one in definition.columns]
-    keys = [one for one in definition.constraints if isinstance(one, Key)]
+    keys = [one for one in definition.constraints if isinstance(one, KeyDefinition)]
     primary = any(one.kind is KeyKind.PRIMARY for one in keys)
     match spec:
         case AddColumn(column) if column.name in columns:
@@ -121,9 +121,9 @@ def _check_spec(definition: TableDefinition, spec: Spec) -> None:
             raise pymysql.err.OperationalError(1054, "no such column")
         case DropColumn(name) if name not in columns:
             raise pymysql.err.OperationalError(1091, "no such column")
-        case AddConstraint(Key(kind=KeyKind.PRIMARY)) if primary:
+        case AddConstraint(KeyDefinition(kind=KeyKind.PRIMARY)) if primary:
             raise pymysql.err.OperationalError(1068, "a primary key twice")
-        case AddConstraint(Key(name=name)) if name is not None and any(one.name == name for one in keys):
+        case AddConstraint(KeyDefinition(name=name)) if name is not None and any(one.name == name for one in keys):
             raise pymysql.err.OperationalError(1061, "a key twice")
         case DropKey(name) if not (primary if name == "PRIMARY" else any(one.name == name for one in keys)):
             raise pymysql.err.OperationalError(1091, "no such key")

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar, Final, TypeVar
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.statements import Dialect, Statement, Verb
+from airflow_provider_dm.engine.downstream.statements import Dialect, SqlStatement, Verb
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.sync.target_tables import TARGETS, Rows
@@ -128,7 +128,7 @@ class Database:
             raise Died
         return result
 
-    def execute(self, connection: Any, statement: Statement) -> int:
+    def execute(self, connection: Any, statement: SqlStatement) -> int:
         connection.strike()
         sql = statement.sql.decode()
         if statement.verb is Verb.UPSERT:
@@ -143,7 +143,7 @@ class Database:
             number += before + statement.rows - self._size(statement.table.quoted())
         return number
 
-    def count(self, connection: Any, statement: Statement) -> int:
+    def count(self, connection: Any, statement: SqlStatement) -> int:
         ((number,),) = self.sqlite.execute(statement.sql.decode().replace(" FOR UPDATE", "")).fetchall()
         return int(number)
 
@@ -152,7 +152,7 @@ class Database:
         found = self.sqlite.execute(sql.decode().replace(" FOR UPDATE", "")).fetchall()
         return [tuple(None if value is None else b"%d" % value for value in row) for row in found]
 
-    def _upsert(self, sql: str, statement: Statement) -> int:
+    def _upsert(self, sql: str, statement: SqlStatement) -> int:
         name = statement.table.quoted()
         before = self._size(name)
         head = sql.split(" ON DUPLICATE KEY UPDATE ", maxsplit=1)[0]
@@ -164,7 +164,7 @@ class Database:
     def _size(self, name: str) -> int:
         return int(self.sqlite.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0])
 
-    def _run(self, sql: str, statement: Statement) -> int:
+    def _run(self, sql: str, statement: SqlStatement) -> int:
         try:
             return self.sqlite.execute(sql).rowcount
         except sqlite3.IntegrityError as error:

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.config.rule_models import FilterRule
-from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, Statement
+from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, SqlStatement
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.event_filter import EventFilter, Verdict
+from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
@@ -35,8 +35,8 @@ from tests.unit.sync.test_change import ITEM, PRIMARY, RULES, fold, plan_of, tab
 UNIQUE = table("item", ("id", "v"), PRIMARY, Index("v", ("v",), prefixes=(None,)))
 KEYLESS = table("item", ("id", "v"))
 A, B, C = (b"1", b"a"), (b"1", b"b"), (b"2", b"b")
-DELETES = RowFilter(ITEM, (("delete", Verdict.IGNORE),))
-INSERTS = RowFilter(ITEM, (("insert", Verdict.IGNORE),))
+DELETES = RowFilter(ITEM, (("delete", EventAction.IGNORE),))
+INSERTS = RowFilter(ITEM, (("insert", EventAction.IGNORE),))
 
 
 def filtered(counts: RowFilter, one: Table = ITEM, buckets: int = 4) -> SyncPlan:
@@ -122,11 +122,11 @@ class Rows:
         self.there = set(there)
         self.said: list[str] = []
 
-    def execute(self, _connection: object, statement: Statement) -> int:
+    def execute(self, _connection: object, statement: SqlStatement) -> int:
         self.said.append(statement.sql.decode())
         return statement.rows
 
-    def count(self, _connection: object, statement: Statement) -> int:
+    def count(self, _connection: object, statement: SqlStatement) -> int:
         (keys,) = re.findall(rb"IN \((.*)\) FOR", statement.sql)
         return len(self.there & set(keys.split(b",")))
 

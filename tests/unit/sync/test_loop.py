@@ -154,7 +154,7 @@ def test_an_idle_sync_waits_for_the_log_to_grow() -> None:
     world = World(UpToDate(LO), UpToDate(LO), epoch(100, 200), UpToDate(LO.at(200)))
     world.run()
 
-    assert set(world.stop.waits) == {module.IDLE_SECONDS}
+    assert set(world.stop.waits) == {module.LONGEST_WAIT}
     assert world.said("idle")[:3] == ["idle 100", "idle 100", "idle 200"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.frontier import Step
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.downstream.statements import Statement
+from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
@@ -53,7 +53,7 @@ def written(
         database.sqlite.execute("INSERT INTO shop.plain VALUES (?, ?)", [int(value or 0) for value in row])
     said: list[str] = []
 
-    def execute(connection: object, statement: Statement) -> int:
+    def execute(connection: object, statement: SqlStatement) -> int:
         said.append(statement.sql.decode().replace("`shop`.`plain` (`k`, `v`)", "t").replace("`shop`.`plain`", "t"))
         return database.execute(connection, statement)
 

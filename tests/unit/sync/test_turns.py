@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.event_filter import Verdict
+from airflow_provider_dm.engine.rules.event_filter import EventAction
 from airflow_provider_dm.engine.rules.row_filter import RowFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
@@ -41,7 +41,7 @@ Target = dict[bytes, Row]
 def plan(one: Table, *, folds: bool = True, compact: bool = True) -> SyncPlan:
     made = plan_of(one)
     (source,), (part,) = made.sources, made.targets
-    kept = RowFilter(one, (("delete", Verdict.IGNORE),))
+    kept = RowFilter(one, (("delete", EventAction.IGNORE),))
     targets = (target_part(part.mapping, {COLLATION: FOLD}),) if folds else made.targets
     return replace(made, sources=(replace(source, filter=kept),), targets=targets, compact=compact)
 

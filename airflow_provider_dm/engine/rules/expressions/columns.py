@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.rules.errors import Refused
 from airflow_provider_dm.engine.rules.expressions import parts
 from airflow_provider_dm.engine.rules.expressions.numbers import MOST_DECIMALS, MOST_DIGITS, finite
 from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession, local_times, zone_of
-from airflow_provider_dm.engine.rules.expressions.text import known
+from airflow_provider_dm.engine.rules.expressions.text import known_order
 from airflow_provider_dm.engine.schema.codec import BINARIES, TEXTS, enum_members
 from airflow_provider_dm.engine.schema.model import Column
 
@@ -29,7 +29,7 @@ def type_of(
     """Return a column's type, and the function from its canonical value to a value of that type."""
     name = column.data_type
     if name in TEXTS:
-        found = known(column.charset, collation or column.collation, session.weights)
+        found = known_order(column.charset, collation or column.collation, session.weights)
         if found is not None and found.name.partition("_")[0] in (found.charset, "utf8"):
             return parts.Text(found), bytes
         chosen = collation or column.collation

@@ -138,7 +138,9 @@ def pads(collation: str) -> bool:
     return not ("_0900_" in collation or "_nopad_" in collation or collation == "binary")
 
 
-def known(charset: str | None, collation: str | None, weights: Iterable[CollationWeights] = ()) -> TextOrder | None:
+def known_order(
+    charset: str | None, collation: str | None, weights: Iterable[CollationWeights] = ()
+) -> TextOrder | None:
     """Return the collation if it is known, with its weights if they are in `weights`."""
     if charset is None or collation is None or not (charset in UTF8_CHARSETS or charset in ("latin1", "ascii")):
         return None

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     ColumnDefinition,
     ColumnType,
     CreateTable,
-    Key,
+    KeyDefinition,
     KeyKind,
     KeyPart,
     TableDefinition,
@@ -107,12 +107,14 @@ _Key = tuple[str, tuple[tuple[str, int], ...]]
 
 
 def _keys(definition: TableDefinition) -> list[_Key]:
-    found = [one for one in definition.constraints if isinstance(one, Key) and one.kind in _UNIQUE]
-    found += [Key(one.key, (KeyPart(one.name),), one.name) for one in definition.columns if one.key in _UNIQUE]
+    found = [one for one in definition.constraints if isinstance(one, KeyDefinition) and one.kind in _UNIQUE]
+    found += [
+        KeyDefinition(one.key, (KeyPart(one.name),), one.name) for one in definition.columns if one.key in _UNIQUE
+    ]
     return [_defined_key(key) for key in found]
 
 
-def _defined_key(key: Key) -> _Key:
+def _defined_key(key: KeyDefinition) -> _Key:
     name = "primary" if key.kind is KeyKind.PRIMARY else (key.name or key.constraint or "")
     parts = tuple((part.column.lower(), part.prefix or 0) for part in key.parts if part.column is not None)
     return name.lower(), parts if len(parts) == len(key.parts) else (*parts, ("", -1))

@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.sql_modes import mode_names
 from airflow_provider_dm.engine.rules.ddl_events import parts_of, together
-from airflow_provider_dm.engine.rules.event_filter import Verdict
+from airflow_provider_dm.engine.rules.event_filter import EventAction
 from airflow_provider_dm.engine.rules.mapping import type_family
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import Surroundings
 from airflow_provider_dm.engine.sync.errors import CannotFollow, RefusedByFilter, ValuesDiffer
@@ -175,11 +175,11 @@ def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) 
     for part in parts_of(statement, *_columns(statement, before, around)):
         names = ", ".join(map(name_text, part.names))
         match rules.of_ddl(part.names, part.events, around.sql):
-            case Verdict.DO:
+            case EventAction.DO:
                 kept.append(part.statement)
-            case Verdict.ERROR:
+            case EventAction.ERROR:
                 raise RefusedByFilter(f"{part.shown()} of {names}")
-            case Verdict.IGNORE:
+            case EventAction.IGNORE:
                 notes.append(f"a filter rule skips: {part.shown()} of {names}")
     return together(kept), notes
 

@@ -36,8 +36,8 @@ from airflow_provider_dm.engine.ddl.statements import (
 )
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.event_filter import EventAction as FilterVerdict
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
-from airflow_provider_dm.engine.rules.event_filter import Verdict as FilterVerdict
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
 from airflow_provider_dm.engine.schema.charsets import UNSURE
 from airflow_provider_dm.engine.sync.errors import AFTER_DDL, DdlNotSupported

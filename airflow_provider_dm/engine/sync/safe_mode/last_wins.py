@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import groupby
-from typing import Final
 
 from airflow_provider_dm.engine.downstream.contested_row import (
     ContestedRow,
@@ -46,7 +45,7 @@ from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSche
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import ContestPorts
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
-from airflow_provider_dm.engine.merge.settling import known_literals
+from airflow_provider_dm.engine.merge.settling import ROWS_OF_A_TRANSACTION, known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
@@ -54,8 +53,6 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites
-
-ROWS_OF_A_TRANSACTION: Final = 100
 
 
 def check_one_law(

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.statements import (
     Literals,
-    Statement,
+    SqlStatement,
     Verb,
     delete_holders,
 )
@@ -109,7 +109,7 @@ class OverWrites:
             self._write(connection, [row], Verb.UPSERT)
         return gone
 
-    def _holders(self, row: Literals) -> Iterable[Statement]:
+    def _holders(self, row: Literals) -> Iterable[SqlStatement]:
         mapping = self.part.mapping
         for index in mapping.target.unique_keys:
             places = unique_positions(mapping, index)

@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     DropIndex,
     DropKey,
     DropTables,
-    Key,
+    KeyDefinition,
     KeyKind,
     Options,
     RenameColumn,
@@ -179,7 +179,7 @@ def row_form(column: Column) -> tuple[object, ...]:
 
 def key_names(shown: Shown) -> set[tuple[object, ...]]:
     """Return the keys as (name, columns…), in lower case."""
-    keys = [one for one in shown.definition.constraints if isinstance(one, Key)]
+    keys = [one for one in shown.definition.constraints if isinstance(one, KeyDefinition)]
     return {(str(one.name).lower(), *(str(part.column).lower() for part in one.parts)) for one in keys}
 
 
@@ -260,7 +260,7 @@ class _Trace:
             trace._keys(specs)
         return trace
 
-    def had_key(self, key: Key) -> bool:
+    def had_key(self, key: KeyDefinition) -> bool:
         """Return True unless the first clause about a key of this name adds it."""
         return self.keys.get(_key_name(key), "") is not None
 
@@ -302,7 +302,7 @@ class _Trace:
                     self.keys.setdefault(name.lower(), name.lower())
                 case RenameKey(name, to):
                     self.keys[to.lower()] = self.keys.setdefault(name.lower(), name.lower())
-                case AddConstraint(Key() as key, if_not_exists) if (
+                case AddConstraint(KeyDefinition() as key, if_not_exists) if (
                     not if_not_exists or _key_name(key) not in self.theirs
                 ):
                     self.keys.setdefault(_key_name(key), None)
@@ -317,7 +317,7 @@ class _Theirs:
     Undecided if the source's flavour has no such column type."""
 
     columns: Mapping[str, Callable[[], ColumnDefinition]]
-    keys: tuple[Key, ...]
+    keys: tuple[KeyDefinition, ...]
     options: Options
 
     def column(self, name: str) -> ColumnDefinition:
@@ -330,7 +330,7 @@ class _Theirs:
 def _as_of(server: Server, target: Shown) -> _Theirs:
     definition = target.definition
     columns = {one.name.lower(): partial(_as_column_of, server, target.server, one) for one in definition.columns}
-    keys = tuple(one for one in definition.constraints if isinstance(one, Key))
+    keys = tuple(one for one in definition.constraints if isinstance(one, KeyDefinition))
     swaps = COLLATIONS.get((target.server.flavour, server.flavour), {})
     options = tuple(
         (name, swaps.get(value, value) if name == "COLLATE" else value) for name, value in definition.options
@@ -388,7 +388,7 @@ def _constraints(
 ) -> Iterator[tuple[Constraint, ...]]:
     """Yield the possible keys, each time with the source's other constraints: the target's keys; then the source's keys
     of today that were not added since, and the target's keys that were dropped."""
-    others = tuple(one for one in today.definition.constraints if not isinstance(one, Key))
+    others = tuple(one for one in today.definition.constraints if not isinstance(one, KeyDefinition))
     fitting = [one for one in theirs.keys if _fits(one, columns) and trace.had_key(one)]
     yield (*fitting, *others)
     names = {now: first for now, first in trace.first.items() if first is not None}
@@ -399,18 +399,18 @@ def _constraints(
             parts=tuple(replace(part, column=names.get(str(part.column).lower(), part.column)) for part in one.parts),
         )
         for one in today.definition.constraints
-        if isinstance(one, Key) and trace.had_key(one)
+        if isinstance(one, KeyDefinition) and trace.had_key(one)
     ]
     there = set(map(_key_name, kept))
     dropped = [one for one in fitting if _key_name(one) in trace.keys and _key_name(one) not in there]
     yield (*(one for one in kept if _fits(one, columns)), *dropped, *others)
 
 
-def _fits(key: Key, columns: Mapping[str, ColumnDefinition]) -> bool:
+def _fits(key: KeyDefinition, columns: Mapping[str, ColumnDefinition]) -> bool:
     return all(part.column is None or part.column.lower() in columns for part in key.parts)
 
 
-def _key_name(key: Key) -> str:
+def _key_name(key: KeyDefinition) -> str:
     if key.kind is KeyKind.PRIMARY:
         return _PRIMARY
     return str(key.name or key.constraint or key.parts[0].column).lower()

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.statements import (
     UNKNOWN,
     Literals,
-    Statement,
+    SqlStatement,
     Verb,
     count_rows,
     delete_image,
@@ -213,13 +213,13 @@ class WaveWriter:
     def _run(self, connection: Connection, writes: _Writes, *, careful: bool) -> int:
         """Run the writes to one table; return the number of new contested rows."""
 
-        def found(statement: Statement, number: int) -> None:
+        def found(statement: SqlStatement, number: int) -> None:
             if number != statement.rows:
                 operation = "DELETE" if statement.verb is Verb.DELETE else "UPDATE"
                 table = str(statement.table)
                 raise MissingRow(table, operation, statement.rows, number)
 
-        def changed(statement: Statement, number: int) -> None:
+        def changed(statement: SqlStatement, number: int) -> None:
             if number != 2 * statement.rows and not careful:
                 raise CountsDiffer
 
@@ -240,7 +240,7 @@ Works: TypeAlias = Mapping[str, Sequence[TableWork]]
 """The work on one target table, by source table (the lead)."""
 
 
-def _any_number(_statement: Statement, _number: int) -> None:
+def _any_number(_statement: SqlStatement, _number: int) -> None:
     """Accept any number of affected rows."""
 
 
@@ -251,9 +251,9 @@ class _TableWrites:
     part: TargetPart
     access: Access
     works: Works
-    gone: tuple[Statement, ...]
+    gone: tuple[SqlStatement, ...]
     """Deletes that must not find a row."""
-    statements: tuple[Statement, ...]
+    statements: tuple[SqlStatement, ...]
     changed: tuple[Row, ...]
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contes
 from airflow_provider_dm.engine.downstream.frontier import Step
 from airflow_provider_dm.engine.downstream.statements import (
     Literals,
-    Statement,
+    SqlStatement,
     Verb,
     count_rows,
     delete_rows,
@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.compactor import Image
 
-CheckMatched = Callable[[Statement, int], None]
+CheckMatched = Callable[[SqlStatement, int], None]
 """Checks the number of rows that a statement matched, which should be `statement.rows`; raises if it differs."""
 
 
