@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from airflow_provider_dm.engine.errors import DescribedError, DmError, Scope
+
+UNTIL_RESOLVED: Final = (
+    "let the sync continue until `dmctl query-status TASK` shows no `unresolvedGroups`, and make the change then."
+)
 
 
 class RulesChanged(DescribedError):

@@ -38,6 +38,7 @@ from airflow_provider_dm.engine.downstream.contested_row import (
     lock_rows,
     oldest_rows,
     remove_rows,
+    targets_without_image,
 )
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.statements import Verb
@@ -48,7 +49,7 @@ from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.settling import ROWS_OF_A_TRANSACTION, known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
+from airflow_provider_dm.engine.rules.errors import UNTIL_RESOLVED, RulesChanged, TargetTableMismatch
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
@@ -99,7 +100,7 @@ def write_over_waiting(fence: Fence, around: ContestPorts, plan: SyncPlan) -> li
     """Write the contested rows of this source that replace others (`replaces`) to their places, in the order in which
     they became contested. Return the collisions with the rows there.
 
-    Raises Fenced, TargetWentBack, and what statements raise.
+    Raises Fenced, TargetWentBack, RulesChanged, and what statements raise.
     """
     around.transactions(partial(_forget, fence=fence, around=around, plan=plan))
     found: list[Collision] = []
@@ -108,6 +109,18 @@ def write_over_waiting(fence: Fence, around: ContestPorts, plan: SyncPlan) -> li
         found += around.transactions(partial(_put, fence=fence, around=around, rows=rows, plan=plan))
         behind = rows[-1].id
     return [one for one in found if one.missing or one.present]
+
+
+def check_images(connection: Connection, ref: SubtaskRef, plan: SyncPlan) -> None:
+    """Raise RulesChanged if rows without an image wait for a target that is no longer `merged`: the next values of
+    these rows are in the log of a held shard, whose UPDATEs would not find them."""
+    for target in sorted(targets_without_image(connection, ref) & plan.unowned):
+        raise RulesChanged(
+            f"task {ref.task}, source {ref.source}: the shards of {target} may overwrite each other's rows now, by a "
+            "filter that ignores INSERTs or UPDATEs or by on-duplicate-logical: replace. A DDL of the shards is "
+            "pending, and the values of rows that wait for their keys are held back until it is executed.",
+            f"Take the filter or the setting back, {UNTIL_RESOLVED}",
+        )
 
 
 def replaces(plan: SyncPlan, target: TableName, mapping: Callable[[], TableMapping], *, safe: bool) -> bool:
@@ -124,8 +137,10 @@ def _replaces(fence: Fence, around: ContestPorts, plan: SyncPlan, table: TableNa
 
 
 def _forget(connection: Connection, *, fence: Fence, around: ContestPorts, plan: SyncPlan) -> None:
-    """Delete such rows without an image: the log of their shard overwrites or deletes each of them."""
+    """Delete such rows without an image: the log of their shard overwrites or deletes each of them. Raises RulesChanged
+    if it does not."""
     fence.check(connection)
+    check_images(connection, fence.ref, plan)
     forget_without_image(connection, fence.ref, partial(_replaces, fence, around, plan))
 
 

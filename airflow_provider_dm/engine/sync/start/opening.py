@@ -49,7 +49,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.errors import RulesChanged
+from airflow_provider_dm.engine.rules.errors import UNTIL_RESOLVED, RulesChanged
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.errors import TableNotFound
@@ -246,8 +246,7 @@ def check_none_waits(
             raise RulesChanged(
                 f"the block-allow-list now leaves out {one.table.name}, while a DDL of the shards of {one.target} "
                 "is pending and their rows are held back.",
-                "Change the rules back, let the sync continue until `dmctl shard-ddl-lock TASK` shows no lock, and "
-                "change them then.",
+                f"Change the rules back, {UNTIL_RESOLVED}",
             )
 
 
