@@ -15,12 +15,13 @@ beginning `/*!50100`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from decimal import MAX_PREC, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.errors import NotCopyable, Unreadable
 from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, pieces, tokens
-from airflow_provider_dm.engine.ddl.statements import Code
+from airflow_provider_dm.engine.ddl.statements import Code, ColumnType
 from airflow_provider_dm.engine.schema.strings import CHARSETS
 
 _COMPUTE: Final = (
@@ -98,6 +99,24 @@ def plain_default(code: Code, sql_mode: int, functions: Collection[str]) -> Code
     words = [token for token in found if token.kind is not TokenKind.STRING and token.text not in _OF_CALLS]
     calls = bool(words) and words[0].raw.lower() in functions and "(" in (token.text for token in found)
     return code if calls and all(_is_literal([token]) for token in words[1:]) else None
+
+
+def rounded(default: Code, kind: ColumnType) -> Code:
+    """Return a default of a DECIMAL with no more decimals than its column, as the source stores it.
+
+    TiDB keeps all of them, and warns whenever it writes to a row from before the column (1292).
+
+    >>> rounded("'-1.005'", ColumnType("decimal", ("9", "2"))), rounded("1.005", ColumnType("double"))
+    ('-1.01', '1.005')
+    """
+    decimals = int(kind.arguments[1]) if len(kind.arguments) > 1 else 0
+    try:
+        number = Decimal(default.strip("'\"").replace(" ", ""))
+    except InvalidOperation:
+        return default
+    if kind.name != "decimal" or decimals >= -int(number.as_tuple().exponent):
+        return default
+    return f"{number.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, Context(prec=MAX_PREC)):f}"
 
 
 def is_moment(code: Code, sql_mode: int) -> bool:

@@ -43,6 +43,7 @@ from airflow_provider_dm.engine.ddl.target_code import (
     is_moment,
     plain,
     plain_default,
+    rounded,
 )
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -229,7 +230,7 @@ class Carrier:
         column = replace(
             column,
             type=self._type(column),
-            default=self.default(column.default, name),
+            default=self._default(column.default, column, name),
             on_update=on_update,
             generated=None if column.generated is None else self._generated(column.generated),
             checks=tuple(one for one in map(self._check, column.checks) if one is not None),
@@ -238,7 +239,7 @@ class Carrier:
         )
         return column_for(column, self.way.source, self.way.target_can, self.note)
 
-    def default(self, code: str | None, of: str) -> str | None:
+    def _default(self, code: str | None, column: ddl.ColumnDefinition | None, of: str) -> str | None:
         if code is None:
             return None
         functions = self.way.target_can.default_functions
@@ -247,11 +248,13 @@ class Carrier:
         kept = plain_default(code, self.way.sql_mode, functions)
         if kept is None:
             self.note(f"the default {code} of {of} is left out")
-        return kept
+            return None
+        return kept if column is None else rounded(kept, column.type)
 
     def changed_default(self, name: str, code: str | None) -> str | None:
         """Return the new default of an existing column. Raises NotCopyable."""
-        default, known = self.default(code, quote(name)), self.way.resolve(self.table, name)
+        known = self.way.resolve(self.table, name)
+        default = self._default(code, known, quote(name))
         if known is not None:
             changed = replace(known, default=default, on_update=None)
             self._stop_at_defaults_of_mariadb(changed, quote(name))
