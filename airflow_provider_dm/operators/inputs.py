@@ -38,6 +38,8 @@ from airflow_provider_dm.operators.arguments import listed, text, texts_by_name
 
 TARGET: Final = "target"
 _YAML: Final = (".yaml", ".yml")
+_TEMPLATE_ERRORS: Final = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError)
+"""What Jinja raises for a template, and what an expression in it raises."""
 _PASSWORD_KEYS: Final = frozenset({"password", "ssl-key-base64", "ssl_key_base64"})
 
 Document = str | Mapping[str, Any]
@@ -52,11 +54,16 @@ class Files:
     render: Callable[[str], str] = str
 
     def text(self, name: str) -> str:
-        """Return a file's text. Raises ConfigError."""
+        """Return a file's text. Raises ConfigError.
+
+        The name may be a run's parameter: no other file of the worker is read, as an error shows its lines.
+        """
         path = self.folder / name
+        if not name.endswith(_YAML):
+            raise ConfigError(str(path), (f"{path}: the name does not end with .yaml or .yml",))
         try:
             return self.render(yaml_text(path))
-        except TemplateError as error:
+        except _TEMPLATE_ERRORS as error:
             raise ConfigError(str(path), (f"{path}: as a Jinja template: {error}",)) from None
 
 

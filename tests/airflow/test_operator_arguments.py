@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from jinja2 import Environment
 
+from airflow_provider_dm.engine.config.errors import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet, Reaction, ReportedError
@@ -24,7 +26,7 @@ from airflow_provider_dm.operators.arguments import spark_settings
 from airflow_provider_dm.operators.base import DmSparkAppOperator, DmTaskOperator, folder_of, task_holder
 from airflow_provider_dm.operators.errors import as_airflow
 from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
-from airflow_provider_dm.operators.inputs import chosen_sources
+from airflow_provider_dm.operators.inputs import Files, chosen_sources, read_task
 from airflow_provider_dm.operators.relay import DmRelayStopOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
 from tests.airflow.support import context
@@ -125,6 +127,11 @@ def instance(try_number: int = 1) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ({"task": ""}, "DM-1001"),
+        ({"task": "shop"}, "/shop: the name does not end with .yaml or .yml"),
+        ({"task": "/proc/self/environ"}, "/proc/self/environ: the name does not end with .yaml or .yml"),
+        ({"task": "a\0.yaml"}, "DM-1001"),
+        ({"sources": ["/etc/passwd"]}, "/etc/passwd: the name does not end with .yaml or .yml"),
         ({"sources": "one"}, "`sources` cannot be used: it is the str 'one', and has to be a list"),
         ({"sources": 3}, "`sources` cannot be used: it is the int 3"),
         ({"sources": [""]}, "`source` cannot be used: it is empty"),
@@ -152,6 +159,17 @@ def test_what_a_template_has_made_of_an_argument_is_told_before_anything_runs(
         made.execute({"ti": instance()})  # type: ignore[typeddict-item]
     assert said in str(raised.value)
     assert not (work_dir / "meta.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [("{{ 1 / 0 }}", "division by zero"), ("{{ 1 + 'a' }}", "unsupported operand"), ("{{ x }", "unexpected")],
+)
+def test_a_template_that_fails_is_an_error_of_the_file(template: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(f"name: {template}")
+    files = Files(tmp_path, lambda text: Environment(autoescape=False).from_string(text).render())
+    with pytest.raises(ConfigError, match=f"task.yaml: as a Jinja template: .*{said}"):
+        read_task("task.yaml", files)
 
 
 @pytest.mark.parametrize("source_ids", ["one", 3, [None]])

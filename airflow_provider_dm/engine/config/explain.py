@@ -21,8 +21,8 @@ _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
     "string_type": "text",
     "tuple_type": "a list",
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping of keys to values"),
 }
+_MAPPINGS: Final = frozenset({"dict_type", "model_type", "model_attributes_type"})
 
 
 def unknown_keys(model: Model, data: object, top: str) -> Iterator[Problem]:
@@ -79,6 +79,10 @@ def _complaint(found: Mapping[str, Any], *, secret: bool) -> str:
     context = found.get("ctx", {})
     given = "" if secret else _given(found["input"])
     match found["type"]:
+        case kind if kind in _MAPPINGS:
+            # A text in its place may be an address with a password.
+            given = ", not text" if isinstance(found["input"], str) else given
+            return f"must be a mapping of keys to values{given}"
         case kind if kind in _KINDS:
             return f"must be {_KINDS[kind]}{given}"
         case "enum" | "literal_error":

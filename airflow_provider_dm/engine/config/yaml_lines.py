@@ -49,6 +49,8 @@ def read_document(text: str) -> YamlDocument:
             loader.dispose()
     except yaml.YAMLError as error:
         return YamlDocument(None, problems=(_syntax_problem(error),))
+    except RecursionError:
+        return YamlDocument(None, problems=(Problem((), "not valid YAML: it is nested too deeply", 1),))
     if root is None:
         return YamlDocument({}, {(): 1})
     return _Reader().document(root)

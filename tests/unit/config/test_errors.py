@@ -182,6 +182,10 @@ def test_numbers_and_flags_may_be_quoted() -> None:
 def test_a_file_that_cannot_be_read() -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: No such file"):
         load_task("/nowhere.yaml")
+    with pytest.raises(ConfigError, match=r"'a\\x00\.yaml': cannot be read: embedded null byte"):
+        load_task("a\0.yaml")
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse_task("[" * 5000)
 
 
 def test_a_source_is_told_in_the_same_words() -> None:

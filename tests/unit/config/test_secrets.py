@@ -88,11 +88,21 @@ def test_a_job_spec_carries_no_secret() -> None:
         f"password: {CANARY}\n  password-env: X",
         f"password: {CANARY}\n  port: x",
         f"security: {{ssl-key-base64: [{CANARY}]}}",
+        f"security: {CANARY}",
     ],
 )  # fmt: skip
 def test_a_password_is_in_no_message_about_a_broken_file(text: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         parse_source(f"source-id: a\nfrom:\n  host: h\n  {text}\n")
+    assert CANARY not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+def test_an_address_with_a_password_instead_of_a_login_is_in_no_message() -> None:
+    with pytest.raises(
+        ConfigError, match='"from" in the source must be a mapping of keys to values, not text'
+    ) as refusal:
+        parse_source(f"source-id: a\nfrom: mysql://dm:{CANARY}@h\n")
     assert CANARY not in str(refusal.value)
     assert refusal.value.__cause__ is None
 
