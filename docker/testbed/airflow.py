@@ -215,8 +215,11 @@ def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> No
             "simple_auth_manager_users": f"{USER}:admin",
             "simple_auth_manager_passwords_file": str(home / "passwords.json"),
         },
-        # A busy machine holds a lock of SQLite for more than its default of five seconds, and requests fail.
-        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=300"},
+        # A busy machine holds a lock of SQLite for more than its default of five seconds. But the API server also waits
+        # for itself: Airflow 3.3.2 commits the audit log in its event loop, while the transaction of another request
+        # that holds the lock waits for that loop to commit it. It stands still for this long; then one request fails.
+        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=15"},
+        "workers": {"execution_api_timeout": "60"},
         "api": {
             "host": HOST,
             "port": str(port),

@@ -15,6 +15,7 @@ from typing import Any, Final
 Json = Any
 FINISHED: Final = frozenset({"success", "failed"})
 TIMEOUT_SECONDS: Final = 300
+RETRIES: Final = 3
 
 
 class ApiError(RuntimeError):
@@ -58,14 +59,18 @@ class AirflowApi:
     def call(self, method: str, path: str, body: Json = None) -> Json:
         """Call the API: `call("GET", "/dags")`; paths are below /api/v2. None where the answer is empty. Raises
         ApiError.
+
+        A request is repeated after 401, and after 500: its transaction was rolled back, as SQLite's lock was held.
         """
-        try:
-            return self._send(method, f"/api/v2{path}", body, self._bearer())
-        except ApiError as error:
-            if error.status != 401:
-                raise
-            self._token = None
-            return self._send(method, f"/api/v2{path}", body, self._bearer())
+        for _ in range(RETRIES):
+            try:
+                return self._send(method, f"/api/v2{path}", body, self.token())
+            except ApiError as error:
+                if error.status == 401:
+                    self._token = None
+                elif error.status != 500:
+                    raise
+        return self._send(method, f"/api/v2{path}", body, self.token())
 
     def health(self) -> dict[str, str | None]:
         """Return component -> "healthy", "unhealthy" or None. Needs no login. Raises ApiError while nobody answers."""
@@ -208,7 +213,8 @@ class AirflowApi:
 
     # How
 
-    def _bearer(self) -> str:
+    def token(self) -> str:
+        """Return the token of this user, as a bearer. Raises ApiError."""
         if self._token is None:
             answer = self._send("POST", "/auth/token", {"username": self.user, "password": self.password}, None)
             self._token = answer["access_token"]
