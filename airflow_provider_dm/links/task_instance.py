@@ -35,7 +35,7 @@ class TaskInstanceRef:
         'airflow:shop/manual__1/group.sync[2]'
         """
         mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""
-        text = f"{run_prefix(self.dag_id, self.run_id)}{self.task_id}{mapped}"
+        text = f"{_PREFIX}{self.dag_id}/{self.run_id}/{self.task_id}{mapped}"
         if len(text) <= LONGEST_IDENTITY:
             return text
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -51,11 +51,6 @@ class TaskInstanceRef:
         dag, run, task = (quote(one, safe="") for one in (self.dag_id, self.run_id, self.task_id))
         mapped = f"/mapped/{self.map_index}" if self.map_index >= 0 else ""
         return f"/dags/{dag}/runs/{run}/tasks/{task}{mapped}"
-
-
-def run_prefix(dag_id: str, run_id: str) -> str:
-    """Return the beginning of the identities of all task instances of a DAG run."""
-    return f"{_PREFIX}{dag_id}/{run_id}/"
 
 
 def task_instance_of(identity: str) -> TaskInstanceRef | None:

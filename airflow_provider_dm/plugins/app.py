@@ -25,6 +25,7 @@ from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_migrated
 from airflow_provider_dm.launch.status import dm_error, lives
 from airflow_provider_dm.plugins import access, actions
 from airflow_provider_dm.plugins.documents import Asked, page_document
+from airflow_provider_dm.plugins.tabs import asked_of
 
 STATIC: Final = Path(__file__).with_name("static")
 URL_SECONDS: Final = 10.0
@@ -91,7 +92,7 @@ def create_app() -> FastAPI:
         return _asset(name)
 
     @app.get("/api/status")
-    def document(user: GetUserDep, asked: Annotated[Asked, Depends()]) -> dict[str, Any]:
+    def document(user: GetUserDep, asked: Annotated[Asked | None, Depends(asked_of)]) -> dict[str, Any]:
         return {**page_document(metadata.store(), asked), "user": _user(user)}
 
     @app.get("/runs/{run_id}/spark-ui")

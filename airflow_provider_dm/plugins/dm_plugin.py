@@ -40,7 +40,6 @@ def _view(destination: str, url_route: str, href: str) -> dict[str, str]:
         "destination": destination,
         "url_route": url_route,
         "icon": f"{_ROOT}{PREFIX}/static/icon.svg",
-        "icon_dark_mode": f"{_ROOT}{PREFIX}/static/icon-dark.svg",
     }
 
 

@@ -8,7 +8,7 @@ RELAY   an element of `sources` of query-status -s, of a source that no task rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.ddl_locks import lock_json
 from airflow_provider_dm.launch.status import Known, dm_error, lives
-from airflow_provider_dm.links.task_instance import TaskInstanceRef, run_prefix, task_instance_of
+from airflow_provider_dm.links.task_instance import task_instance_of
 from airflow_provider_dm.plugins.verdict import Level, verdict_of, worst
 
 RUNS_SHOWN: Final = 20
@@ -27,53 +27,29 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """The tasks that are asked for: one by name, those of a source, of a DAG run or a task instance; or all."""
+    """What is asked for: tasks by their names, and sources by theirs with the tasks that read them."""
 
-    task: str | None = None
-    source: str | None = None
-    dag_id: str | None = None
-    run_id: str | None = None
-    task_id: str | None = None
-    map_index: str = ""
-    """As Airflow writes it into the address of a tab; no number for a task that is not mapped."""
-
-    def names(self, store: MetaStore) -> set[str] | None:
-        """Return the names of the tasks; None: all."""
-        if self.task is not None:
-            return {self.task}
-        if self.source is not None:
-            return {one.task for one in store.list_subtasks(source=self.source)}
-        if self.dag_id is None or self.run_id is None:
-            return None
-        found = store.list_runs(identity=run_prefix(self.dag_id, self.run_id))
-        return {run.task for run in found if self._means(run)}
-
-    def _means(self, run: Run) -> bool:
-        if self.task_id is None:
-            return True
-        assert self.dag_id is not None
-        assert self.run_id is not None
-        index = int(self.map_index) if self.map_index.isdecimal() else -1
-        return run.holder.identity == TaskInstanceRef(self.dag_id, self.run_id, self.task_id, index).identity
+    tasks: Collection[str] = ()
+    sources: Collection[str] = ()
 
 
-def page_document(store: MetaStore, asked: Asked) -> Json:
-    """Return what the page shows of these tasks."""
-    names = asked.names(store)
+def page_document(store: MetaStore, asked: Asked | None = None) -> Json:
+    """Return what the page shows; None: of everything."""
     known = Known(store)
-    locks = [lock_json(lock, age) for lock, age in known.locks if asked.task in (None, lock.task)]
     listed = known.status()["tasks"]
-    chosen = [one for one in listed if names is None or one["taskName"] in names]
-    tasks = [_task(store, known, one, locks, detailed=len(chosen) == 1 and names is not None) for one in chosen]
     read = {source for one in listed for source in one["sources"]}
-    relays = [source for source in known.relays if source not in read] if names is None else []
-    if asked.source is not None and not tasks:
-        relays = [asked.source]
+    chosen, relays = listed, [source for source in known.relays if source not in read]
+    if asked is not None:
+        chosen = [one for one in listed if one["taskName"] in asked.tasks or {*one["sources"]} & {*asked.sources}]
+        relays = [source for source in relays if source in asked.sources]
+    names = {one["taskName"] for one in chosen}
+    locks = [lock_json(lock, age) for lock, age in known.locks if asked is None or lock.task in names]
+    tasks = [_task(store, known, one, locks, detailed=len(chosen) == 1 and asked is not None) for one in chosen]
     levels = [Level(one["verdict"]["level"]) for one in tasks]
     return {
         "tasks": tasks,
         "relays": known.status(sources=relays)["sources"] if relays else [],
-        "locks": [one for one in locks if names is None or one["task"] in names],
+        "locks": locks,
         "verdict": {"level": worst(levels).value},
     }
 

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from testbed import Server
 from testbed.airflow import Airflow
+from testbed.airflow_api import AirflowApi
 from tests.airflow.support import log_in, password_of, running, sync_task, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(500)]
@@ -129,6 +130,21 @@ def test_it_is_a_tab_of_the_run_and_of_the_task_instance(
     expect(dm.get_by_role("heading", name=TASK)).to_be_visible()
 
 
+def test_a_tab_shows_what_a_task_instance_without_a_run_is_about(airflow: Airflow, live: LiveSync, page: Page) -> None:
+    """A sensor and a relay have no run of ours, but an address of the page: as they push it, but without their work."""
+    run = airflow.api.trigger("sync_for_a_while", paused=True)
+    tab = f"{airflow.url}/dm/?dag_id=sync_for_a_while&run_id={quoted(run)}"
+    xcoms = f"/dags/sync_for_a_while/dagRuns/{run}/taskInstances/sync/xcomEntries"
+    page.goto(f"{airflow.url}/dm/?source=of-no-relay-yet")
+    expect(page.get_by_role("heading", name="No DM task here")).to_be_visible()
+    page.goto(f"{tab}&task_id=sync&map_index=-1")
+    expect(page.get_by_role("heading", name="No DM task here")).to_be_visible()
+    airflow.api.call("POST", xcoms, {"key": "dm_page_url", "value": f"{airflow.url}/plugin/dm/dm/?source={SOURCE}"})
+    expect(page.get_by_role("heading", name=TASK)).to_be_visible()
+    page.goto(tab)
+    expect(page.get_by_role("heading", name=TASK)).to_be_visible()
+
+
 def test_another_dag_run_has_no_task_of_ours(airflow: Airflow, live: LiveSync, page: Page) -> None:
     page.goto(f"{airflow.url}/dm/?dag_id={DAG_ID}&run_id=another")
     expect(page.get_by_role("heading", name="No DM task here")).to_be_visible()
@@ -193,6 +209,11 @@ def test_nothing_is_readable_without_a_login(airflow: Airflow, browser: Browser,
 
 def test_a_viewer_reads_it_and_no_secret_is_in_it(airflow: Airflow, live: LiveSync, browser: Browser) -> None:
     context = log_in(browser, airflow, "vic", password_of(airflow, "vic"))
+    token = AirflowApi(airflow.url, "vic", password_of(airflow, "vic")).token()
+    script = browser.new_context(extra_http_headers={"Authorization": f"Bearer {token}"})
+    assert CANARY not in script.request.get(f"{airflow.url}/dm/api/status").text()
+    assert script.request.post(f"{airflow.url}/dm/api/pause", data={"task": TASK}).status == 403
+    script.close()
     for path in ("/dm/", "/dm/api/status", f"/dm/api/status?task={TASK}"):
         answer = context.request.get(f"{airflow.url}{path}")
         assert answer.ok

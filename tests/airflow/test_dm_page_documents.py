@@ -58,7 +58,7 @@ def a_subtask(store: MetaStore, stage: Stage = Stage.RUNNING, unit: Unit = Unit.
 
 
 def verdict(store: MetaStore) -> tuple[str, str]:
-    (task,) = page_document(store, Asked(task=TASK))["tasks"]
+    (task,) = page_document(store, Asked([TASK]))["tasks"]
     found = task["verdicts"][SOURCE]
     assert task["verdict"]["level"] == found["level"]
     return found["level"], found["state"]
@@ -190,7 +190,7 @@ def test_it_is_the_documents_of_dmctl(store: MetaStore) -> None:
     a_subtask(store)
     a_run(store, IN_SYNC)
     store.put_relay_status(RelayStatus("lonely", Stage.RUNNING, master=AT, relay=AT))
-    found = page_document(store, Asked())
+    found = page_document(store)
     (task,) = found["tasks"]
     (listed,) = status_of(store)["tasks"]
     assert {name: task[name] for name in listed} == listed
@@ -199,27 +199,25 @@ def test_it_is_the_documents_of_dmctl(store: MetaStore) -> None:
     assert found["relays"] == status_of(store, sources=["lonely"])["sources"]
 
 
-def test_tasks_are_found_by_what_has_started_them(store: MetaStore) -> None:
+def test_tasks_are_found_by_their_names_and_by_their_sources(store: MetaStore) -> None:
     a_subtask(store)
-    a_run(store, IN_SYNC, task_id="sync", map_index=3)
+    a_run(store, IN_SYNC)
+    store.put_relay_status(RelayStatus("lonely", Stage.RUNNING, master=AT, relay=AT))
 
-    def found(**asked: str) -> list[str]:
-        return [one["taskName"] for one in page_document(store, Asked(**asked))["tasks"]]
+    def found(**asked: list[str]) -> tuple[list[str], list[str]]:
+        page = page_document(store, Asked(**asked))
+        return [one["taskName"] for one in page["tasks"]], [one["sourceStatus"]["source"] for one in page["relays"]]
 
-    run = {"dag_id": "dag", "run_id": "manual__1"}
-    assert found(**run) == [TASK]
-    assert found(**run, task_id="sync", map_index="3") == [TASK]
-    assert found(**run, task_id="sync", map_index="{MAP_INDEX}") == []
-    assert found(dag_id="dag", run_id="manual__2") == []
-    assert found(source=SOURCE) == [TASK]
-    assert found(task="another") == []
+    assert found(tasks=[TASK]) == found(sources=[SOURCE]) == found(tasks=[TASK], sources=[SOURCE]) == ([TASK], [])
+    assert found(tasks=["another"]) == found(sources=["of no relay yet"]) == found() == ([], [])
+    assert found(tasks=[TASK], sources=["lonely"]) == ([TASK], ["lonely"])
 
 
 def test_the_past_goes_through_several_runs(store: MetaStore) -> None:
     a_subtask(store)
     store.finish_run(a_run(store, {**IN_SYNC, "history": [[15, 2.0, 9.0]]}), stage=Stage.FINISHED)
     a_run(store, {**IN_SYNC, "history": [[300, None, 1.0], [315, 0.0, 7.0]]}, number=2)
-    (task,) = page_document(store, Asked(task=TASK))["tasks"]
+    (task,) = page_document(store, Asked([TASK]))["tasks"]
     assert task["history"] == {SOURCE: [[15, 2.0, 9.0], [16, None, None], [300, None, 1.0], [315, 0.0, 7.0]]}
     assert [run["id"] for run in task["runs"]] == ["r2", "r1"]
     assert task["runs"][0]["airflow"]["path"] == "/dags/dag/runs/manual__1/tasks/sync"
@@ -244,7 +242,7 @@ def test_a_poll_of_many_tasks_asks_two_questions_for_each(store: MetaStore) -> N
 
     def questions() -> int:
         asked.clear()
-        page_document(store, Asked())
+        page_document(store)
         return len(asked)
 
     event.listen(Engine, "before_cursor_execute", note)

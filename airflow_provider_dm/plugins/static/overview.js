@@ -142,7 +142,7 @@ const empty = (context) =>
         "section",
         { class: "empty" },
         h("h1", {}, "No DM task here"),
-        h("p", {}, "There is no run of a DM operator here: it has not started yet, or this is not a DM task."),
+        h("p", {}, "No DM operator or sensor has begun its work here, or the last one has been cleared."),
         h("p", {}, h("a", { href: "./" }, "Show all tasks")),
       )
     : h(
