@@ -215,10 +215,8 @@ def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> No
             "simple_auth_manager_users": f"{USER}:admin",
             "simple_auth_manager_passwords_file": str(home / "passwords.json"),
         },
-        # A busy machine holds a lock of SQLite for more than its default of five seconds. But the API server also waits
-        # for itself: Airflow 3.3.2 commits the audit log in its event loop, while the transaction of another request
-        # that holds the lock waits for that loop to commit it. It stands still for this long; then one request fails.
-        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=15"},
+        # A busy machine holds a lock of SQLite for more than its default of five seconds. A scheduler would end then.
+        "database": {"sql_alchemy_conn": _database(home, seconds=300)},
         "workers": {"execution_api_timeout": "60"},
         "api": {
             "host": HOST,
@@ -244,6 +242,11 @@ def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> No
     with _private_file(home / "airflow.cfg") as file:
         config.write(file)
     _private(home / "passwords.json", json.dumps({USER: password}))
+
+
+def _database(home: Path, *, seconds: int) -> str:
+    """Return the URL of the database; `seconds`: how long a process waits for a lock."""
+    return f"sqlite:///{home / 'airflow.db'}?timeout={seconds}"
 
 
 def _migrated_database(home: Path, environment: Mapping[str, str]) -> None:
@@ -284,10 +287,15 @@ def _airflow() -> list[str]:
 
 
 def _start(name: str, home: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    own = {}
+    if name == "api-server":
+        # It waits for itself: Airflow 3.3.2 commits the audit log in its event loop, while the transaction of another
+        # request that holds the lock waits for that loop to commit it. So long it stands still; one request fails.
+        own["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = _database(home, seconds=10)
     with open(home / f"{name}.log", "ab") as log:
         return subprocess.Popen(
             [*_airflow(), *COMPONENTS[name]],
-            env=dict(environment),
+            env={**environment, **own},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
