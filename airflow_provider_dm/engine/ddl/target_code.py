@@ -109,12 +109,14 @@ def rounded(default: Code, kind: ColumnType) -> Code:
     >>> rounded("'-1.005'", ColumnType("decimal", ("9", "2"))), rounded("1.005", ColumnType("double"))
     ('-1.01', '1.005')
     """
+    if kind.name != "decimal":
+        return default
     decimals = int(kind.arguments[1]) if len(kind.arguments) > 1 else 0
     try:
         number = Decimal(default.strip("'\"").replace(" ", ""))
     except InvalidOperation:
         return default
-    if kind.name != "decimal" or decimals >= -int(number.as_tuple().exponent):
+    if decimals >= -int(number.as_tuple().exponent):
         return default
     return f"{number.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, Context(prec=MAX_PREC)):f}"
 

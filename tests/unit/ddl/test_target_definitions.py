@@ -132,6 +132,7 @@ def test_columns_that_are_refused(column: str, because: str) -> None:
         ((MYSQL, TIDB), "c int INVISIBLE", "c int", "`c` is visible"),
         ((MYSQL, TIDB), "c varbinary(9) DEFAULT 'a'", "c varbinary (9) DEFAULT 'a'", None),
         ((MYSQL, TIDB), "c decimal(9,2) DEFAULT '-1.005'", "c decimal (9, 2) DEFAULT -1.01", None),
+        ((MYSQL, TIDB), f"c enum('a', 'b') {UTF8_BIN} DEFAULT 'a'", f"c enum ('a', 'b') {UTF8_BIN} DEFAULT 'a'", None),
         ((MYSQL, TIDB), "c decimal(9,2) DEFAULT 1.0", "c decimal (9, 2) DEFAULT 1.0", None),
         ((MYSQL, MARIADB), "c int INVISIBLE", "c int INVISIBLE", None),
         ((MYSQL, MARIADB), "c point SRID 4326", "c point", "`c` accepts any SRID"),
