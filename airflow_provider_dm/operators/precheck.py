@@ -62,5 +62,5 @@ class DmPrecheckOperator(DmTaskOperator):
             report.require_passed()
         except PrecheckFailed as error:
             remedies = "\n".join(map(str, report.failures))
-            raise AirflowFailException(f"{error}\n{remedies}") from error
+            raise AirflowFailException(f"{error}\n{remedies}") from None
         return report.to_json()

@@ -73,6 +73,7 @@ class ShardDdlLockSensor(MetadataSensor):
         self.task = task
         self.lock_id = lock_id
         self.fail_on_conflict = fail_on_conflict
+        self._name: str | None = None
 
     def _shown_by(self, context: Context) -> dict[str, str]:
         task = self._task_name(context) or str(self.lock_id).partition("-`")[0]
@@ -124,7 +125,9 @@ class ShardDdlLockSensor(MetadataSensor):
         from airflow_provider_dm.operators.base import files_of
         from airflow_provider_dm.operators.inputs import task_name
 
-        name = task_name(self.task, files_of(self, context)) if self.task else None
+        if self._name is None and self.task:  # a file is read once, not at each poll
+            self._name = task_name(self.task, files_of(self, context))
+        name = self._name
         if name is None and not self.lock_id:
             raise AirflowFailException("give `task` or `lock_id`")
         if name is not None and self.lock_id and not self.lock_id.startswith(f"{name}-`"):

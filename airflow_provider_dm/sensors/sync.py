@@ -41,6 +41,7 @@ class _SyncSensor(MetadataSensor):
         super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.task = task
         self._began_at: float | None = None
+        self._name: str | None = None
 
     @abstractmethod
     def _condition(self, context: Context) -> Condition:
@@ -101,7 +102,9 @@ class _SyncSensor(MetadataSensor):
         from airflow_provider_dm.operators.base import files_of
         from airflow_provider_dm.operators.inputs import task_name
 
-        return task_name(self.task, files_of(self, context))
+        if self._name is None:  # a file is read once, not at each poll
+            self._name = task_name(self.task, files_of(self, context))
+        return self._name
 
 
 class _SourcesSensor(_SyncSensor):

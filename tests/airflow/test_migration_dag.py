@@ -261,6 +261,7 @@ def test_a_precheck_names_what_is_wrong_and_what_to_do(
     assert states(run_dag(dag)) == {"precheck": ("failed", 1)}
     said = "".join(capfd.readouterr())
     assert "REPLICATION" in said
+    assert "PrecheckFailed" not in said, "the error is there once"
     assert CANARY not in said
 
 

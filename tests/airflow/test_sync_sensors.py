@@ -15,9 +15,10 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
+from airflow_provider_dm.sensors.shard_ddl import ShardDdlLockSensor
 from airflow_provider_dm.sensors.sync import CheckpointPassedSensor, NoRowsHeldBackSensor, SyncLagSensor
 from airflow_provider_dm.triggers.sync import SyncStateTrigger
-from tests.airflow.support import later
+from tests.airflow.support import context, later
 
 RunDag = Callable[..., Any]
 
@@ -43,6 +44,19 @@ def behind(work_dir: Path) -> None:
 
 def states(run: Any) -> dict[str, str]:
     return {ti.task_id: ti.state for ti in run.get_task_instances()}
+
+
+@pytest.mark.parametrize("kind", [SyncLagSensor, ShardDdlLockSensor])
+def test_the_file_of_the_task_is_read_once(
+    kind: type[SyncLagSensor | ShardDdlLockSensor], behind: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sensor that pokes for an hour does not repeat the warnings about the file every ten seconds."""
+    file = tmp_path / "shop.yaml"
+    file.write_text("name: shop\nenable-heartbeat: true\nmysql-instances: [{source-id: one}]\n")
+    sensor = kind(task_id="lag", task=str(file))
+    for _ in range(2):
+        assert not sensor.poke(context()).is_done
+    assert caplog.text.count("the key enable-heartbeat is deprecated") == 1
 
 
 @pytest.mark.parametrize("mode", ["poke", "reschedule", "deferrable"])
