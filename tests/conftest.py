@@ -10,7 +10,8 @@ runs for all four pairs; with `source` or `target` alone, for both flavours; `my
 the machine has a `tidb-server` (on PATH, or named by `DM_TIDB_SERVER`); elsewhere those cases are skipped.
 A test marked `hostile` gets servers whose global settings are such as nobody expects (`testbed.hostile`); with
 `DM_HOSTILE_SERVERS=1` every test does.
-A test marked `by_turns` has several cases: each runs for two of the pairs (`DM_ALL_PAIRS=1`: for all four).
+In these folders a case runs for two of the pairs: the two of one flavour, or the two others (`takes_turn`). With
+`DM_ALL_PAIRS=1`, or the mark `every_pair`, it runs for all four.
 `pytest -n 3` (pytest-xdist) runs three sessions side by side, each with servers of its own; a module's tests stay
 together, so do those of the modules that share an Airflow or hostile servers, and all come in an order that mixes what
 computes with what waits (`mixed`).
@@ -25,6 +26,7 @@ import shutil
 import sys
 import tempfile
 import uuid
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,7 +55,8 @@ from tests import short_jvms
 from tests.forked import driver_nursery, forked_relays, relay_nursery  # noqa: F401 (fixtures)
 
 pytest.register_assert_rewrite("tests.meta_contract")  # its asserts are a test's too: they say what they saw
-settings.register_profile("patient", deadline=None)  # how long an example takes on a loaded machine says nothing
+# How long an example takes on a loaded machine says nothing. The same examples in each run: a failure is of the change.
+settings.register_profile("patient", deadline=None, derandomize=True)
 settings.load_profile("patient")
 
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
@@ -69,8 +72,8 @@ KINDS: Final[dict[str, tuple[Flavour, Series]]] = {
 """What the first part of a server's name stands for."""
 HOSTILE: Final = "hostile"
 TIDB: Final = "tidb"
-TAKE_TIDB: Final = tuple(Path(__file__).parent / "integration" / room for room in ("copy", "merge", "sync"))
-"""Where TiDB is a target, too: what writes rows and tables."""
+TAKE_TIDB: Final = frozenset(Path(__file__).parent / "integration" / room for room in ("copy", "merge", "sync"))
+"""Where TiDB is a target, too, and pairs take turns: what writes rows and tables."""
 ALL_PAIRS: Final = os.environ.get("DM_ALL_PAIRS") == "1"
 REQUIRED: Final = os.environ.get("DM_REQUIRE_SERVERS") == "1"
 
@@ -181,22 +184,24 @@ def servers_of(item: pytest.Item) -> set[str]:
     return names | {f"{parameters[role]}_{role}" for role in ROLES if role in parameters}
 
 
-def is_its_turn(item: pytest.Item, seen: Counter[tuple[object, ...]]) -> bool:
-    """Tell whether a case of a test that is marked `by_turns` runs for this pair of flavours. `seen`: cases before it.
+def takes_turn(item: pytest.Item) -> bool:
+    """Return True if a case of a test runs for its pair of flavours.
 
-    Every other case for two servers of one flavour, the others for two different ones: each meets both flavours, as
-    source and as target.
+    About half of the cases run for two servers of one flavour, the others for two different ones: each case runs with
+    both flavours, as source and as target. Its name decides, so a case that is selected alone has the same pairs.
     """
-    if not item.get_closest_marker("by_turns") or ALL_PAIRS or not isinstance(item, pytest.Function):
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    source, target = parameters.get("source"), parameters.get("target")
+    always = ALL_PAIRS or target == TIDB or item.get_closest_marker("every_pair")
+    if always or source is None or target is None or TAKE_TIDB.isdisjoint(item.path.parents):
         return True
-    source, target = item.callspec.params["source"], item.callspec.params["target"]
-    key = (item.path, item.originalname, source, target)
-    seen[key] += 1
-    return seen[key] % 2 == (source == target)
+    name = item.name.replace(f"{source}->{target}", "")
+    of_one_flavour = zlib.crc32(name.encode()) & 2 == 0  # any bit would do
+    return of_one_flavour == (source == target)
 
 
 COMPUTING: Final = ("computes", "spark", "airflow", "e2e")
-SHARE_AN_AIRFLOW: Final = re.compile(r"tests/airflow/test_(scheduler\w*|ui)\.py$")
+SHARE_AN_AIRFLOW: Final = re.compile(r"tests/airflow/test_(dm_page|scheduler\w*|ui)\.py$")
 SHARE_HOSTILE_SERVERS: Final = re.compile(r"tests/integration/(\w+/test_hostile|mysql/test_session)\.py$")
 
 
@@ -255,10 +260,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     pool = config.stash[POOL]
     reasons: dict[str, ServerUnavailable | None] = {}
     kept, dropped = [], []
-    seen: Counter[tuple[object, ...]] = Counter()
     no_tidb = available(*KINDS[TIDB])
     for item in items:
-        if not is_its_turn(item, seen):
+        if not takes_turn(item):
             dropped.append(item)
             continue
         needed = servers_of(item)

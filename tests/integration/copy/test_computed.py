@@ -31,7 +31,6 @@ def values(server: Server, schema: str) -> list[tuple[object, ...]]:
     return server.sql(f"SELECT * FROM {schema}.t ORDER BY id")
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("kind", ["STORED", "VIRTUAL"])
 @pytest.mark.parametrize("expression", ["a / b", "CONCAT(a / b, '')", "CAST(a / b AS DECIMAL(30,20))"])
 def test_what_comes_to_something_else_stops(
@@ -51,6 +50,7 @@ def test_what_comes_to_something_else_stops(
     assert values(target, schema) == []
 
 
+@pytest.mark.every_pair
 def test_the_same_session_for_the_target_helps(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source, target)
     both(source, target, schema, "id INT PRIMARY KEY, a INT, g DECIMAL(30,20) AS (a / 7) STORED")
@@ -149,6 +149,7 @@ def test_a_value_that_is_out_of_bounds_beside_a_computed_one_is_refused(
     assert values(target, schema) == []
 
 
+@pytest.mark.every_pair
 def test_without_a_key_rows_are_found_by_their_values(
     source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ IN_TIDB = {
 }
 
 
-@pytest.mark.by_turns
+@pytest.mark.every_pair
 @pytest.mark.parametrize(
     ("collation", "becomes"),
     [

@@ -83,7 +83,6 @@ def test_a_table_without_a_key_is_counted(
     assert migration.finish()["rows"] == 45
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("table", ["keyed", "keyless"])
 def test_a_comparison_counts_what_it_compares(
     source: Server, target: Server, schema: str, table: str, monkeypatch: pytest.MonkeyPatch
@@ -97,7 +96,6 @@ def test_a_comparison_counts_what_it_compares(
     assert verified(migration)["verified"]
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("limit", [0, 1, 2])
 def test_catalogue_plan_and_frontier_are_whole_or_an_error(
     source: Server, target: Server, schema: str, limit: int

@@ -45,7 +45,6 @@ def test_rows_are_split_below_what_the_target_takes(
     assert differences(small, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("t", "keyless")}).equal
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("key", ["PRIMARY KEY", "NULL"])
 def test_one_row_that_is_too_large_is_named_at_once(
     source: Server, small: Server, fresh_schema: FreshSchema, key: str, caplog: pytest.LogCaptureFixture

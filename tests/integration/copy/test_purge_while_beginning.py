@@ -48,7 +48,6 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("moment", ["current_location", "schema_collations", "measure"])
 def test_the_file_of_f0_is_not_purged(
     source: Server,

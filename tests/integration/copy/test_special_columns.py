@@ -44,6 +44,7 @@ def verified(migration: Migration) -> dict[str, Any]:
     return verify(migration.spec, LocalRunner(2), os.environ)
 
 
+@pytest.mark.every_pair
 def test_they_are_copied_and_verified(
     source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,7 +108,6 @@ def test_a_refused_correction_leaves_the_first_start(kit: SyncKit) -> None:
     assert numbers(kit) == [1]
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("moment", ["current_location", "read_tables", "begin_subtask"])
 def test_a_purge_does_not_take_the_file_that_it_begins_in(
     kit: SyncKit, monkeypatch: pytest.MonkeyPatch, moment: str

@@ -29,7 +29,6 @@ def rows(server: Server, kit: SyncKit) -> list[tuple[object, ...]]:
     return rows_of(server, kit.schema, "t")
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("kind", ["STORED", "VIRTUAL"])
 @pytest.mark.parametrize("change", ["INSERT INTO t (id, a) VALUES (3, 5)", "UPDATE t SET a = 6 WHERE id = 1"])
 def test_what_comes_to_something_else_stops(kit: SyncKit, kind: str, change: str) -> None:
@@ -60,7 +59,6 @@ def test_what_comes_to_the_same_arrives_also_in_large_epochs(kit: SyncKit) -> No
     assert kit.differences() == []
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE", "NULL"])
 def test_what_was_clipped_at_the_source_is_clipped(kit: SyncKit, key: str) -> None:
     create(kit, COLUMNS.format(key, "VIRTUAL"))

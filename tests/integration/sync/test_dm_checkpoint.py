@@ -70,6 +70,7 @@ def plain_info() -> dict[str, object]:
     return table_info("plain", columns)
 
 
+@pytest.mark.every_pair
 def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
     kit.create(*TABLES)
     by_gtid = kit.source.flavour != kit.target.flavour

@@ -331,6 +331,7 @@ def test_a_column_that_only_the_target_has_is_not_taken_for_the_sources(
     assert rows_of(one_kit.target, one_kit.schema, "extra") == rows
 
 
+@pytest.mark.every_pair
 def test_columns_that_a_person_has_made_before_are_taken_for_the_sources(kit: SyncKit) -> None:
     begin(kit)
     kit.write("CREATE TABLE made (id int PRIMARY KEY, v int)")

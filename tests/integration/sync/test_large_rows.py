@@ -40,7 +40,6 @@ def test_rows_are_split_below_what_the_target_takes(small_kit: SyncKit) -> None:
     assert kit.differences() == []
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("table", ["t", "keyless"])
 def test_one_row_that_is_too_large_is_named_at_once(
     small_kit: SyncKit, table: str, caplog: pytest.LogCaptureFixture

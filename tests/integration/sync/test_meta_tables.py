@@ -54,7 +54,6 @@ def test_a_run_that_creates_the_tables_is_waited_for(
     assert target.sql("SELECT version FROM dm_version", database=unique_database) == [(VERSION,)]
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
 def test_tables_of_another_release_are_refused(
     source: Server, target: Server, fresh_schema: FreshSchema, version: int

@@ -64,7 +64,6 @@ def striking(statements: int, strike: Callable[[], None]) -> None:
     apply.target_access = lambda target: replace(target_access(target), execute=execute_until)  # type: ignore[attr-defined]
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 def test_whoever_is_killed_the_target_becomes_what_the_source_is(kit: SyncKit, mode: dict[str, Any]) -> None:
     """Swaps, hand-overs, moved keys, NULLs, twins without a key, text that a collation takes for one."""

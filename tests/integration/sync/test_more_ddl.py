@@ -167,6 +167,7 @@ def partitions_of(kit: SyncKit, server: Server) -> list[tuple[object, ...]]:
         return list(cursor.fetchall())
 
 
+@pytest.mark.every_pair
 @pytest.mark.parametrize("life", IN_ONE_FAMILY)
 def test_within_a_family(kit: SyncKit, life: str) -> None:
     if kit.source.flavour == kit.target.flavour:

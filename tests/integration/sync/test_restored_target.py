@@ -87,7 +87,6 @@ def test_a_target_that_was_emptied_is_no_restored_one(kit: SyncKit) -> None:
     assert claim(kit) > 0
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("what", ["all of it", "its frontier", "its frontier is gone"])
 def test_while_a_sync_is_running_it_is_told(kit: SyncKit, what: str) -> None:
     """All of it with an older generation; the frontier alone, or even nothing of it, under the present one."""

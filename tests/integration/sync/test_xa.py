@@ -85,7 +85,6 @@ def test_interleaved_transactions_arrive_in_the_order_of_their_commits(kit: Sync
     assert open_ones(kit) == []
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("verb", ["COMMIT", "ROLLBACK"])
 def test_what_is_prepared_outlives_our_process_and_the_server(kit: SyncKit, verb: str) -> None:
     kit.create("plain")
