@@ -175,7 +175,7 @@ class Task:
     [(gh_ost, "u"), (gh_ost, "t"), (pt_osc, "u"), (gh_ost, "u")],
     [*[(0, 1)] * 4, (1, 0), (1, 1), *[(2, 1)] * 3],
 )
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(st.sampled_from(ACTORS), st.sampled_from(NAMES)), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 24)), max_size=60),
