@@ -49,7 +49,7 @@ SHARDS: Final = (Place("a", "s_0"), Place("a", "s_1"), Place("b", "s_2"), Place(
 PREFIXES: Final = {"a": "p", "b": "q"}
 """The prefix of the names of each source's plain tables."""
 LIVES: Final = 13
-"""Histories of a source in one round: the tests' two rounds have more than 50 of them, of all pairs of flavours."""
+"""Histories of a source in one round of the campaign."""
 ROWS: Final = 500
 SHARD_ROWS: Final = 200
 PLAIN: Final = Path(__file__).with_name("plain_sync.py")
@@ -265,7 +265,7 @@ def compare_plain(shops: Shops, source: str) -> int:
     return len(names)
 
 
-def make_round(runs: DdlRuns, seed: int, way: Way) -> Round:
+def make_round(runs: DdlRuns, seed: int, way: Way, lives: int = LIVES) -> Round:
     """Make a round in the schema of these runs."""
     shops = runs.shops
     shops.create(TABLE, *(f"{place.source}:{place.table}" for place in PLACES))
@@ -274,7 +274,7 @@ def make_round(runs: DdlRuns, seed: int, way: Way) -> Round:
     turn = runs.turns.one
     mover = Mover(shops.sources, shops.schema, list(places), random.Random(seed), turn())
     shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"), turn())
-    writers = [_writer(shops, name, seed) for name in shops.sources]
+    writers = [_writer(shops, name, seed, lives) for name in shops.sources]
     return Round(runs, way, mover, shards, [replace(one, turn=turn()) for one in writers])
 
 
@@ -294,11 +294,11 @@ def _task(shops: Shops, way: Way) -> dict[str, Any]:
     }
 
 
-def _writer(shops: Shops, source: str, seed: int) -> Writer:
+def _writer(shops: Shops, source: str, seed: int, lives: int) -> Writer:
     story, prefix = f"{seed} {source}", PREFIXES[source]
     wild = shops.sources[source].flavour == shops.target.flavour
-    lives = [Life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(LIVES)]
-    return Writer(shops.sources[source], shops.schema, random.Random(story), lives)
+    found = [Life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(lives)]
+    return Writer(shops.sources[source], shops.schema, random.Random(story), found)
 
 
 def play_round(
@@ -312,11 +312,13 @@ def play_round(
     way: Way | None = None,
     nursery: Nursery | None = None,
     pairs: Mapping[str, Pair] | None = None,
+    lives: int = LIVES,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
     `deeds`, `way`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start often.
     `nursery`: where apps without Spark are forked, instead of started anew. `pairs`: the sources that have a replica.
+    `lives`: histories of each source.
     """
     chance = random.Random(seed)
     usual = [deed for deed in DEEDS if not (plain and deed == "worker") and (pairs or deed != FAILOVER)]
@@ -329,7 +331,7 @@ def play_round(
     ):
         shops.source = {"enable-gtid": True} if pairs else {}
         shops.task = _task(shops, way)
-        round_ = make_round(runs, seed, way)
+        round_ = make_round(runs, seed, way, lives)
         try:
             round_.play(deeds)
         finally:
