@@ -111,7 +111,17 @@ class Desk:
 
 
 @pytest.fixture
-def desk(source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
+def mariadb_desk(mariadb_source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
+    return desk_of(mariadb_source, fresh_schema, tmp_path)
+
+
+@pytest.fixture
+def mysql_desk(mysql_source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
+    return desk_of(mysql_source, fresh_schema, tmp_path)
+
+
+def desk_of(source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
+    """Relays of both flavours are pulled and purged in `integration/relay`: a verb is tested with one of them."""
     dmctl = Dmctl(tmp_path / "work", {"DM_PASSWORD_REPLICA_01": "relay-password"})
     source.create_user("dm_relay", "relay-password")
     file = tmp_path / "source.yaml"
@@ -120,7 +130,8 @@ def desk(source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
     return Desk(source, dmctl, file, fresh_schema(source))
 
 
-def test_a_relay_runs_in_the_foreground_until_it_is_stopped_from_elsewhere(desk: Desk) -> None:
+def test_a_relay_runs_in_the_foreground_until_it_is_stopped_from_elsewhere(mariadb_desk: Desk) -> None:
+    desk = mariadb_desk
     with desk.relay() as process:
         status = wait_until_caught_up(desk.dmctl)
         stopped = desk.dmctl("stop-relay", "-s", "replica-01")
@@ -136,7 +147,8 @@ def test_a_relay_runs_in_the_foreground_until_it_is_stopped_from_elsewhere(desk:
     assert "relay-password" not in out + err + desk.log()
 
 
-def test_pause_resume_and_status_are_dms_documents(desk: Desk) -> None:
+def test_pause_resume_and_status_are_dms_documents(mysql_desk: Desk) -> None:
+    desk = mysql_desk
     with desk.relay() as process:
         wait_until_caught_up(desk.dmctl)
         assert masked(desk.ask("query-status", "-s", "replica-01")) == json.dumps(STATUS)
@@ -156,7 +168,8 @@ def test_pause_resume_and_status_are_dms_documents(desk: Desk) -> None:
     assert refused["sources"][0]["msg"].startswith("no relay of replica-01 is running")
 
 
-def test_the_automatic_purge_keeps_what_a_task_needs_until_it_is_released(desk: Desk) -> None:
+def test_the_automatic_purge_keeps_what_a_task_needs_until_it_is_released(mariadb_desk: Desk) -> None:
+    desk = mariadb_desk
     with desk.file.open("a") as file:
         file.write("purge: {interval: 1, remain-space: 1000000000}\n")  # never free: every look takes all it may
     desk.needs(desk.upstream(), unit=Unit.LOAD, stage=Stage.RUNNING)
@@ -178,7 +191,9 @@ def test_the_automatic_purge_keeps_what_a_task_needs_until_it_is_released(desk: 
         wait_until_caught_up(desk.dmctl)
 
 
-def test_a_purge_beside_a_relay_that_writes_under_load(desk: Desk) -> None:
+def test_a_purge_beside_a_relay_that_writes_under_load(mysql_desk: Desk) -> None:
+    desk = mysql_desk
+
     def is_equal(name: str) -> bool:
         (held,) = desk.root.glob(f"*/{name}")
         theirs = bytearray((desk.source.datadir / name).read_bytes())

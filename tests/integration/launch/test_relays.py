@@ -197,11 +197,11 @@ def held(upstream: Upstream) -> int:
     return sum(path.stat().st_size for path in upstream.relay_dir.glob("*/*bin.*"))
 
 
-@pytest.mark.parametrize("by", ["name", "gtid"])
 def test_a_beginning_that_has_no_effect_is_warned_of_and_the_remedy_works(
-    source: Server, tmp_path: Path, url: Secret, capfd: pytest.CaptureFixture[str], by: str
+    source: Server, tmp_path: Path, url: Secret, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A relay log is held: it goes on at its end, whatever `relay-binlog-name` and `relay-binlog-gtid` say."""
+    by = "name" if source.flavour == "mysql" else "gtid"
 
     def begin() -> Location:
         source.sql("FLUSH BINARY LOGS")
