@@ -24,6 +24,7 @@ import pytest
 from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Info, reported
@@ -78,7 +79,7 @@ class Reader:
         (self.home / "airflow" / "dags").mkdir(parents=True)
         ours = ("AIRFLOW", "DM_", "PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        kept |= {name: os.environ[name] for name in ("DM_KERNEL_CACHE",) if name in os.environ}
+        kept[build.DIRECTORY] = str(build.directory().parent)  # the same code on the same machine: not compiled again
         programs = [one for one in os.environ["PATH"].split(":") if Path(one) != Path(sys.executable).parent]
         self.environment = kept | {
             "HOME": str(self.home),

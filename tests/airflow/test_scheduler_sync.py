@@ -14,7 +14,7 @@ from testbed import Server
 from testbed.airflow import Airflow
 from tests.airflow.support import Watch, arguments, files_with, restart_triggerer, running, sync_task, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(700)]
 CANARY = "c4nary-of-the-sync"
 SCHEMA = "t_scheduled_sync"
 DAG_ID = "sync_for_ever"
@@ -137,7 +137,7 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
     wait_for(lambda: equal(pair), seconds=60)
     assert drivers(airflow) == [first]
 
-    # kill -9 to the launcher: the driver goes, and the next attempt goes on. It is paused by a person then.
+    # kill -9 to the launcher: the driver goes, and the next attempt goes on.
     (launcher,) = running(airflow, b"launch.detached")
     os.kill(launcher, signal.SIGKILL)
     wait_for(lambda: first not in drivers(airflow), seconds=60)
@@ -145,6 +145,19 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
     wait_for(lambda: equal(pair), seconds=180)
     assert airflow.api.task("sync_deferred", run, "sync").try_number == 2
     assert "DM-9024" in airflow.api.log("sync_deferred", run, "sync", 1)
+
+    # It is cleared: the old run ends by that, whose stop is not taken for a person's, and goes on with one driver.
+    (second,) = drivers(airflow)
+    body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["sync"]}
+    airflow.api.call("POST", "/dags/sync_deferred/clearTaskInstances", body)
+    wait_for(lambda: second not in drivers(airflow), seconds=90)
+    write(pair[0])
+    wait_for(lambda: equal(pair), seconds=180)
+    task = airflow.api.task("sync_deferred", run, "sync")
+    assert (task.state, task.try_number) == ("deferred", 3)
+    assert len(drivers(airflow)) == 1
+
+    # It is paused by a person.
     with MetaStore.open(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}") as store:
         store.set_subtask_desired("scheduled_sync", "sync_source", Stage.PAUSED)
         wait_for(lambda: store.list_subtasks(task="scheduled_sync")[0].stage is Stage.PAUSED, seconds=60)
@@ -162,26 +175,4 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
         assert "did not end in time; its progress is saved" in airflow.api.log("sync_for_a_while", run, "sync")
         wait_for(lambda: not running(airflow, b"launch.detached"), seconds=30)
         assert store.list_subtasks(task="scheduled_sync")[0].desired is Stage.PAUSED
-        store.set_subtask_desired("scheduled_sync", "sync_source", Stage.RUNNING)  # for the next test
     assert files_with(CANARY, airflow.home) == []
-
-
-def test_a_deferred_sync_that_is_cleared_goes_on_with_one_driver(airflow: Airflow, pair: tuple[Server, Server]) -> None:
-    """Its old run ends by the clearing, whose stop is not taken for a person's."""
-    run = airflow.api.trigger(
-        "sync_deferred", {"task": task_file(airflow, pair[0]), "events": str(airflow.home / "events")}
-    )
-    airflow.api.wait_for_task("sync_deferred", run, "sync", states=("deferred",), seconds=120)
-    write(pair[0])
-    wait_for(lambda: equal(pair), seconds=150)
-    (first,) = drivers(airflow)
-    body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["sync"]}
-    airflow.api.call("POST", "/dags/sync_deferred/clearTaskInstances", body)
-    wait_for(lambda: first not in drivers(airflow), seconds=90)
-    write(pair[0])
-    wait_for(lambda: equal(pair), seconds=150)
-    task = airflow.api.task("sync_deferred", run, "sync")
-    assert (task.state, task.try_number) == ("deferred", 2)
-    assert len(drivers(airflow)) == 1
-    airflow.api.set_task_state("sync_deferred", run, "sync", "failed")
-    wait_for(lambda: not running(airflow, b"launch.detached"), seconds=90)
