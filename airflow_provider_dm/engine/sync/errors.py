@@ -15,10 +15,13 @@ from airflow_provider_dm.engine.errors import (
     Scope,
 )
 
+_WITHOUT_THE_TABLE: Final = (
+    f"Or leave the table out by block-allow-list, and the task continues without it. Or {MIGRATE_AGAIN}."
+)
+
 AFTER_DDL: Final = (
     'Replace it by `dmctl binlog replace TASK -s SOURCE "…"`. Or make the change in the target yourself, as far as it '
-    f"is wanted there, and run `dmctl binlog skip TASK -s SOURCE`; {ROWS_BEFORE}. Or leave the table out by "
-    f"block-allow-list, and the task continues without it. Or {MIGRATE_AGAIN}."
+    f"is wanted there, and run `dmctl binlog skip TASK -s SOURCE`; {ROWS_BEFORE}. {_WITHOUT_THE_TABLE}"
 )
 
 ALL_SHARDS: Final = (
@@ -42,8 +45,9 @@ NEEDED_BY_ROWS: Final = (
 """The remedy for a skipped statement after which rows do not fit the target's table."""
 
 NOT_UNDERSTOOD: Final = (
-    f"{AFTER_DDL} Rows after the statement are decoded with the table's definition: if the statement changes it, set "
-    "the definition after it with `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, before you skip it."
+    "Run `dmctl binlog skip TASK -s SOURCE`. If the statement changes the table's definition, first make the change in "
+    "the target yourself, and set the definition after the statement, by which rows are decoded, with `dmctl "
+    f"binlog-schema update TASK SCHEMA TABLE FILE`. {_WITHOUT_THE_TABLE}"
 )
 """The remedy for a statement whose effect on the table's definition is not certain."""
 
