@@ -304,6 +304,18 @@ def mysql_kit(
     yield from kit_for(mysql_source, target, fresh_schema, tmp_path, monkeypatch)
 
 
+@pytest.fixture
+def tidb_kit(
+    mysql_source: Server,
+    tidb_target: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[SyncKit]:
+    """Make syncs into TiDB, for what only TiDB does."""
+    yield from kit_for(mysql_source, tidb_target, fresh_schema, tmp_path, monkeypatch)
+
+
 def kit_for(
     source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SyncKit]:

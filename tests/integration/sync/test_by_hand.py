@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.downstream import ddl_execution
+from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_in
 from airflow_provider_dm.engine.meta.model import Holder, Operator, OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -146,3 +147,39 @@ def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit, m
     one_kit.write("INSERT INTO plain VALUES (3, 'c', 3)")
     one_kit.sync()
     assert states(one_kit) == [OperatorState.PASSED] * 2
+
+
+def test_what_tidb_refuses_has_a_way_on(tidb_kit: SyncKit) -> None:
+    """As docs/how-to/into-tidb.md tells it: a table beside it, and `binlog skip`."""
+    kit = tidb_kit
+    kit.create("plain", "uniq")
+    kit.begin()
+    kit.write("INSERT INTO plain VALUES (1, 'a'), (2, 'b')", "INSERT INTO uniq VALUES (1, 1, 'a'), (2, 2, 'b')")
+    kit.sync()
+
+    kit.write("INSERT INTO plain VALUES (3, 'c')")
+    kit.write("ALTER TABLE plain DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)")
+    kit.write("INSERT INTO plain VALUES (3, 'd')")
+    with pytest.raises(DdlRefused):
+        kit.sync()
+    kit.target.sql(
+        "CREATE TABLE n (id bigint, v varchar(40), PRIMARY KEY (id, v)); INSERT INTO n SELECT * FROM plain; "
+        "DROP TABLE plain; RENAME TABLE n TO plain",
+        database=kit.schema,
+    )
+    wanted(kit, OperatorKind.SKIP, SqlPattern("DROP PRIMARY KEY"))
+    kit.sync()
+    assert kit.differences() == []
+
+    kit.write("ALTER TABLE uniq MODIFY id int unsigned NOT NULL")
+    kit.write("INSERT INTO uniq VALUES (3, 3, 'c')")
+    with pytest.raises(DdlRefused):
+        kit.sync()
+    kit.target.sql(
+        "CREATE TABLE n (id bigint PRIMARY KEY, u int UNIQUE, v varchar(40)); INSERT INTO n SELECT * FROM uniq; "
+        "DROP TABLE uniq; RENAME TABLE n TO uniq",
+        database=kit.schema,
+    )
+    wanted(kit, OperatorKind.SKIP, SqlPattern("MODIFY id"))
+    kit.sync()
+    assert kit.differences() == []

@@ -5,6 +5,7 @@ source may have. What the target takes for equal is the target's to say: these a
 from __future__ import annotations
 
 import random
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -56,6 +57,7 @@ SPELLINGS = ("abc", "ABC", "äbc", "a\u0308bC", "ss", "ß", "SS")
 """Spellings of two words, of which MySQL and MariaDB think the same."""
 LATIN = ("ä", "ae", "AE", "a", "Ä", "ß", "ss", "s", "é", "e", "E ", "ü", "y", "ue")
 NUMBERS = tuple(map(str, range(6)))
+NOT_IN_TIDB = r"CHARACTER SET (ucs2|latin1) COLLATE (ucs2|latin1_german2)_\w+"
 BYTES = ("X'61'", "X'6100'", "X'61000000'", "X'4100'", "X''", "X'6120'")
 
 
@@ -70,11 +72,12 @@ class Form:
     nullable: tuple[str, ...] = ()
 
     def sql(self, flavour: str, *, target: bool) -> str:
-        nopad = {"mysql": "utf8mb4_0900_ai_ci", "mariadb": "utf8mb4_unicode_520_nopad_ci"}[flavour]
+        nopad = "utf8mb4_unicode_520_nopad_ci" if flavour == "mariadb" else "utf8mb4_0900_ai_ci"
         general = "COLLATE utf8mb4_general_ci"
         expression = ", UNIQUE KEY f ((u + 1), (v * 2))" if flavour == "mysql" else ""
         definition = ((target and self.target) or self.source).replace(" EXPRESSION", expression)
-        return definition.replace("NOPAD", f"COLLATE {nopad}").replace("CI", general)
+        definition = definition.replace("NOPAD", f"COLLATE {nopad}").replace("CI", general)
+        return re.sub(NOT_IN_TIDB, general, definition) if flavour == "tidb" else definition
 
     def value(self, chance: random.Random, column: str) -> str:
         if column in self.nullable and chance.random() < 0.3:
@@ -203,10 +206,11 @@ def write(kit: SyncKit, seed: int, transactions: int) -> int:
 
 
 def differences(kit: SyncKit) -> list[str]:
-    """The source's columns, on both sides, as bytes."""
+    """The source's columns, on both sides, as bytes; TiDB has another character set than some of them."""
     found = []
     for name, form in FORMS.items():
-        columns = ", ".join(f"HEX({one})" for one in (*form.values, *(("g",) if "g int AS" in form.source else ())))
+        shown = "HEX(CONVERT({} USING utf8mb4))" if "CHARACTER SET" in form.source else "HEX({})"
+        columns = ", ".join(map(shown.format, (*form.values, *(("g",) if "g int AS" in form.source else ()))))
         rows = [
             sorted(server.sql(f"SELECT {columns} FROM {name}", database=kit.schema), key=repr)
             for server in (kit.source, kit.target)
