@@ -121,20 +121,16 @@ def forget_without_image(
     connection: Connection, ref: SubtaskRef, of_tables: Callable[[TableName, TableName], bool]
 ) -> None:
     """Remove the rows of this source without an image that are of such tables (source table, target table)."""
-    if ids := [number for number, *names in _without_image(connection, ref) if of_tables(*names)]:
+    columns = "id, table_schema, table_name, target_schema, target_name"
+    rows = _ROWS.select(connection, ref, columns, f"NOT ({_HAS_IMAGE})")
+    if ids := [int(number) for number, *names in rows if of_tables(name_of(*names[:2]), name_of(*names[2:]))]:
         remove_rows(connection, ref, ids)
 
 
-def targets_without_image(connection: Connection, ref: SubtaskRef) -> set[TableName]:
-    """Return the target tables for which rows of this source wait that have no image."""
-    return {target for _, _, target in _without_image(connection, ref)}
-
-
-def _without_image(connection: Connection, ref: SubtaskRef) -> list[tuple[int, TableName, TableName]]:
-    """Return the rows of this source without an image, as (id, source table, target)."""
-    columns = "id, table_schema, table_name, target_schema, target_name"
-    rows = _ROWS.select(connection, ref, columns, f"NOT ({_HAS_IMAGE})")
-    return [(int(number), name_of(*names[:2]), name_of(*names[2:])) for number, *names in rows]
+def waiting_targets(connection: Connection, ref: SubtaskRef) -> set[TableName]:
+    """Return the target tables for which rows of this source wait, with an image or without."""
+    rows = _ROWS.select(connection, ref, "DISTINCT target_schema, target_name")
+    return {name_of(schema, name) for schema, name in rows}
 
 
 def rows_that_wait(connection: Connection, owner: RowOwner) -> int:

@@ -38,9 +38,10 @@ from airflow_provider_dm.engine.downstream.contested_row import (
     lock_rows,
     oldest_rows,
     remove_rows,
-    targets_without_image,
+    waiting_targets,
 )
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.shard_groups import held_shards, is_releasing
 from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
@@ -111,16 +112,17 @@ def write_over_waiting(fence: Fence, around: ContestPorts, plan: SyncPlan) -> li
     return [one for one in found if one.missing or one.present]
 
 
-def check_images(connection: Connection, ref: SubtaskRef, plan: SyncPlan) -> None:
-    """Raise RulesChanged if rows without an image wait for a target that is no longer `merged`: the next values of
-    these rows are in the log of a held shard, whose UPDATEs would not find them."""
-    for target in sorted(targets_without_image(connection, ref) & plan.unowned):
-        raise RulesChanged(
-            f"task {ref.task}, source {ref.source}: the shards of {target} may overwrite each other's rows now, by a "
-            "filter that ignores INSERTs or UPDATEs or by on-duplicate-logical: replace. A DDL of the shards is "
-            "pending, and the values of rows that wait for their keys are held back until it is executed.",
-            f"Take the filter or the setting back, {UNTIL_RESOLVED}",
-        )
+def check_waiting(connection: Connection, ref: SubtaskRef, plan: SyncPlan) -> None:
+    """Raise RulesChanged if rows wait for a target that is no longer `merged`, while a DDL of its shards is pending:
+    a held shard's UPDATEs would not find rows that are removed from its places, or that wait without an image."""
+    for target in sorted(waiting_targets(connection, ref) & plan.unowned):
+        if held_shards(connection, ref, target) or is_releasing(connection, ref, target):
+            raise RulesChanged(
+                f"task {ref.task}, source {ref.source}: the shards of {target} may overwrite each other's rows now, by "
+                "a filter that ignores INSERTs or UPDATEs or by on-duplicate-logical: replace. A DDL of the shards is "
+                "pending, rows wait for their keys, and later values of rows are held back until it is executed.",
+                f"Take the filter or the setting back, {UNTIL_RESOLVED}",
+            )
 
 
 def replaces(plan: SyncPlan, target: TableName, mapping: Callable[[], TableMapping], *, safe: bool) -> bool:
@@ -140,7 +142,7 @@ def _forget(connection: Connection, *, fence: Fence, around: ContestPorts, plan:
     """Delete such rows without an image: the log of their shard overwrites or deletes each of them. Raises RulesChanged
     if it does not."""
     fence.check(connection)
-    check_images(connection, fence.ref, plan)
+    check_waiting(connection, fence.ref, plan)
     forget_without_image(connection, fence.ref, partial(_replaces, fence, around, plan))
 
 

@@ -47,7 +47,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_images
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_waiting
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, written_by
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
@@ -145,7 +145,7 @@ class Resyncing:
             skip = max(was.skip_until, piece.after.sort_key)
             schemas.append(replace(was, table=piece.table, skip_until=skip))
         plan = plan_for(connection, self.source, schemas, self.at.plan.buckets, also_merged={group.target})
-        check_images(connection, self.source.fence.ref, plan)
+        check_waiting(connection, self.source.fence.ref, plan)
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
         sources = tuple(replace(one, shard=newest.get(one.table.name)) for one in plan.sources)
         plan = written_by(connection, self.source, plan, overwrites=self.at.safe_mode.is_lenient(lo))
