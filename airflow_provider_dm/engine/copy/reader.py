@@ -144,7 +144,7 @@ class SnapshotReader:
         query(self.connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
         user_lock(self.connection, done)
         if server_info(self.connection).capabilities.snapshots_are_located:
-            self._report(number, snapshot_place(self.connection))
+            self._report(number, snapshot_place(self.source.name, self.connection))
         return self._waited_for("shut") and self._holders(f"member-{self.me}") != [None]
 
     def _waited_for(self, word: str) -> bool:

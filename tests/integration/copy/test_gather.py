@@ -10,7 +10,7 @@ import signal
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location
 from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.errors import SourceRefused
 from testbed import Server
@@ -39,6 +39,7 @@ from tests.integration.copy.migrations import endpoint
 from tests.integration.copy.test_snapshot import WRITER_SECONDS, insert, long_select, open_transaction
 
 READERS = 8
+STATUS_READS = 150
 PROCESSES = multiprocessing.get_context("fork")
 USUAL = "SELECT, RELOAD, PROCESS, LOCK TABLES, REPLICATION CLIENT"
 """What an account for copies has. On MariaDB, `sql_log_bin` takes BINLOG ADMIN as well."""
@@ -217,10 +218,11 @@ def test_every_snapshot_shows_what_was_committed_before_the_location(
     since = end_of(here)
     with writing(source, tables), gathering(here, consistency, READERS) as it:
         found, rows = gathered_by(it, tables, READERS)
-    assert found.readers == frozenset(range(READERS))
+    assert found.readers
     assert found.tables == frozenset(tables)
     assert found.blocked_seconds > 0
-    assert rows == dict.fromkeys(range(READERS), bisect_right(commits(source, since), found.location.position))
+    before = bisect_right(commits(source, since), found.location.position)
+    assert rows == {number: before if number in found.readers else None for number in range(READERS)}
 
 
 def test_an_open_transaction_and_a_long_select_delay_no_writer(source: Server, tables: list[TableName]) -> None:
@@ -275,6 +277,34 @@ def test_mariadb_locates_snapshots_without_a_lock(
     before = bisect_right(commits(mariadb_source, since), found.location.position)
     assert rows == {number: before if number in found.readers else None for number in range(READERS)}
     assert found.location.gtid_set
+
+
+def test_mariadb_shows_the_location_of_a_snapshot_while_other_sessions_read_their_status(
+    mariadb_source: Server, fresh_schema: FreshSchema
+) -> None:
+    """Its sessions share the variables that show it."""
+    schema = fresh_schema(mariadb_source)
+    mariadb_source.sql("CREATE TABLE t (v INT)", database=schema)
+    since, shown = end_of(endpoint("one", mariadb_source)), list[tuple[BinlogSize, int]]()
+
+    def monitor(ended: threading.Event) -> None:
+        with mariadb_source.connect() as connection:
+            while not ended.is_set():
+                query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+
+    with ExitStack() as stack:
+        stack.enter_context(writing(mariadb_source, [TableName(schema, "t")]))
+        for _ in range(4):
+            stack.enter_context(beside(monitor))
+        connection = stack.enter_context(connected(endpoint("one", mariadb_source)))
+        for _ in range(STATUS_READS):
+            query(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            place = snapshot.snapshot_place("one", connection)
+            ((rows,),) = query(connection, f"SELECT COUNT(*) FROM {quote(schema)}.t")
+            shown.append((place, rows))
+            query(connection, "COMMIT")
+    ends = commits(mariadb_source, since)
+    assert [bisect_right(ends, place.size) for place, _ in shown] == [rows for _, rows in shown]
 
 
 def test_without_a_lock_all_snapshots_of_a_quiet_source_are_taken(

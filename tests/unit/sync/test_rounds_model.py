@@ -40,7 +40,7 @@ from tests.unit.sync.sqlite_target import Database, Died
 
 pytestmark = pytest.mark.computes
 
-HISTORIES = 800
+HISTORIES = 2_000
 """Of all kinds and modes together; `docker/local chaos rounds-model` plays more."""
 LONG = "two sources, DDL, failover"
 """Its histories take three times as long as others: kinds with shard DDL have a third of them."""
@@ -78,7 +78,7 @@ def test_the_law_holds_after_every_commit(options: dict[str, Any], mode: dict[st
     if options.get("fails_over"):
         assert done["failovers"] > each / 3
         assert done["no round"] > each / 20
-    if not {"shards", "fails_over"} & options.keys():  # these have fewer tables of their own, or shorter loads
+    if "shards" not in options:  # these have fewer tables of their own
         assert done["begun anew"] > each / 100
     for accident in ("readers died", "readers lost their table", "lock not granted"):
         assert done[accident] > each / 40, accident
