@@ -18,7 +18,7 @@ class LogFile:
     server_uuid: str = ""
 
     def has_changed(self) -> bool:
-        """Return True if the file has another size by now, or is gone."""
+        """Return True if the file has another size than `size` now, or no longer exists."""
         try:
             return Path(self.path).stat().st_size != self.size
         except OSError:

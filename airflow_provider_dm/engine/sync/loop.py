@@ -132,7 +132,7 @@ class Loop:
                             ahead = planner.submit(self.planning.after, self.state.after(planned), self.size)
                         began = time.monotonic()
                         self._epoch(planned)
-                        if ahead is None:
+                        if ahead is None and not self.state.at_goal:
                             self._gather(began)
                     case DdlStatement():
                         self._leave_file(planned)

@@ -55,7 +55,7 @@ class SourceLog(Protocol):
         ...
 
     def wait(self, seconds: float, stop: threading.Event) -> None:
-        """Wait until the log has grown or `stop` is set, usually at most `seconds`."""
+        """Wait until the log has grown or `stop` is set, at most about `seconds`."""
         ...
 
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:

@@ -55,6 +55,8 @@ GROWTH_SECONDS: Final = 0.04
 """Seconds between two checks whether the log has grown."""
 PLANNING_SHARE: Final = 0.2
 """Share of the time that is spent planning while a large transaction arrives: each plan scans all of it."""
+LONGEST_PAUSE: Final = 2.0
+"""Maximum seconds between two plans, however long a plan takes."""
 LOCAL: Final = "local"
 REMOTE: Final = "remote"
 """DM's words for the log that is read, as its query-status shows them."""
@@ -168,11 +170,12 @@ class Tail:
                     pulled.check_upstream()
 
     def wait(self, seconds: float, stop: threading.Event) -> None:
-        """Wait until the log has grown since the last plan or `stop` is set, usually at most `seconds`."""
+        """Wait until the log has grown since the last plan or `stop` is set, at most `seconds`; or LONGEST_PAUSE
+        after a slow plan."""
         until = time.monotonic() + seconds
-        pause = max(GROWTH_SECONDS, self._took / PLANNING_SHARE)
+        pause = max(GROWTH_SECONDS, min(LONGEST_PAUSE, self._took / PLANNING_SHARE))
         while not stop.wait(pause):
-            if time.monotonic() >= until or (self._last is not None and self._last.has_changed()):
+            if time.monotonic() >= until or self._last is None or self._last.has_changed():
                 return
 
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:

@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.downstream.contested_row import (
     waiting_targets,
 )
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.downstream.shard_groups import held_shards, is_releasing
+from airflow_provider_dm.engine.downstream.shard_groups import read_groups
 from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
@@ -113,16 +113,17 @@ def write_over_waiting(fence: Fence, around: ContestPorts, plan: SyncPlan) -> li
 
 
 def check_waiting(connection: Connection, ref: SubtaskRef, plan: SyncPlan) -> None:
-    """Raise RulesChanged if rows wait for a target that is no longer `merged`, while a DDL of its shards is pending:
-    a held shard's UPDATEs would not find rows that are removed from its places, or that wait without an image."""
-    for target in sorted(waiting_targets(connection, ref) & plan.unowned):
-        if held_shards(connection, ref, target) or is_releasing(connection, ref, target):
-            raise RulesChanged(
-                f"task {ref.task}, source {ref.source}: the shards of {target} may overwrite each other's rows now, by "
-                "a filter that ignores INSERTs or UPDATEs or by on-duplicate-logical: replace. A DDL of the shards is "
-                "pending, rows wait for their keys, and later values of rows are held back until it is executed.",
-                f"Take the filter or the setting back, {UNTIL_RESOLVED}",
-            )
+    """Raise RulesChanged if rows of this source wait for a target whose rows overwrite each other, while its shards
+    hold back changes: a waiting row would remove a row whose next values are held back, and these would not find a
+    row that waits without an image."""
+    holding = {group.target for group in read_groups(connection, ref) if group.members or group.resync}
+    for target in sorted(waiting_targets(connection, ref) & plan.unowned & holding):
+        raise RulesChanged(
+            f"task {ref.task}, source {ref.source}: the shards of {target} may overwrite each other's rows now, by a "
+            "filter that ignores INSERTs or UPDATEs or by on-duplicate-logical: replace. A DDL of the shards is "
+            "pending, rows wait for their keys, and later values of rows are held back until it is executed.",
+            f"Take the filter or the setting back, {UNTIL_RESOLVED}",
+        )
 
 
 def replaces(plan: SyncPlan, target: TableName, mapping: Callable[[], TableMapping], *, safe: bool) -> bool:
