@@ -33,6 +33,7 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 SLOTS_SECONDS: Final = 1.0
+"""Seconds for which the number of cores is kept."""
 
 Blob = tuple[int, "Ok[bytes] | TaskFailed"]
 """Number of the item, and what it has for a group."""

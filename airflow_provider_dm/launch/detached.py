@@ -135,9 +135,7 @@ def wait_for_predecessor(store: MetaStore, task: str, sources: Sequence[str], id
     deadline, seen = time.monotonic() + PREDECESSOR_SECONDS, False
     while time.monotonic() < deadline:
         requested = {one.desired for one in store.list_subtasks(task=task) if one.source in sources}
-        live = any(
-            lives(one) for one in store.list_runs(task=task, identity=identity) if one.holder.identity == identity
-        )
+        live = any(lives(one) for one in store.list_runs(task=task, identity=identity))
         seen = seen or live
         if Stage.STOPPED not in requested or not live:
             break

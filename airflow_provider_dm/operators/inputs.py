@@ -38,8 +38,8 @@ from airflow_provider_dm.operators.arguments import listed, text, texts_by_name
 
 TARGET: Final = "target"
 _YAML: Final = (".yaml", ".yml")
-_TEMPLATE_ERRORS: Final = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError)
-"""What Jinja raises for a template, and what an expression in it raises."""
+_TEMPLATE_ERRORS: Final = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors of Jinja, and of the Python expressions in a template."""
 _PASSWORD_KEYS: Final = frozenset({"password", "ssl-key-base64", "ssl_key_base64"})
 
 Document = str | Mapping[str, Any]
@@ -61,8 +61,9 @@ class Files:
         path = self.folder / name
         if not name.endswith(_YAML):
             raise ConfigError(str(path), (f"{path}: the name does not end with .yaml or .yml",))
+        template = yaml_text(path)
         try:
-            return self.render(yaml_text(path))
+            return self.render(template)
         except _TEMPLATE_ERRORS as error:
             raise ConfigError(str(path), (f"{path}: as a Jinja template: {error}",)) from None
 

@@ -32,14 +32,14 @@ class RunContract(OpenStore):
         assert done.finished_at >= done.started_at
         assert [run.run_id for run in store.list_runs(task="t")] == ["r"]
 
-    def test_runs_are_listed_by_task_and_by_the_beginning_of_their_holders_identity(self, store: MetaStore) -> None:
-        for number, identity in enumerate(("a_b/1", "a_b/2", "A_b/3", "axb/4")):
+    def test_runs_are_listed_by_task_and_by_their_holders_identity(self, store: MetaStore) -> None:
+        for number, identity in enumerate(("a_b/1", "a_b/2", "A_b/1", "axb/1")):
             holder = Holder(identity, "1", "host-a")
             store.start_run(f"r{number}", task=f"t{number % 2}", app="verify", holder=holder)
         assert [run.run_id for run in store.list_runs(limit=2)] == ["r3", "r2"]
         assert [run.run_id for run in store.list_runs(task="t0")] == ["r2", "r0"]
         assert [run.run_id for run in store.list_runs(but=store.list_runs()[0].app)] == []
-        assert [run.run_id for run in store.list_runs(identity="a_b/")] == ["r1", "r0"]
+        assert [run.run_id for run in store.list_runs(identity="a_b/1")] == ["r0"]
 
     def test_an_outcome_is_given_once(self, store: MetaStore) -> None:
         store.start_run("r", task="t", app="verify", holder=ANNA)

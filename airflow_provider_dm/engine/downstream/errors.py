@@ -26,9 +26,10 @@ from airflow_provider_dm.engine.mysql.error_numbers import (
 from airflow_provider_dm.engine.mysql.errors import AccessDenied, ServerUnreachable
 
 ROWS_BEFORE: Final = (
-    "not if it drops or renames a column, or makes it another kind of value, since the rows before it have that column"
+    "Do not do so if the statement drops a column, renames one or gives it another kind of type: the rows before the "
+    "statement need the old column"
 )
-"""The limit of a change of the target before the sync has come to the statement that changes the source."""
+"""Why the target may not be changed before the sync reaches the statement."""
 
 NOT_THERE: Final = frozenset({1049, 1146})
 """The schema or the table does not exist."""
@@ -301,7 +302,7 @@ class DdlRefused(DmError):
     hint = (
         "Compare the table in the target with the source's (SHOW CREATE TABLE), remove the cause and run the task "
         'again. Or replace the statement: `dmctl binlog replace TASK -s SOURCE "…"`. Or execute the change in the '
-        f"target in another way and run `dmctl binlog skip TASK -s SOURCE`; {ROWS_BEFORE}."
+        f"target in another way and run `dmctl binlog skip TASK -s SOURCE`. {ROWS_BEFORE}."
     )
 
 

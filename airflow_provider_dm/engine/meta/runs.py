@@ -77,16 +77,15 @@ class Runs(StorePart):
         but: str | None = None,
         limit: int | None = None,
     ) -> list[Run]:
-        """Return runs, the newest first: of a task, and of holders whose identity begins with `identity` (None: all).
-        `but`: exclude this app."""
+        """Return runs, the newest first: of a task, of the holder `identity` (None: all). `but`: not of this app."""
         conditions = [tables.run.c.task == task] if task is not None else []
         if but is not None:
             conditions.append(tables.run.c.app != but)
         if identity is not None:
-            conditions.append(tables.run.c.identity.startswith(identity, autoescape=True))
+            conditions.append(tables.run.c.identity == identity)
         rows = self._rows(tables.run, *conditions, newest_by=tables.run.c.started_at, limit=limit)
-        # LIKE may ignore case.
-        return [_run(row) for row in rows if identity is None or row.identity.startswith(identity)]
+        # The database may ignore case.
+        return [_run(row) for row in rows if identity is None or row.identity == identity]
 
 
 def _found(tx: Connection, run_id: str) -> Row[Any]:

@@ -21,7 +21,7 @@ _WITHOUT_THE_TABLE: Final = (
 
 AFTER_DDL: Final = (
     'Replace it by `dmctl binlog replace TASK -s SOURCE "…"`. Or make the change in the target yourself, as far as it '
-    f"is wanted there, and run `dmctl binlog skip TASK -s SOURCE`; {ROWS_BEFORE}. {_WITHOUT_THE_TABLE}"
+    f"is wanted there, and run `dmctl binlog skip TASK -s SOURCE`. {ROWS_BEFORE}. {_WITHOUT_THE_TABLE}"
 )
 
 ALL_SHARDS: Final = (
@@ -45,9 +45,9 @@ NEEDED_BY_ROWS: Final = (
 """The remedy for a skipped statement after which rows do not fit the target's table."""
 
 NOT_UNDERSTOOD: Final = (
-    "Run `dmctl binlog skip TASK -s SOURCE`. If the statement changes the table's definition, first make the change in "
-    "the target yourself, and set the definition after the statement, by which rows are decoded, with `dmctl "
-    f"binlog-schema update TASK SCHEMA TABLE FILE`. {_WITHOUT_THE_TABLE}"
+    "If the statement changes the table's definition, first make the change in the target yourself, and set the "
+    "definition after the statement, by which rows are decoded, with `dmctl binlog-schema update TASK SCHEMA TABLE "
+    f"FILE`. Then, or if it does not change it, run `dmctl binlog skip TASK -s SOURCE`. {_WITHOUT_THE_TABLE}"
 )
 """The remedy for a statement whose effect on the table's definition is not certain."""
 

@@ -142,7 +142,7 @@ const empty = (context) =>
         "section",
         { class: "empty" },
         h("h1", {}, "No DM task here"),
-        h("p", {}, "No DM operator or sensor has begun its work here, or the last one has been cleared."),
+        h("p", {}, "No task or relay has reported a status here yet. A precheck reports none: its result is in its task's log."),
         h("p", {}, h("a", { href: "./" }, "Show all tasks")),
       )
     : h(

@@ -36,8 +36,7 @@ from airflow_provider_dm.engine.ddl.statements import (
 )
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.event_filter import EventAction as FilterVerdict
-from airflow_provider_dm.engine.rules.event_filter import EventFilter
+from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
 from airflow_provider_dm.engine.schema.charsets import UNSURE
 from airflow_provider_dm.engine.sync.errors import AFTER_DDL, DdlNotSupported
@@ -107,10 +106,10 @@ def judge_ddl(
 def is_left_out(statement: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: EventFilter) -> bool:
     """Return True if a filter rule ignores a statement that cannot be parsed, because of its text: a rule for all
     tables, or for the statement's tables as far as these are known."""
-    known = FilterVerdict.DO
+    known = EventAction.DO
     if isinstance(statement, NotRead):
         known = rules.of_ddl(statement.about.tables, (), ddl.sql)
-    return ddl.undecoded is None and FilterVerdict.IGNORE in (known, rules.of_text(ddl.sql))
+    return ddl.undecoded is None and EventAction.IGNORE in (known, rules.of_text(ddl.sql))
 
 
 def stop_error(ddl: DdlStatement, why: str, way_out: str = AFTER_DDL) -> DdlNotSupported:

@@ -170,8 +170,7 @@ class Tail:
                     pulled.check_upstream()
 
     def wait(self, seconds: float, stop: threading.Event) -> None:
-        """Wait until the log has grown since the last plan or `stop` is set, at most `seconds`; or LONGEST_PAUSE
-        after a slow plan."""
+        """Wait until the log has grown since the last plan or `stop` is set, at most about `seconds`."""
         until = time.monotonic() + seconds
         pause = max(GROWTH_SECONDS, min(LONGEST_PAUSE, self._took / PLANNING_SHARE))
         while not stop.wait(pause):
