@@ -1,7 +1,9 @@
 """What the tail makes of a log that cannot be read, without servers: is it whole a moment later, or not."""
 
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,6 +65,41 @@ def planned(
     monkeypatch.setattr(module, "AGAIN_SECONDS", 0.0)
     with tail.store:
         return tail.plan(Cursor(LO), goal=goal, limit=limit, range_bytes=1)
+
+
+class Pauses(threading.Event):
+    """A stop request that never comes; `log` gets more bytes in the third pause, `clock` goes on in each."""
+
+    def __init__(self, log: Path | None = None) -> None:
+        super().__init__()
+        self.log, self.made, self.clock = log, list[float](), 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.made.append(timeout or 0.0)
+        self.clock += timeout or 0.0
+        if self.log is not None and len(self.made) == 3:
+            self.log.write_bytes(b"x" * 101)
+        return False
+
+
+def test_a_wait_ends_when_the_log_grows_and_else_in_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tail, file = tail_of(root), root / "9f2c.000001" / "bin.000001"
+    planned(tail, monkeypatch, UpToDate(LO))
+    grows, quiet = Pauses(file), Pauses()
+    for pauses in (grows, quiet):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda pauses=pauses: pauses.clock))
+        tail._took = 0.0
+        tail.wait(0.5, pauses)
+        if pauses is grows:
+            file.write_bytes(b"x" * 100)
+    assert grows.made == [module.GROWTH_SECONDS] * 3
+    assert sum(quiet.made) == pytest.approx(0.5, abs=module.GROWTH_SECONDS)
+
+    slow = Pauses()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: slow.clock))
+    tail._took = 60.0
+    tail.wait(0.5, slow)
+    assert slow.made == [module.LONGEST_PAUSE]
 
 
 ZEROS = MalformedEvent("bin.000001:80", "a size of 0 bytes")
