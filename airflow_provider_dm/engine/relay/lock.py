@@ -36,13 +36,14 @@ class SoleWriter:
     _descriptor: int
 
     def check(self) -> None:
-        """Raise RelayFenced if another writer has taken over the directory."""
-        holder = holder_in(self._descriptor)
-        if _generation(holder) != self.generation or not self._is_in_place():
-            raise RelayFenced(str(self.root), self.generation, holder)
+        """Raise RelayFenced if another writer has taken over the directory, or may do so."""
+        if not self.is_held():
+            raise RelayFenced(str(self.root), self.generation, holder_in(self._descriptor))
 
-    def _is_in_place(self) -> bool:
-        """Return True if our lock file is still in place: a removed file excludes no other writer."""
+    def is_held(self) -> bool:
+        """Return True if the lock file is in place (a removed one excludes no other writer) and we signed it last."""
+        if _generation(holder_in(self._descriptor)) != self.generation:
+            return False
         try:
             return os.path.samestat((self.root / LOCK).lstat(), os.fstat(self._descriptor))
         except FileNotFoundError:

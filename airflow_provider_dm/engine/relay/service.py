@@ -168,7 +168,7 @@ class _Service:
                     self._session_or_pause()
         finally:
             if self.writer is not None:
-                self.writer.close()
+                self.writer.close(save=self.lock.is_held())
         return self._result()
 
     # Inputs of a session
@@ -209,6 +209,7 @@ class _Service:
         except RelayDiskFull as full:
             self._wait_for_space(full)
         except (DmError, pymysql.err.MySQLError) as caught:
+            self.lock.check()  # another writer may be the cause
             error = caught if isinstance(caught, DmError) else StreamLost(str(caught))
             if isinstance(error, UpstreamFileTorn) and self.writer is not None:
                 self.opening.torn = self.writer.file

@@ -180,10 +180,10 @@ class RelayWriter:
         at_boundary = not self.size or (look and self._boundary() == self.size)
         return self.tracker.complete(boundary=at_boundary)
 
-    def close(self) -> None:
-        """Save as much as possible. Raises as `save` does."""
+    def close(self, *, save: bool = True) -> None:
+        """End the writer, saved as far as possible unless the files are another writer's. Raises as `save` does."""
         try:
-            if self.size:
+            if save and self.size:
                 self.save()
         finally:
             self._syncer.end()

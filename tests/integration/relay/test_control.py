@@ -159,7 +159,9 @@ def test_nobody_at_the_address(kit: RelayKit) -> None:
 
 
 @pytest.mark.parametrize("removed", [False, True], ids=["locks do not exclude", "the lock was removed"])
-def test_a_new_writer_fences_the_old_one(kit: RelayKit, *, removed: bool) -> None:
+def test_a_new_writer_fences_the_old_one(
+    kit: RelayKit, source: Server, fresh_schema: FreshSchema, *, removed: bool
+) -> None:
     relay = kit.start()
     wait_for(lambda: kit.store.relay_status(kit.source_id) is not None and kit.status().caught_up)
     if removed:
@@ -167,6 +169,8 @@ def test_a_new_writer_fences_the_old_one(kit: RelayKit, *, removed: bool) -> Non
         kit.start()
     else:
         (kit.root / "relay.lock").write_text("generation 99, process 1 on elsewhere\n")
+        (kit.root / kit.status().sub_dir / ".relay.meta.new").mkdir()  # relay.meta is the new writer's
+        source.sql(f"CREATE TABLE {fresh_schema(source)}.t (id INT)")  # data that the old one has not saved
     assert relay.wait(30) == 2
     error = relay.error()
     assert error is not None
