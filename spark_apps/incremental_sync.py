@@ -39,7 +39,8 @@ from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 from spark_apps.app import App, Outcome, main
-from spark_apps.runner import SparkRunner, TasksCrashed
+from spark_apps.errors import TasksCrashed
+from spark_apps.runner import SparkRunner
 
 log = logging.getLogger(__name__)
 

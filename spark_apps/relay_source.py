@@ -24,13 +24,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, Shape, record_batches, schema_of
+from airflow_provider_dm.engine.audit.errors import TableUndefined
 from airflow_provider_dm.engine.audit.pieces import PIECE_BYTES, LogPiece, audit_pieces
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
-from airflow_provider_dm.engine.errors import DmError, InvalidInput, Scope
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.relay.errors import RelayFileGone
@@ -47,19 +48,6 @@ KNOWN: Final = frozenset(
 
 def _option_refused(option: str, reason: str) -> InvalidInput:
     return InvalidInput(f'the option "{option}" of dm_relay {reason}.', "docs/how-to/audit.md lists the options.")
-
-
-class TableUndefined(DmError):
-    table: str
-    at: str
-
-    code = "DM-3050"
-    scope = Scope.UPSTREAM
-    what = "there is no definition of {table}, which has rows in {at}."
-    hint = (
-        "It was dropped or renamed since? Give a definitions file that has it, choose by table or schema, or leave "
-        "such tables out with undefined=skip."
-    )
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
-from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.sync.runner import Exchange, Ok, Shared, TaskFailed, attempt, check_blobs, values
 from spark_apps import workers
+from spark_apps.errors import SparkNotStarted, TasksCrashed
 
 log = logging.getLogger(__name__)
 
@@ -51,29 +51,6 @@ SPARK_DEFAULTS: Final = {
 
 _OF_SPARK: Final = (Py4JError, PySparkException, ConnectionError)
 _REASON: Final = re.compile(r"(?:Exception|Error): ([^\n]{1,300})")
-
-
-class TasksCrashed(DmError):
-    """A Spark job failed: a process died repeatedly, or Spark is shutting down."""
-
-    reason: str
-
-    code = "DM-6091"
-    reaction = Reaction.RETRY
-    what = "a Spark job failed: {reason}."
-    hint = "Check whether executors ran out of memory. Committed work is kept, the rest is repeated."
-
-
-class SparkNotStarted(DmError):
-    """Spark did not start, or its master accepts no app."""
-
-    master: str
-    reason: str
-
-    code = "DM-6092"
-    reaction = Reaction.RETRY
-    what = "Spark cannot be started with the master {master}: {reason}."
-    hint = "Check that the master runs and can be reached from this machine; the task is unchanged."
 
 
 def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkContext:

@@ -23,10 +23,8 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig, source_files_differ
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.endpoint import TARGET, Endpoint, Secret
 from airflow_provider_dm.launch.inputs import Inputs
-
-TARGET: Final = "target"
 
 log = logging.getLogger(__name__)
 

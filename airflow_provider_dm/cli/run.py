@@ -38,7 +38,7 @@ from airflow_provider_dm.launch.workdir import TaskDir
 
 
 def add_verbs(verbs: Verbs) -> None:
-    parser = verbs.add("run", run)
+    parser = verbs.add("run", run_task)
     add_run_arguments(parser)
     parser.add_argument(
         "--until",
@@ -66,7 +66,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     meta.add_arguments(parser)
 
 
-def run(arguments: argparse.Namespace, output: Output) -> Exit:
+def run_task(arguments: argparse.Namespace, output: Output) -> Exit:
     """Run all phases of a task. Raises DmError for problems before the first phase."""
     inputs = read_arguments(arguments.task, arguments.sources, arguments.password_env)
     if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
@@ -13,8 +13,6 @@ from airflow_provider_dm.hooks.database import DmDatabaseHook
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.downstream.subtask import Subtask
     from airflow_provider_dm.engine.mysql.connection import Connection
-
-DEFAULT_META_SCHEMA: Final = "dm_meta"
 
 
 class CheckpointHook(BaseHook):
@@ -29,7 +27,7 @@ class CheckpointHook(BaseHook):
         self,
         target_conn_id: str,
         *,
-        meta_schema: str = DEFAULT_META_SCHEMA,
+        meta_schema: str = "dm_meta",
         dm_meta_conn_id: str | None = None,
     ) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from airflow_provider_dm.hooks.errors import ArgumentUnusable
 _MEMORY: Final = re.compile(r"[1-9]\d*([kmgtp]b?)?", re.IGNORECASE)
 
 
-def text(value: Any, argument: str) -> str:
+def text_argument(value: Any, argument: str) -> str:
     """Return a text that is not empty. Raises ArgumentUnusable."""
     if not isinstance(value, str) or not value.strip():
         raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be a text")
@@ -29,7 +29,7 @@ def chosen(value: Any, argument: str, known: Sequence[str]) -> str:
 
 def texts(value: Any, argument: str) -> tuple[str, ...]:
     """Return a list of texts. A single text is rejected: it would be a list of letters. Raises ArgumentUnusable."""
-    return tuple(text(one, argument) for one in listed(value, argument))
+    return tuple(text_argument(one, argument) for one in listed(value, argument))
 
 
 def listed(value: Any, argument: str) -> Sequence[Any]:
@@ -47,7 +47,7 @@ def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[st
     for name in given:
         if name not in known:
             raise ArgumentUnusable(argument, f"it names {name!r}, which is none of {', '.join(known)}")
-    return {name: text(one, f"{argument}.{name}") for name, one in given.items()}
+    return {name: text_argument(one, f"{argument}.{name}") for name, one in given.items()}
 
 
 def spark_settings(value: Any) -> dict[str, str]:

@@ -209,9 +209,9 @@ class DmSparkAppOperator(DmTaskOperator):
 
     def _until(self) -> str:
         from airflow_provider_dm.launch.job import checked_until
-        from airflow_provider_dm.operators.arguments import text
+        from airflow_provider_dm.operators.arguments import text_argument
 
-        return checked_until(text(self.until, "until"))
+        return checked_until(text_argument(self.until, "until"))
 
     def _job(self, context: Context, supervisor: Supervisor) -> tuple[Job, Path]:
         """Return the app's job and the directory of its run."""

@@ -28,15 +28,14 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig, source_files_differ, unknown_source
 from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task, source_of, task_of, yaml_text
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import TARGET, Endpoint
 from airflow_provider_dm.hooks import database
 from airflow_provider_dm.hooks.database import endpoint_of
 from airflow_provider_dm.hooks.errors import connection_missing
 from airflow_provider_dm.hooks.settings import with_relay_dir
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.operators.arguments import listed, text, texts_by_name
+from airflow_provider_dm.operators.arguments import listed, text_argument, texts_by_name
 
-TARGET: Final = "target"
 _YAML: Final = (".yaml", ".yml")
 _TEMPLATE_ERRORS: Final = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors of Jinja, and of the Python expressions in a template."""
@@ -102,7 +101,7 @@ def read_task(document: Document, files: Files) -> TaskConfig:
 def task_name(document: Document, files: Files) -> str:
     """Return the task's name, which may be given by its file or its dictionary. Raises as `read_task`."""
     if isinstance(document, str) and not document.endswith(_YAML):
-        return text(document, "task")
+        return text_argument(document, "task")
     return read_task(document, files).name
 
 
@@ -120,7 +119,7 @@ def read_source(document: Document, files: Files, conn_ids: Mapping[str, str] = 
     if not isinstance(document, str):
         refuse_passwords(document)
         return with_relay_dir(source_of(document, "the operator's argument `source`"))
-    text(document, "source")
+    text_argument(document, "source")
     if document.endswith(_YAML) or "/" in document:
         return with_relay_dir(parse_source(files.text(document), str(files.folder / document)))
     return connection_source(conn_ids.get(document, document), document)

@@ -85,7 +85,7 @@ class DmTableSchemaOperator(BaseOperator):
         from airflow_provider_dm.engine.mysql.identifiers import TableName
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.table_schemas import TableSchemas, in_source
-        from airflow_provider_dm.operators.arguments import chosen, text, texts, texts_by_name
+        from airflow_provider_dm.operators.arguments import chosen, text_argument, texts, texts_by_name
         from airflow_provider_dm.operators.inputs import read_task, source_endpoint, sources_of, target_endpoint
 
         with translated():
@@ -95,7 +95,7 @@ class DmTableSchemaOperator(BaseOperator):
             push_dm_page(context, task=config.name)
             sources = sources_of(config, texts(self.sources, "sources"))
             conn_ids = texts_by_name(self.source_conn_ids, "source_conn_ids", config.source_ids)
-            name = TableName(text(self.database, "database"), text(self.table, "table"))
+            name = TableName(text_argument(self.database, "database"), text_argument(self.table, "table"))
             tables = TableSchemas(config, target_endpoint(config, self.target_conn_id))
             for source in sources:
                 if action == "get":
@@ -107,7 +107,7 @@ class DmTableSchemaOperator(BaseOperator):
                 elif origin == "target":
                     new = tables.in_target(source, name)
                 else:
-                    new = definition_in(text(self.sql, "sql"), name)
+                    new = definition_in(text_argument(self.sql, "sql"), name)
                 with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                     tables.change(store, source, name, new)
                 self.log.info("%s: %s of %s", source, action, name)

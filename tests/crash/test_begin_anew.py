@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay import opening as held_room
 from airflow_provider_dm.engine.relay import purge_files
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
@@ -173,10 +173,11 @@ def test_a_torn_file_whose_successor_is_purged_too(memory: Path) -> None:
     needed = Location(last.name, last.ends[0], str(old.set_of(last.previous + 1)))
     directory, chance = RelayDirectory(memory / ROOT), random.Random(6)
     with relay_of(directory.root) as opening:
-        opening.torn = session(opening, old, chance, ("mysql-bin.000001", 3000)).file
+        session(opening, old, chance, ("mysql-bin.000001", 3000))
+        opening.leave_file()
         with pytest.raises(BinlogPurged, match="no task needs anything"):
             opening.open(left.connection(), left.info, left.locate)
-        opening.torn = BinlogFile.parse("mysql-bin.000001")
+        opening.leave_file()
         opening.needs = lambda: (Need("shop", needed, Stage.STOPPED),)
         session(opening, left, chance)
     assert held(directory) == [(1, last.name)]

@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider_dm.engine.audit.errors import UndecodableText
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.errors import MalformedImage
 from airflow_provider_dm.engine.binlog.images import Cells, cells_of
@@ -40,7 +41,7 @@ from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, EVENT, LAYOUT
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.schema.charsets import TextDecoder, decoder
 from airflow_provider_dm.engine.schema.codec import Style, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Table
@@ -56,19 +57,6 @@ _LARGEST_OFFSET: Final = (1 << 31) - 1
 _MICROSECONDS: Final = 1_000_000
 _INSERT, _UPDATE, _DELETE = range(3)
 _OPERATIONS: Final = ("insert", "update", "delete")
-
-
-class UndecodableText(DmError):
-    at: str
-    table: str
-    column: str
-    charset: str
-    value: str
-
-    code = "DM-3051"
-    scope = Scope.UPSTREAM
-    what = "column `{column}` of {table} has a value at {at} that is not text in {charset}: {value}."
-    hint = "Read it with the option text=binary, which shows text as the bytes that are stored."
 
 
 # One column

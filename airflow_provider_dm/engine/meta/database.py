@@ -28,7 +28,7 @@ from sqlalchemy.pool import NullPool
 
 from airflow_provider_dm.engine.errors import DmError, NotInstalled
 from airflow_provider_dm.engine.meta.errors import MetaRefused, MetaUnreachable
-from airflow_provider_dm.engine.meta.url import shown
+from airflow_provider_dm.engine.meta.url import without_password
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 from airflow_provider_dm.engine.mysql.error_numbers import BUSY
 from airflow_provider_dm.engine.mysql.pinned import WRITING
@@ -125,7 +125,7 @@ class Database:
         # Only the driver's text: SQLAlchemy's text repeats the statement.
         kind = MetaRefused if isinstance(error, DataError | IntegrityError | ProgrammingError) else MetaUnreachable
         reason = error.orig if isinstance(error, DBAPIError) else "all connections wait for its answer"
-        return kind(shown(self.url), " ".join(str(reason).split()))
+        return kind(without_password(self.url), " ".join(str(reason).split()))
 
     def _failed(self, error: DBAPIError | PoolExhausted, waited: float) -> MetaUnreachable | MetaRefused:
         """Return the error to raise; after a long wait, start the thread that polls the DB."""
@@ -218,7 +218,7 @@ def _mysql_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy's own, which may leave a transaction open
     def configure(connection: Any, _record: object) -> None:
-        pin_answers(connection, shown(url), isolation=WRITING)
+        pin_answers(connection, without_password(url), isolation=WRITING)
         with connection.cursor() as cursor:
             cursor.execute(
                 f"SET SESSION innodb_lock_wait_timeout = {ROW_LOCK_SECONDS}, lock_wait_timeout = {ROW_LOCK_SECONDS}"

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from airflow_provider_dm.engine.meta.database import SQLITE_BUSY_SECONDS, Database
 from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers, MetaUnreachable
 from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
-from airflow_provider_dm.engine.meta.url import parse_url, shown
+from airflow_provider_dm.engine.meta.url import parse_url, without_password
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def migrate(url: Secret | str) -> None:
     try:
         with database.connection() as connection:
             _prepare(connection)
-            with _alone(connection, shown(database.url)):
+            with _alone(connection, without_password(database.url)):
                 found = schema_version(connection)
                 if found != SCHEMA_VERSION:
-                    _upgrade(connection, found, shown(database.url))
+                    _upgrade(connection, found, without_password(database.url))
     finally:
         database.close()
-    log.info("the metadata DB is up to date", extra={"url": shown(database.url)})
+    log.info("the metadata DB is up to date", extra={"url": without_password(database.url)})
 
 
 def _upgrade(connection: Connection, found: str | None, where: str) -> None:

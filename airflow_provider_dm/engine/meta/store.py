@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.meta.relays import RelayRows
 from airflow_provider_dm.engine.meta.runs import Runs
 from airflow_provider_dm.engine.meta.subtasks import Subtasks
 from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
-from airflow_provider_dm.engine.meta.url import parse_url, shown
+from airflow_provider_dm.engine.meta.url import parse_url, without_password
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 
@@ -47,4 +47,4 @@ class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, RelayRows):
         """Check that the DB has the schema of this release. Raises MetaSchemaDiffers."""
         found = self._database.read(schema_version)
         if found != SCHEMA_VERSION:
-            raise MetaSchemaDiffers(shown(self._database.url), found or "none", SCHEMA_VERSION)
+            raise MetaSchemaDiffers(without_password(self._database.url), found or "none", SCHEMA_VERSION)

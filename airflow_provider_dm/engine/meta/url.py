@@ -44,6 +44,6 @@ def parse_url(url: Secret | str) -> URL:
     return parsed.set(drivername=DRIVERS[backend])
 
 
-def shown(url: URL) -> str:
+def without_password(url: URL) -> str:
     """Return the URL for messages: without the password, and without the query, which may contain one too."""
     return url.set(query={}).render_as_string(hide_password=True)

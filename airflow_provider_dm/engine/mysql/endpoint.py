@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
+
+TARGET: Final = "target"
+"""The target's name in messages and reports, where a source has its source-id."""
 
 
 class Secret:
@@ -51,7 +55,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One server to log in to. `name` identifies it in messages: a source-id, or "target"."""
+    """One server to log in to. `name` identifies it in messages: a source-id, or TARGET."""
 
     name: str
     host: str

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
 
-TARGET: Final = "target"
 MOST_NAMED: Final = 10
 
 

@@ -21,12 +21,12 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.subtask import Subtask, known_subtasks
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import TARGET, Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.precheck.checks import binlog, privileges, server, shards, side_effects, tables
 from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration, unknown_items
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, Findings, PrecheckReport, State
+from airflow_provider_dm.engine.precheck.result import CheckResult, Findings, PrecheckReport, State
 
 _GRANT: Final = "Grant the privileges that the privilege checks name, then check again."
 FactsT = TypeVar("FactsT", bound=ServerFacts)

@@ -52,7 +52,7 @@ class StreamPosition:
     size: int
 
 
-class EventAction(Enum):
+class FileAction(Enum):
     """The action for one event; its value is the reason."""
 
     DROP = "it is in no file of the upstream"
@@ -69,7 +69,7 @@ class Rotation:
     position: int
 
 
-Decision = EventAction | Rotation
+Decision = FileAction | Rotation
 
 
 def decide(header: EventHeader, body: bytes, at: StreamPosition) -> Decision:
@@ -80,28 +80,26 @@ def decide(header: EventHeader, body: bytes, at: StreamPosition) -> Decision:
     if header.code == ROTATE and (header.flags & ARTIFICIAL_FLAG or header.log_position == 0 or header.timestamp == 0):
         return _turn(body, at)
     if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
-        return EventAction.DROP
+        return FileAction.DROP
     if header.code == START_ENCRYPTION and header.log_position == 0:
-        return EventAction.DROP  # MariaDB repeats it after the repeated format description
+        return FileAction.DROP  # MariaDB repeats it after the repeated format description
     if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or at.cursor != BINLOG_HEADER_SIZE):
-        return (
-            EventAction.DROP
-        )  # the dump began later in the file; the event describes the format of the following ones
+        return FileAction.DROP  # the dump began later in the file; the event describes the format of the following ones
     if header.log_position and header.log_position != (at.cursor + header.size) & 0xFFFF_FFFF:
         raise _stream_has_hole(str(at.file), at.cursor, header.log_position - header.size)
     if at.cursor < at.size:
-        return EventAction.COMPARE
+        return FileAction.COMPARE
     if at.size == 0:
         return _first(header, at)
     if at.cursor > at.size:
         raise _stream_has_hole(str(at.file), at.size, at.cursor)
-    return EventAction.APPEND
+    return FileAction.APPEND
 
 
 def _first(header: EventHeader, at: StreamPosition) -> Decision:
     if header.code != FORMAT_DESCRIPTION or at.cursor != BINLOG_HEADER_SIZE:
         raise _stream_has_hole(str(at.file), BINLOG_HEADER_SIZE, at.cursor)
-    return EventAction.CREATE
+    return FileAction.CREATE
 
 
 def _turn(body: bytes, at: StreamPosition) -> Rotation:

@@ -70,10 +70,10 @@ class Opening:
     needs: Callable[[], Sequence[Need]] = tuple
     """The needs of all tasks; while there are none, no log is given up. May raise NeedUnknown."""
     writer: RelayWriter | None = None
-    torn: BinlogFile | None = None
-    """A file that the upstream cannot read to its end."""
     backlog: int = 0
     """Bytes that the upstream had more than the writer when the writer was last opened."""
+    _torn: BinlogFile | None = None
+    """A file that the upstream cannot read to its end."""
     _lacking: tuple[float, float] = field(default=(-inf, -inf), repr=False)
     """When the server was first and last found to lack transactions that are held."""
 
@@ -180,12 +180,17 @@ class Opening:
         assert writer is not None  # of the copy
         return writer
 
+    def leave_file(self) -> None:
+        """Continue with the file after the writer's, which the upstream cannot read to its end."""
+        if self.writer is not None:
+            self._torn = self.writer.file
+
     def _continue(
         self, writer: RelayWriter, connection: Connection, info: ServerInfo, binlogs: Sequence[BinlogSize]
     ) -> None:
         sizes = {binlog.name: binlog.size for binlog in binlogs}
         following = writer.file.next()
-        if self.torn == writer.file and not start.is_left_behind(following, binlogs):
+        if self._torn == writer.file and not start.is_left_behind(following, binlogs):
             if str(following) not in sizes:
                 raise StreamLost(f"the upstream has no file after {writer.file} yet")
             writer.discard_open()
@@ -194,7 +199,7 @@ class Opening:
             writer.discard_open()  # the upstream crashed and has also truncated the file
         if self.config.enable_gtid:
             self._check_has(self._complete_set(writer), connection, info)
-        self.torn = None
+        self._torn = None
 
     def _begin_anew(self, held: RelayWriter, binlogs: Sequence[BinlogSize]) -> RelayWriter:
         """Give up the held log, which the upstream has left behind, and begin at the oldest location that tasks need.

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.relay.decide import EventAction, Rotation, StreamPosition, decide, header_of
+from airflow_provider_dm.engine.relay.decide import FileAction, Rotation, StreamPosition, decide, header_of
 from airflow_provider_dm.engine.relay.errors import TransactionsMissing, UpstreamLogDiffers
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
 from airflow_provider_dm.engine.relay.kinds import ACTIONS, CARRIED
@@ -64,28 +64,27 @@ class Puller:
         self.writer.append(run.pieces)
         self.cursor = run.cursor
         if run.gtid_heads:
-            self.writer.tracker.saw(run.gtid_heads)
-            self.writer.begun = run.begun
+            self.writer.begin_transactions(run.gtid_heads, run.begun)
 
     def _one(self, event: memoryview) -> None:
         header = header_of(event)
         body = self._checked_body(event, header)
         match decide(header, body, StreamPosition(self.writer.file, self.cursor, self.writer.size)):
-            case EventAction.DROP:
+            case FileAction.DROP:
                 if header.code == FORMAT_DESCRIPTION:
                     self._check_same_file(event)
                     self._read_format(event)
             case Rotation() as turn:
                 self._turn(turn)
-            case EventAction.CREATE:
+            case FileAction.CREATE:
                 self._read_format(event)
                 self.writer.create(bytes(event))
                 self.cursor += header.size
-            case EventAction.APPEND:
+            case FileAction.APPEND:
                 begun = self.cursor
                 self.writer.append([event])
                 self._advance(event, header, body, begun)
-            case EventAction.COMPARE:
+            case FileAction.COMPARE:
                 self._compare(event, header, body)
             case other:
                 assert_never(other)
@@ -146,8 +145,7 @@ class Puller:
     def _advance(self, event: memoryview, header: EventHeader, body: bytes, begun: int) -> None:
         self.cursor += header.size
         if ACTIONS[header.code] == GTID:
-            self.writer.tracker.saw([bytes(event[:HEAD_SIZE])])
-            self.writer.begun = begun
+            self.writer.begin_transactions([bytes(event[:HEAD_SIZE])], begun)
         elif (stated := CARRIED.get(header.code)) is not None:
             before = stated(body, f"{self.writer.file}:{begun}")
             self._check_nothing_is_missing(before)

@@ -211,8 +211,8 @@ class _Service:
         except (DmError, pymysql.err.MySQLError) as caught:
             self.lock.check()  # another writer may be the cause
             error = caught if isinstance(caught, DmError) else StreamLost(str(caught))
-            if isinstance(error, UpstreamFileTorn) and self.writer is not None:
-                self.opening.torn = self.writer.file
+            if isinstance(error, UpstreamFileTorn):
+                self.opening.leave_file()
             elif isinstance(error, BinlogPurged) and self.spec.spool is not None:
                 error = TaskFellBehind(self.spec.spool.task, error.needed, error.available)
             self.failures += 1

@@ -105,6 +105,11 @@ class RelayWriter:
         self.size += len(data)
         self._syncer.dirty = self._dirty = True
 
+    def begin_transactions(self, gtid_heads: list[bytes], begun: int) -> None:
+        """Record the first bytes of the GTID events that were appended; the last of them begins at `begun`."""
+        self.tracker.saw(gtid_heads)
+        self.begun = begun
+
     def _cut_back(self) -> None:
         """Cut the file back to the last transaction boundary after an incomplete write; this needs no disk space."""
         try:

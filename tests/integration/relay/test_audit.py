@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, schema_of
+from airflow_provider_dm.engine.audit.errors import TableUndefined
 from airflow_provider_dm.engine.audit.pieces import audit_pieces
 from airflow_provider_dm.engine.binlog.errors import SchemaMismatch
 from airflow_provider_dm.engine.downstream.claim import claim_generation
@@ -29,7 +30,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.definitions import current_definitions, write_definitions
-from spark_apps.relay_source import RelaySource, TableUndefined
+from spark_apps.relay_source import RelaySource
 from spark_apps.runner import SparkRunner
 from testbed import Server
 from tests.conftest import FreshSchema

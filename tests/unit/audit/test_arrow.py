@@ -17,12 +17,12 @@ from airflow_provider_dm.engine.audit.arrow import (
     AnyTable,
     OneTable,
     Shape,
-    UndecodableText,
     Unshown,
     arrow_form,
     record_batches,
     schema_of,
 )
+from airflow_provider_dm.engine.audit.errors import UndecodableText
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch

@@ -71,9 +71,9 @@ def test_a_place_of_one_log_is_no_end_for_several_sources(
     files = [str(task), f"-s{source(tmp_path, 'one')}", f"-s{source(tmp_path, 'two')}"]
     arguments = [parser(["run"]).parse_args(["run", *files, "--until", one]) for one in ("bin.000001:4", "caught-up")]
     with pytest.raises(DmError, match="Use caught-up"):
-        run.run(arguments[0], Output(as_json=True))
+        run.run_task(arguments[0], Output(as_json=True))
     with pytest.raises(ZeroDivisionError):
-        run.run(arguments[1], Output(as_json=True))
+        run.run_task(arguments[1], Output(as_json=True))
 
 
 def test_the_option_wins_over_the_file(task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

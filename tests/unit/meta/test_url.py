@@ -8,7 +8,7 @@ from sqlalchemy.engine import make_url
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.meta.url import parse_url, shown
+from airflow_provider_dm.engine.meta.url import parse_url, without_password
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 
@@ -35,7 +35,7 @@ def test_a_bad_url_is_refused_without_repeating_it(given: str) -> None:
 
 
 def test_a_url_is_shown_without_what_may_be_secret() -> None:
-    assert shown(make_url("mysql://u:hunter2@h:1/db?ssl_key=hunter2")) == "mysql://u:***@h:1/db"
+    assert without_password(make_url("mysql://u:hunter2@h:1/db?ssl_key=hunter2")) == "mysql://u:***@h:1/db"
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password() -> None:

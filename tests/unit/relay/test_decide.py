@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from airflow_provider_dm.engine.mysql.location import BinlogFile
-from airflow_provider_dm.engine.relay.decide import Decision, EventAction, Rotation, StreamPosition, decide, header_of
+from airflow_provider_dm.engine.relay.decide import Decision, FileAction, Rotation, StreamPosition, decide, header_of
 from airflow_provider_dm.engine.relay.errors import PacketsBroken, UpstreamLogDiffers
 from tests.unit.relay.events import HEARTBEAT, ROTATE, commit, event, fake_rotate, filler, format_description, real
 
@@ -24,7 +24,7 @@ def test_a_fake_rotate_turns_to_its_file() -> None:
 
 def test_a_real_rotate_is_bytes() -> None:
     data = real(ROTATE, struct.pack("<Q", 4) + b"mysql-bin.000004", 500)
-    assert decided(data, cursor=500, size=500) == EventAction.APPEND
+    assert decided(data, cursor=500, size=500) == FileAction.APPEND
 
 
 @pytest.mark.parametrize("name", ["../mysql-bin.000004", "/etc/mysql-bin.000004", "x", "", "a\0b.000004", ".x.000004"])
@@ -40,32 +40,32 @@ def test_a_file_that_does_not_follow_is_refused(name: str) -> None:
 
 
 def test_the_first_format_description_makes_the_file() -> None:
-    assert decided(format_description(), cursor=4, size=0) == EventAction.CREATE
-    assert decided(format_description(), cursor=4, size=900) == EventAction.COMPARE
+    assert decided(format_description(), cursor=4, size=0) == FileAction.CREATE
+    assert decided(format_description(), cursor=4, size=900) == FileAction.COMPARE
 
 
 def test_a_format_description_in_the_middle_is_dropped() -> None:
     zeroed = event(15, format_description()[19:-4], 0)
-    assert decided(zeroed, cursor=900, size=900) == EventAction.DROP
-    assert decided(format_description(), cursor=900, size=900) == EventAction.DROP
+    assert decided(zeroed, cursor=900, size=900) == FileAction.DROP
+    assert decided(format_description(), cursor=900, size=900) == FileAction.DROP
 
 
 def test_heartbeats_and_artificial_events_are_dropped() -> None:
-    assert decided(event(HEARTBEAT, b"mysql-bin.000003", 500), cursor=500, size=500) == EventAction.DROP
-    assert decided(event(163, bytes(4), 0, flags=0x20), cursor=500, size=500) == EventAction.DROP
+    assert decided(event(HEARTBEAT, b"mysql-bin.000003", 500), cursor=500, size=500) == FileAction.DROP
+    assert decided(event(163, bytes(4), 0, flags=0x20), cursor=500, size=500) == FileAction.DROP
 
 
 def test_what_the_file_holds_is_compared() -> None:
-    assert decided(filler(10, 500), cursor=500, size=900) == EventAction.COMPARE
+    assert decided(filler(10, 500), cursor=500, size=900) == FileAction.COMPARE
 
 
 def test_what_follows_is_appended_also_without_a_position() -> None:
-    assert decided(filler(10, 500), cursor=500, size=500) == EventAction.APPEND
-    assert decided(event(160, b"x", 0), cursor=500, size=500) == EventAction.APPEND  # MariaDB from 11.4 on
+    assert decided(filler(10, 500), cursor=500, size=500) == FileAction.APPEND
+    assert decided(event(160, b"x", 0), cursor=500, size=500) == FileAction.APPEND  # MariaDB from 11.4 on
 
 
 def test_positions_beyond_4_gib_are_counted() -> None:
-    assert decided(filler(10, 9 * GIB), cursor=9 * GIB, size=9 * GIB) == EventAction.APPEND
+    assert decided(filler(10, 9 * GIB), cursor=9 * GIB, size=9 * GIB) == FileAction.APPEND
 
 
 def test_a_hole_is_an_error() -> None:

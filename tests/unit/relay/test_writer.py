@@ -36,8 +36,7 @@ def new_writer(root: Path) -> RelayWriter:
 def with_one_transaction(writer: RelayWriter) -> int:
     writer.create(format_description())
     writer.append([real(GTID_LIST, struct.pack("<I", 0), writer.size)])
-    writer.begun = writer.size
-    writer.tracker.saw([begin(1, writer.size)])
+    writer.begin_transactions([begin(1, writer.size)], writer.size)
     for make in (lambda at: begin(1, at), lambda at: filler(100, at), commit):
         writer.append([make(writer.size)])
     return writer.size
@@ -47,8 +46,7 @@ def test_a_write_that_stops_half_way_is_cut_back_to_the_last_transaction(tmp_pat
     writer = new_writer(tmp_path)
     boundary = with_one_transaction(writer)
     writer.append([begin(2, boundary)])
-    writer.begun = boundary
-    writer.tracker.saw([begin(2, boundary)])
+    writer.begin_transactions([begin(2, boundary)], boundary)
     with files_end_at(writer.size + 50):
         with pytest.raises(RelayDiskFailed):
             writer.append([filler(5000, writer.size)])
@@ -61,8 +59,7 @@ def test_meta_speaks_of_complete_transactions_only(tmp_path: Path) -> None:
     writer = new_writer(tmp_path)
     boundary = with_one_transaction(writer)
     assert str(writer.location().gtid_set) == "0-7-1"
-    writer.begun = boundary
-    writer.tracker.saw([begin(2, boundary)])
+    writer.begin_transactions([begin(2, boundary)], boundary)
     writer.append([begin(2, boundary)])
     here = writer.save()
     assert (here.position, here.gtid_set) == (writer.size, "0-7-1")

@@ -7,6 +7,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from airflow_provider_dm.engine.errors import Reaction
 from spark_apps import runner
+from spark_apps.errors import SparkNotStarted
 
 SAID = (
     "An error occurred while calling None.org.apache.api.java.JavaSparkContext.\n"
@@ -26,8 +27,6 @@ def test_a_master_that_takes_no_app(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "SparkConf", lambda: said)
     monkeypatch.setattr(runner, "SparkContext", SimpleNamespace(getOrCreate=refuse))
 
-    with pytest.raises(
-        runner.SparkNotStarted, match=r"spark://nowhere:7077: Cannot call methods on a stopped"
-    ) as raised:
+    with pytest.raises(SparkNotStarted, match=r"spark://nowhere:7077: Cannot call methods on a stopped") as raised:
         runner.spark_context("app")
     assert raised.value.reaction is Reaction.RETRY

@@ -1,0 +1,31 @@
+"""Errors of audits."""
+
+from __future__ import annotations
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+
+
+class TableUndefined(DmError):
+    table: str
+    at: str
+
+    code = "DM-3050"
+    scope = Scope.UPSTREAM
+    what = "there is no definition of {table}, which has rows in {at}."
+    hint = (
+        "It was dropped or renamed since? Give a definitions file that has it, choose by table or schema, or leave "
+        "such tables out with undefined=skip."
+    )
+
+
+class UndecodableText(DmError):
+    at: str
+    table: str
+    column: str
+    charset: str
+    value: str
+
+    code = "DM-3051"
+    scope = Scope.UPSTREAM
+    what = "column `{column}` of {table} has a value at {at} that is not text in {charset}: {value}."
+    hint = "Read it with the option text=binary, which shows text as the bytes that are stored."
