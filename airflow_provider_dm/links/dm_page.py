@@ -6,6 +6,7 @@ while the task runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
@@ -47,9 +48,13 @@ class DdlLockLink(DmPageLink):
         return "DDL lock"
 
 
-def dm_page_url(**parameters: str) -> str:
-    """Return the address of the DM page: of ``task=NAME``, of ``source=SOURCE-ID``, or of everything."""
-    return f"{base_url()}{PAGE}" + (f"?{urlencode(parameters)}" if parameters else "")
+def dm_page_url(**parameters: str | Sequence[str]) -> str:
+    """Return the address of the DM page: of ``task=NAME``, of ``source=SOURCE-ID`` or a list of them, or of everything.
+
+    >>> dm_page_url(source=["s1", "s2"]).partition("?")[2]
+    'source=s1&source=s2'
+    """
+    return f"{base_url()}{PAGE}" + (f"?{urlencode(parameters, doseq=True)}" if parameters else "")
 
 
 def base_url() -> str:
@@ -59,6 +64,6 @@ def base_url() -> str:
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
 
 
-def push_dm_page(context: Context, **parameters: str) -> None:
-    """Store the link of this task instance: ``task=NAME`` or ``source=SOURCE-ID``."""
+def push_dm_page(context: Context, **parameters: str | Sequence[str]) -> None:
+    """Store the link of this task instance, with the parameters of :func:`dm_page_url`."""
     context["ti"].xcom_push(key=DM_PAGE_KEY, value=dm_page_url(**parameters))

@@ -105,7 +105,7 @@ class DmRelayOperator(BaseOperator):
                 log_path = self._log_path(upstream, attempt)
                 if self.deferrable:
                     goal = server_goal(upstream.endpoint) if self.until == "caught-up" else None
-                    return self._see_to_it(upstream, store, log_path, goal)
+                    return self._start_or_defer(upstream, store, log_path, goal)
                 try:
                     self._keep(upstream, store, log_path)
                 finally:
@@ -131,7 +131,7 @@ class DmRelayOperator(BaseOperator):
                     upstream = self._upstream(context)
                     log_path = self._log_path(upstream, task_holder(context["ti"]).attempt)
                     goal = goal_of(event["goal"]) if event.get("goal") else None
-                    return self._see_to_it(upstream, store, log_path, goal, deaths=int(event["deaths"]))
+                    return self._start_or_defer(upstream, store, log_path, goal, deaths=int(event["deaths"]))
                 case unknown:
                     raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
 
@@ -145,7 +145,7 @@ class DmRelayOperator(BaseOperator):
 
     # A process of its own, watched from the triggerer
 
-    def _see_to_it(
+    def _start_or_defer(
         self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Location | None, deaths: int = 0
     ) -> dict[str, Any]:
         """Return the result if the relay has already ended as requested; else defer, while it continues."""
@@ -202,7 +202,7 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.launch.errors import RelayFailed
         from airflow_provider_dm.launch.relays import prepare_shared_relay
 
-        source_id, say_at = upstream.source_id, time.monotonic()
+        source_id, log_at = upstream.source_id, time.monotonic()
         spec, environment, _ = self._spec(upstream, launcher_pid=os.getpid())
         prepare_shared_relay(upstream.config, upstream.relay_dir)
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
@@ -211,8 +211,8 @@ class DmRelayOperator(BaseOperator):
             with TransientErrorsLogged(self.log.warning):
                 if kept.holder is not None and self._is_done_by_another(source_id, store):
                     return
-                if time.monotonic() >= say_at:
-                    say_at = time.monotonic() + LOG_EVERY_SECONDS
+                if time.monotonic() >= log_at:
+                    log_at = time.monotonic() + LOG_EVERY_SECONDS
                     self.log.info("relay of %s: %s", source_id, status_line(store.relay_status(source_id)))
             kept.wait(settings.poll_seconds())
         match end:
@@ -312,8 +312,7 @@ class DmRelayStopOperator(BaseOperator):
 
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             source_ids = texts(self.source_ids, "source_ids")
-            if len(source_ids) == 1:
-                push_dm_page(context, source=source_ids[0])
+            push_dm_page(context, source=source_ids)
             for source_id in source_ids:
                 store.set_relay_desired(source_id, Stage.STOPPED)
             deadline = time.monotonic() + self.wait_seconds

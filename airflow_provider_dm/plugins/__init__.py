@@ -1,10 +1,10 @@
-"""The page "DM" in Airflow's UI: tasks, sources and locks as the metadata DB has them, and actions on them.
+"""The page "DM" in Airflow's UI: tasks, sources and locks of the metadata DB, and actions on them.
 
-dm_plugin   the plugin: where the page is mounted, and where Airflow shows it
+dm_plugin   the plugin: the paths of the page, and the places at which Airflow shows it
 app         the web app: page, assets, JSON API; every route needs a login
-access      who may read, who may act, and that a request comes from the page
-tabs        what an address of the page asks for: a task, a source, or the tab of a DAG run or a task instance
+access      permissions to read and to act, and the check that a request comes from the page
+tabs        the tasks and sources that the page shows, by its address
 documents   the JSON that the page reads: the documents of `dmctl`, with runs and a verdict beside them
 verdict     the state of one source of a task, as one word and one sentence
-static/     the page itself: HTML, CSS and ES modules, as they are served
+static/     the files of the page: HTML, CSS and ES modules
 """

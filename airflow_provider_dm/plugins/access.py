@@ -1,10 +1,10 @@
-"""Who may do what on the page, by Airflow's own auth manager.
+"""Permissions of the page, which Airflow's auth manager decides.
 
     read    the view "Jobs", which the roles Viewer and above have
-    act     to edit connections, which the roles Op and above have: an action writes to the databases behind them
+    act     editing connections, which the roles Op and above have: an action writes to the databases behind them
 
-A POST counts only if it comes from the page: Airflow's session cookie is same-site, and a header that only a script of
-the same origin can set is asked for besides. A bearer token, which no browser sends by itself, needs no header.
+A POST is accepted only from the page: Airflow's session cookie is same-site, and the request needs a header that only a
+script of the same origin can set. A request with a bearer token, which no browser adds on its own, needs no header.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ def may_act(user: BaseUser) -> bool:
 
 
 def can_act(user: GetUserDep, request: Request) -> None:
-    """Refuse a user who may not act, and note the attempt in Airflow's audit log."""
+    """Refuse a user who may not act, and record the attempt in Airflow's audit log."""
     if not may_act(user):
-        _note_refusal(user, request)
+        _record_refusal(user, request)
         raise HTTPException(status.HTTP_403_FORBIDDEN, "You may read this page. To act you need the role Op.")
 
 
-def from_the_page(user: GetUserDep, request: Request) -> None:
-    """Refuse a request that a page of another site may have made, and note it in Airflow's audit log."""
+def require_page_header(user: GetUserDep, request: Request) -> None:
+    """Refuse a request that a page of another site may have made, and record it in Airflow's audit log."""
     headers = request.headers
     if headers.get("authorization", "").lower().startswith("bearer "):
         return
     if PAGE_HEADER not in headers or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        _note_refusal(user, request)
+        _record_refusal(user, request)
         raise HTTPException(status.HTTP_403_FORBIDDEN, f"The request does not come from the page: no {PAGE_HEADER}.")
 
 
-def _note_refusal(user: BaseUser, request: Request) -> None:
-    """Write an entry of its own: Airflow's session of a request is rolled back with the refusal."""
+def _record_refusal(user: BaseUser, request: Request) -> None:
+    """Write the entry in its own transaction: the refusal rolls back the session of the request."""
     action = request.url.path.rsplit("/", 1)[-1][:40]
     with create_session() as session:
         session.add(Log(f"dm_{action}_refused", owner=user.get_name(), owner_display_name=user.get_name()))

@@ -1,7 +1,7 @@
 """The actions of the page, which are the verbs of `dmctl`.
 
-Each request names what the person saw: the number of a DDL, the place of a statement, or the first file that stays.
-If that has changed since, the action is refused.
+Each request names the object that the page showed: the number of a DDL, the location of a statement, or the first file
+that is kept. If the object has changed since, the action is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Wish(_Body):
+class StageRequest(_Body):
     """The request to pause or resume a task, or one source of it."""
 
     task: str
@@ -44,8 +44,8 @@ class LockDecision(_Body):
     force: bool = False
 
 
-class AtStatement(_Body):
-    """The treatment of the DDL statement at which a source is paused; `place`: as the person saw it."""
+class StatementDecision(_Body):
+    """Skip or replace the DDL statement at which a source is paused; `place`: its location, as the page showed it."""
 
     task: str
     source: str
@@ -54,7 +54,7 @@ class AtStatement(_Body):
     sql: str = ""
 
 
-class Purge(_Body):
+class PurgeRequest(_Body):
     """Relay files to remove: all before the first file that is kept."""
 
     source: str
@@ -62,12 +62,12 @@ class Purge(_Body):
     file: str
 
 
-def set_stage(store: MetaStore, wish: Wish, stage: Stage) -> str:
-    """Pause or resume sources of a task; return when they have obeyed.
+def set_stage(store: MetaStore, request: StageRequest, stage: Stage) -> str:
+    """Pause or resume sources of a task, and wait until they have reported it.
 
     Raises TaskUnknown, InvalidInput, ControlNotObeyed.
     """
-    done = control(store, wish.task, [wish.source] if wish.source else [], stage)
+    done = control(store, request.task, [request.source] if request.source else [], stage)
     return f"{', '.join(done)}: {'paused' if stage is Stage.PAUSED else 'resumed'}."
 
 
@@ -81,26 +81,26 @@ def decide_lock(store: MetaStore, decision: LockDecision) -> str:
         force=decision.force,
         number=decision.number,
     )
-    return f"{lock.owner} carries it out at its next look; if no run of the task is at work, its next run does."
+    return f"{lock.owner} executes it when it next reads the lock: in the running run, or in the task's next run."
 
 
-def at_statement(store: MetaStore, order: AtStatement) -> str:
-    """Store the treatment of the statement, and resume the source if a run is working.
+def decide_statement(store: MetaStore, decision: StatementDecision) -> str:
+    """Store the decision, and resume the source if a run is working.
 
-    Raises InvalidInput, also where the source has passed the place, and as `set_stage`.
+    Raises InvalidInput, also if the source has passed the location, and the errors of `set_stage`.
     """
-    sqls = [order.sql] if order.sql.strip() else []
-    (subtask,) = chosen_subtasks(store, order.task, [order.source])
-    # The text has no sub-directory of the relay log, and the task may be before another one.
-    at = At() if order.place == str(subtask.error_at) else At(order.place)
-    accepted(set_operators(store, order.task, [order.source], at, OperatorKind(order.kind), sqls))
-    if live_run(store, order.task) is None:
+    sqls = [decision.sql] if decision.sql.strip() else []
+    (subtask,) = chosen_subtasks(store, decision.task, [decision.source])
+    # The text does not name the sub-directory of the relay log, and the task may be in an earlier sub-directory.
+    at = At() if decision.place == str(subtask.error_at) else At(decision.place)
+    accepted(set_operators(store, decision.task, [decision.source], at, OperatorKind(decision.kind), sqls))
+    if live_run(store, decision.task) is None:
         return "The decision is stored. No run of the task is at work: clear its task in Airflow, or start it again."
-    return set_stage(store, Wish(task=order.task, source=order.source), Stage.RUNNING)
+    return set_stage(store, StageRequest(task=decision.task, source=decision.source), Stage.RUNNING)
 
 
 def purge_preview(store: MetaStore, source: str) -> Json:
-    """Return the files that no task needs, and the first one that stays. Raises as `purge_relay_log`."""
+    """Return the files that no task needs, and the first file that is kept. Raises the errors of `purge_relay_log`."""
     report = purge_relay_log(store, source, PurgeOrder(Inactive(), preview=True))
     return {
         "files": [{"sub_dir": one.sub_dir, "file": one.filename, "bytes": one.size} for one in report.files],
@@ -109,7 +109,7 @@ def purge_preview(store: MetaStore, source: str) -> Json:
     }
 
 
-def purge_previewed(store: MetaStore, wanted: Purge) -> str:
-    """Remove the files of the preview, except those that a task needs by now. Raises as `purge_relay_log`."""
-    report = purge_relay_log(store, wanted.source, PurgeOrder(BeforeFile(wanted.file, wanted.sub_dir)))
+def purge_previewed_files(store: MetaStore, request: PurgeRequest) -> str:
+    """Remove the files of the preview, except files that a task needs now. Raises the errors of `purge_relay_log`."""
+    report = purge_relay_log(store, request.source, PurgeOrder(BeforeFile(request.file, request.sub_dir)))
     return f"Removed: {report}. {report.kept}".rstrip()

@@ -1,6 +1,6 @@
-"""The web app of the page: HTML, assets and JSON, all of it behind Airflow's login.
+"""The web app of the page: HTML, assets and JSON. Every route requires Airflow's login.
 
-It is FastAPI, as Airflow's own API; it runs in the API server, and reads the metadata DB of `[dm] metadata_conn_id`.
+The app runs in the API server, and reads the metadata DB of `[dm] metadata_conn_id`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_migrated
 from airflow_provider_dm.launch.status import dm_error, lives
 from airflow_provider_dm.plugins import access, actions
-from airflow_provider_dm.plugins.documents import Asked, page_document
-from airflow_provider_dm.plugins.tabs import asked_of
+from airflow_provider_dm.plugins.documents import Selection, page_document
+from airflow_provider_dm.plugins.tabs import selection_of_request
 
 STATIC: Final = Path(__file__).with_name("static")
 URL_SECONDS: Final = 10.0
@@ -54,17 +54,17 @@ class Metadata:
         self._lock = threading.Lock()
         self._store: MetaStore | None = None
         self._url = ""
-        self._looked_at = 0.0
+        self._read_at = 0.0
 
     def store(self) -> MetaStore:
-        """Return the store. Raises what `DmMetadataHook.get_store` raises."""
+        """Return the store. Raises the errors of `DmMetadataHook.get_store`."""
         with self._lock:
             now = time.monotonic()
-            if self._store is None or now - self._looked_at > URL_SECONDS:
+            if self._store is None or now - self._read_at > URL_SECONDS:
                 url = DmMetadataHook().url()
                 if self._store is None or url.reveal() != self._url:
                     self._store, self._url = open_migrated(url), url.reveal()
-                self._looked_at = now
+                self._read_at = now
             return self._store
 
 
@@ -74,7 +74,7 @@ def create_app() -> FastAPI:
     metadata = Metadata()
 
     @app.middleware("http")
-    async def with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await call_next(request)
         response.headers.update(_HEADERS)
         return response
@@ -82,6 +82,11 @@ def create_app() -> FastAPI:
     @app.exception_handler(DmError)
     async def refused(_request: Request, error: DmError) -> Response:
         return JSONResponse({"error": dm_error(describe(error))}, status.HTTP_409_CONFLICT)
+
+    @app.exception_handler(UnicodeEncodeError)
+    async def not_unicode(_request: Request, _error: UnicodeEncodeError) -> Response:
+        detail = "The request has a lone surrogate, which is no Unicode text."
+        return JSONResponse({"detail": detail}, status.HTTP_422_UNPROCESSABLE_CONTENT)
 
     @app.get("/")
     def page() -> Response:
@@ -92,8 +97,10 @@ def create_app() -> FastAPI:
         return _asset(name)
 
     @app.get("/api/status")
-    def document(user: GetUserDep, asked: Annotated[Asked | None, Depends(asked_of)]) -> dict[str, Any]:
-        return {**page_document(metadata.store(), asked), "user": _user(user)}
+    def document(
+        user: GetUserDep, selection: Annotated[Selection | None, Depends(selection_of_request)]
+    ) -> dict[str, Any]:
+        return {**page_document(metadata.store(), selection), "user": _user(user)}
 
     @app.get("/runs/{run_id}/spark-ui")
     def spark_ui(run_id: str, request: Request) -> Response:
@@ -110,7 +117,7 @@ def create_app() -> FastAPI:
 def spark_ui_from(airflow: str, address: str, worker: str, here: str = socket.gethostname()) -> str:
     """Return the address of Spark's UI for a browser that has reached this server as `airflow`.
 
-    A driver with a local master names its loopback address, and listens at all of its machine's.
+    A driver with a local master reports a loopback address, and listens on all addresses of its machine.
 
     >>> spark_ui_from("airflow.example", "http://localhost:4041", "worker-1", "api")
     'http://worker-1:4041'
@@ -126,37 +133,37 @@ def spark_ui_from(airflow: str, address: str, worker: str, here: str = socket.ge
 
 
 def _add_actions(app: FastAPI, metadata: Metadata) -> None:
-    """Add what people do: each attempt is in Airflow's audit log, with its user and all that it names."""
+    """Add the routes that act. Airflow's audit log records each request with its user and its body."""
 
-    def acting(name: str) -> dict[str, Any]:
+    def route_of(name: str) -> dict[str, Any]:
         return {
             "path": f"/api/{name}",
             "dependencies": [
                 Depends(access.can_act),
-                Depends(access.from_the_page),
+                Depends(access.require_page_header),
                 Depends(action_logging(f"dm_{name}")),
             ],
         }
 
-    @app.post(**acting("pause"))
-    def pause(wish: actions.Wish) -> dict[str, str]:
-        return {"msg": actions.set_stage(metadata.store(), wish, Stage.PAUSED)}
+    @app.post(**route_of("pause"))
+    def pause(request: actions.StageRequest) -> dict[str, str]:
+        return {"msg": actions.set_stage(metadata.store(), request, Stage.PAUSED)}
 
-    @app.post(**acting("resume"))
-    def resume(wish: actions.Wish) -> dict[str, str]:
-        return {"msg": actions.set_stage(metadata.store(), wish, Stage.RUNNING)}
+    @app.post(**route_of("resume"))
+    def resume(request: actions.StageRequest) -> dict[str, str]:
+        return {"msg": actions.set_stage(metadata.store(), request, Stage.RUNNING)}
 
-    @app.post(**acting("unlock"))
+    @app.post(**route_of("unlock"))
     def unlock(decision: actions.LockDecision) -> dict[str, str]:
         return {"msg": actions.decide_lock(metadata.store(), decision)}
 
-    @app.post(**acting("binlog"))
-    def binlog(order: actions.AtStatement) -> dict[str, str]:
-        return {"msg": actions.at_statement(metadata.store(), order)}
+    @app.post(**route_of("binlog"))
+    def binlog(decision: actions.StatementDecision) -> dict[str, str]:
+        return {"msg": actions.decide_statement(metadata.store(), decision)}
 
-    @app.post(**acting("purge"))
-    def purge(wanted: actions.Purge) -> dict[str, str]:
-        return {"msg": actions.purge_previewed(metadata.store(), wanted)}
+    @app.post(**route_of("purge"))
+    def purge(request: actions.PurgeRequest) -> dict[str, str]:
+        return {"msg": actions.purge_previewed_files(metadata.store(), request)}
 
     @app.get("/api/purge", dependencies=[Depends(access.can_act)])
     def preview(source: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The plugin, registered by the entry point `airflow.plugins`. Every component of Airflow imports this module.
 
-So it builds nothing: the web app, and what it imports, is made by the API server at the first request.
+So this module builds nothing: the API server imports and builds the web app at the first request.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 {"tasks": [TASK], "relays": [RELAY], "locks": [LOCK], "verdict": {"level", …}}
 TASK    an element of query-status's `tasks`, with `sourceStatus` (the document of the task), `verdict`, `run`, and by
-        source `verdicts`, `pausedAt` and `history`; `runs` if it is the only task that was asked for
+        source `verdicts`, `pausedAt` and `history`; `runs` if it is the only selected task
 RELAY   an element of `sources` of query-status -s, of a source that no task reads
 """
 
@@ -26,28 +26,29 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked for: tasks by their names, and sources by theirs with the tasks that read them."""
+class Selection:
+    """The names of the tasks to show, and the source-ids of the sources to show with the tasks that read them."""
 
     tasks: Collection[str] = ()
     sources: Collection[str] = ()
 
 
-def page_document(store: MetaStore, asked: Asked | None = None) -> Json:
-    """Return what the page shows; None: of everything."""
+def page_document(store: MetaStore, selection: Selection | None = None) -> Json:
+    """Return the page of the selected tasks and sources; None: of all."""
     known = Known(store)
     listed = known.status()["tasks"]
     read = {source for one in listed for source in one["sources"]}
     chosen, relays = listed, [source for source in known.relays if source not in read]
-    if asked is not None:
-        chosen = [one for one in listed if one["taskName"] in asked.tasks or {*one["sources"]} & {*asked.sources}]
-        relays = [source for source in relays if source in asked.sources]
+    if selection is not None:
+        tasks, sources = {*selection.tasks}, {*selection.sources}
+        chosen = [one for one in listed if one["taskName"] in tasks or sources & {*one["sources"]}]
+        relays = [source for source in relays if source in sources]
     names = {one["taskName"] for one in chosen}
-    locks = [lock_json(lock, age) for lock, age in known.locks if asked is None or lock.task in names]
-    tasks = [_task(store, known, one, locks, detailed=len(chosen) == 1 and asked is not None) for one in chosen]
-    levels = [Level(one["verdict"]["level"]) for one in tasks]
+    locks = [lock_json(lock, age) for lock, age in known.locks if selection is None or lock.task in names]
+    documents = [_task(store, known, one, locks, detailed=len(chosen) == 1 and selection is not None) for one in chosen]
+    levels = [Level(one["verdict"]["level"]) for one in documents]
     return {
-        "tasks": tasks,
+        "tasks": documents,
         "relays": known.status(sources=relays)["sources"] if relays else [],
         "locks": locks,
         "verdict": {"level": worst(levels).value},
@@ -59,13 +60,13 @@ def _task(store: MetaStore, known: Known, listed: Json, locks: Sequence[Json], *
     name: str = listed["taskName"]
     runs = store.list_runs(task=name, limit=RUNS_SHOWN if detailed else 1)
     shown = [run_json(one) for one in runs]
-    works = _judged(known.last_run(name), shown)
+    run = _run_for_verdict(known.last_run(name), shown)
     sources = known.status(name)["sources"]
     verdicts = {}
     for one in sources:
         source, relay = one["sourceStatus"]["source"], one["sourceStatus"]["relayStatus"]
         mine = [lock for lock in locks if lock["task"] == name and source in (*lock["synced"], *lock["unsynced"])]
-        verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, works, mine)
+        verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, run, mine)
     level = worst([one.level for one in verdicts.values()])
     paused_at = {
         one.source: str(one.error_at) for one in known.subtasks if one.task == name and one.error_at is not None
@@ -84,9 +85,9 @@ def _task(store: MetaStore, known: Known, listed: Json, locks: Sequence[Json], *
     return found
 
 
-def _judged(run: Run | None, shown: Sequence[Json]) -> Json | None:
-    """Return the run by which the sources are judged: the last that loads or syncs. A comparison that has found a
-    difference after it, or has failed, is an error of the task as well. `shown`: the last runs of any app.
+def _run_for_verdict(run: Run | None, shown: Sequence[Json]) -> Json | None:
+    """Return the run that decides the verdict on the sources: the last that loads or syncs. A later comparison that
+    has found a difference, or has failed, adds its error. `shown`: the last runs of any app.
     """
     if run is None:
         return None

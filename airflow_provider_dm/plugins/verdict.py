@@ -66,7 +66,7 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
         return _running(subtask, relay)
     error = (run or {}).get("error")
     if error:
-        return SourceVerdict(Level.BAD, "Failed", _happened(error))
+        return SourceVerdict(Level.BAD, "Failed", _message_of(error))
     at_work = run is not None and run["stage"] == "Running"
     if run is not None and at_work and not run["lives"] and stage != "Finished":
         silent = duration(run["heartbeatAgeSeconds"])
@@ -81,20 +81,20 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
     if at_work and sync.get("secondsBehindMaster") is None:
         return SourceVerdict(Level.BUSY, "Starting")
     if at_work:
-        return SourceVerdict(Level.IDLE, "Done", "It is where this run was to end; other sources are not.")
+        return SourceVerdict(Level.IDLE, "Done", "It has reached the goal of this run; other sources have not.")
     return SourceVerdict(Level.IDLE, "Not running" if stage == "Stopped" else "Not started")
 
 
 def _failed(error: Json, resumes_in: float | None) -> SourceVerdict:
     if resumes_in is None:
-        return SourceVerdict(Level.BAD, "Paused by an error", _happened(error))
+        return SourceVerdict(Level.BAD, "Paused by an error", _message_of(error))
     return SourceVerdict(
-        Level.WARN, "Retrying", f"{_happened(error)} It resumes automatically in {duration(resumes_in)}."
+        Level.WARN, "Retrying", f"{_message_of(error)} It resumes automatically in {duration(resumes_in)}."
     )
 
 
-def _happened(error: Json) -> str:
-    """Return what happened, without the workaround at the message's end, which the page shows separately."""
+def _message_of(error: Json) -> str:
+    """Return code and message without the workaround at its end, which the page shows separately."""
     return f"{error['ErrCode']}: {error['Message'].removesuffix(error['Workaround']).rstrip()}"
 
 

@@ -337,6 +337,13 @@ def test_a_lock_that_is_not_there_is_refused_with_its_error(
     assert answer.json()["error"]["ErrCode"] == "DM-8020"
 
 
+def test_a_text_that_is_not_unicode_is_refused(
+    airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext]
+) -> None:
+    body = {"data": r'{"task": "\ud800"}', "headers": {"X-DM-Page": "1", "Content-Type": "application/json"}}
+    assert users["olga"].request.post(f"{airflow.url}/dm/api/pause", **body).status == 422  # type: ignore[arg-type]
+
+
 def test_a_metadata_db_that_does_not_answer_is_shown_with_its_remedy(
     airflow: Airflow, live: LiveSync, page: Page
 ) -> None:

@@ -16,9 +16,9 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import PurgeRefused
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.plugins.actions import (
-    AtStatement,
-    Wish,
-    at_statement,
+    StageRequest,
+    StatementDecision,
+    decide_statement,
     purge_preview,
     set_stage,
 )
@@ -37,25 +37,25 @@ def store(tmp_path: Path) -> Iterator[MetaStore]:
         yield store
 
 
-def order(place: str, kind: str = "skip", sql: str = "") -> AtStatement:
-    return AtStatement.model_validate({"task": TASK, "source": SOURCE, "place": place, "kind": kind, "sql": sql})
+def order(place: str, kind: str = "skip", sql: str = "") -> StatementDecision:
+    return StatementDecision.model_validate({"task": TASK, "source": SOURCE, "place": place, "kind": kind, "sql": sql})
 
 
 def test_a_wish_about_what_is_not_known_is_refused(store: MetaStore) -> None:
     with pytest.raises(TaskUnknown):
-        set_stage(store, Wish(task="another"), Stage.PAUSED)
+        set_stage(store, StageRequest(task="another"), Stage.PAUSED)
     with pytest.raises(TaskUnknown, match="s9"):
-        set_stage(store, Wish(task=TASK, source="s9"), Stage.PAUSED)
+        set_stage(store, StageRequest(task=TASK, source="s9"), Stage.PAUSED)
 
 
 def test_a_wish_that_no_run_can_fulfil_says_so(store: MetaStore) -> None:
     with pytest.raises(ControlNotObeyed, match="it has no run that could resume"):
-        set_stage(store, Wish(task=TASK), Stage.RUNNING)
+        set_stage(store, StageRequest(task=TASK), Stage.RUNNING)
 
 
 def test_a_statement_is_skipped_or_replaced_at_the_place_that_was_shown(store: MetaStore) -> None:
-    assert "No run of the task is at work" in at_statement(store, order(str(AT)))
-    assert "No run of the task is at work" in at_statement(store, order(str(AT), "replace", "DROP TABLE a.b"))
+    assert "No run of the task is at work" in decide_statement(store, order(str(AT)))
+    assert "No run of the task is at work" in decide_statement(store, order(str(AT), "replace", "DROP TABLE a.b"))
     (found,) = store.operators(TASK, SOURCE)
     assert isinstance(found, Operator)
     assert (found.kind, found.place, found.statements) == (OperatorKind.REPLACE, AT, ("DROP TABLE a.b",))
@@ -65,15 +65,15 @@ def test_a_statement_is_skipped_where_another_server_has_taken_over(store: MetaS
     """What is shown names no sub-directory, and the task has applied nothing of the new one yet."""
     there = Location("mysql-bin.000001", 4, suffix=2, server_uuid="other")
     store.put_subtask_error(TASK, SOURCE, {"ErrCode": "DM-6032"}, at=there)
-    assert "is stored" in at_statement(store, order(str(there)))
+    assert "is stored" in decide_statement(store, order(str(there)))
     assert [one.place for one in store.operators(TASK, SOURCE)] == [there]
 
 
 def test_a_statement_that_the_source_has_passed_is_refused(store: MetaStore) -> None:
     with pytest.raises(InvalidInput, match="has passed it"):
-        at_statement(store, order("mysql-bin.000002:400"))
+        decide_statement(store, order("mysql-bin.000002:400"))
     with pytest.raises(InvalidInput, match=r"Nothing was stored\. Give DDL alone"):
-        at_statement(store, order(str(AT), "replace", "DELETE FROM a.b"))
+        decide_statement(store, order(str(AT), "replace", "DELETE FROM a.b"))
     assert store.operators(TASK, SOURCE) == []
 
 

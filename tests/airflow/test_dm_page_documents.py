@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.launch.ddl_locks import locks_document
 from airflow_provider_dm.launch.status import status_of
 from airflow_provider_dm.links.task_instance import LONGEST_IDENTITY, TaskInstanceRef, task_instance_of
-from airflow_provider_dm.plugins.documents import Asked, page_document
+from airflow_provider_dm.plugins.documents import Selection, page_document
 
 TASK, SOURCE = "shop", "mysql-01"
 ERROR: Final = {"ErrCode": "DM-6032", "Message": "the DDL cannot be followed.", "Workaround": "Skip it."}
@@ -58,7 +58,7 @@ def a_subtask(store: MetaStore, stage: Stage = Stage.RUNNING, unit: Unit = Unit.
 
 
 def verdict(store: MetaStore) -> tuple[str, str]:
-    (task,) = page_document(store, Asked([TASK]))["tasks"]
+    (task,) = page_document(store, Selection([TASK]))["tasks"]
     found = task["verdicts"][SOURCE]
     assert task["verdict"]["level"] == found["level"]
     return found["level"], found["state"]
@@ -204,8 +204,8 @@ def test_tasks_are_found_by_their_names_and_by_their_sources(store: MetaStore) -
     a_run(store, IN_SYNC)
     store.put_relay_status(RelayStatus("lonely", Stage.RUNNING, master=AT, relay=AT))
 
-    def found(**asked: list[str]) -> tuple[list[str], list[str]]:
-        page = page_document(store, Asked(**asked))
+    def found(**selected: list[str]) -> tuple[list[str], list[str]]:
+        page = page_document(store, Selection(**selected))
         return [one["taskName"] for one in page["tasks"]], [one["sourceStatus"]["source"] for one in page["relays"]]
 
     assert found(tasks=[TASK]) == found(sources=[SOURCE]) == found(tasks=[TASK], sources=[SOURCE]) == ([TASK], [])
@@ -217,7 +217,7 @@ def test_the_past_goes_through_several_runs(store: MetaStore) -> None:
     a_subtask(store)
     store.finish_run(a_run(store, {**IN_SYNC, "history": [[15, 2.0, 9.0]]}), stage=Stage.FINISHED)
     a_run(store, {**IN_SYNC, "history": [[300, None, 1.0], [315, 0.0, 7.0]]}, number=2)
-    (task,) = page_document(store, Asked([TASK]))["tasks"]
+    (task,) = page_document(store, Selection([TASK]))["tasks"]
     assert task["history"] == {SOURCE: [[15, 2.0, 9.0], [16, None, None], [300, None, 1.0], [315, 0.0, 7.0]]}
     assert [run["id"] for run in task["runs"]] == ["r2", "r1"]
     assert task["runs"][0]["airflow"]["path"] == "/dags/dag/runs/manual__1/tasks/sync"

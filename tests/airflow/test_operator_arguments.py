@@ -29,6 +29,8 @@ from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOper
 from airflow_provider_dm.operators.inputs import Files, chosen_sources, read_task
 from airflow_provider_dm.operators.relay import DmRelayStopOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
+from airflow_provider_dm.plugins.documents import Selection
+from airflow_provider_dm.plugins.tabs import selection_of_links
 from tests.airflow.support import context
 from tests.reference.operators_page import operators
 
@@ -179,6 +181,13 @@ def test_relays_are_stopped_by_a_list_of_names(source_ids: Any, work_dir: Path) 
     assert raised.value.__suppress_context__, "the log of the task has it once"
     with DmMetadataHook().get_store() as store:
         assert [store.relay_desired(one) for one in "one"] == [None] * 3
+
+
+def test_the_link_of_a_stop_shows_all_its_sources(work_dir: Path) -> None:
+    pushed: dict[str, str] = {}
+    instance = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))
+    DmRelayStopOperator(task_id="stop", source_ids=["s1", "s2"], wait_seconds=0).execute({"ti": instance})  # type: ignore[typeddict-item]
+    assert selection_of_links(pushed.values()) == Selection([], ["s1", "s2"])
 
 
 def test_numbers_and_truths_of_spark_are_written_as_spark_writes_them() -> None:
