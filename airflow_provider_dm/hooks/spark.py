@@ -61,7 +61,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         self.conf = dict(conf or {})
         self.driver_memory = driver_memory
         self.app: SparkApp | None = None
-        self.stop_asked = False
+        self.stop_requested = False
         """Whether this hook ended the app on kill, as other callers may stop it too."""
         self._ending = False
 
@@ -117,7 +117,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         """End the app and everything it started, within three seconds. Idempotent; nothing happens if none runs."""
         if self.app is None or self._ending:
             return
-        self.stop_asked = True
+        self.stop_requested = True
         self.log.info("ending Spark app %s, session %d", self.app.job.spec.app, self.app.pid)
         self.end()
 

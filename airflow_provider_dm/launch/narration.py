@@ -46,14 +46,14 @@ class Narrator:
     _meter: Meter = field(default_factory=Meter)
     _since: dict[str, float] = field(default_factory=dict)
 
-    def look(self, at: float | None = None) -> None:
-        """Print a line of progress if it is due. `at`: the current time of the monotonic clock."""
+    def look(self, at: float | None = None, *, run: Run | None = None) -> None:
+        """Print a line of progress if it is due. `at`: the monotonic clock now; `run`: the row, if it was just read."""
         now = time.monotonic() if at is None else at
         if now - self._shown_at < self.audience.every_seconds:
             return
         self._shown_at = now
         try:
-            run, subtasks = self.store.get_run(self.run_id), self.store.list_subtasks(task=self.task)
+            run, subtasks = run or self.store.get_run(self.run_id), self.store.list_subtasks(task=self.task)
         except DmError as error:
             doing, reasons = "", [f"the metadata DB is not reachable ({error.code})"]
         else:

@@ -251,7 +251,7 @@ class DmSparkAppOperator(DmTaskOperator):
             finally:
                 self.hook.end()
         # A fulfilled stop request, or the end: clearing the task should run it again.
-        if not outcome.finished and not self.hook.stop_asked:
+        if not outcome.finished and not self.hook.stop_requested:
             supervisor.withdraw((Stage.STOPPED,))
         result = self._result_of(context, outcome, job.spec.run_id)
         if self.app == "incremental_sync":
@@ -269,7 +269,7 @@ class DmSparkAppOperator(DmTaskOperator):
             result = self.accept({**outcome.result, RUN_ID_KEY: run_id})
             self._emit_assets(context, run_id)
             return result
-        if "hook" in self.__dict__ and self.hook.stop_asked:
+        if "hook" in self.__dict__ and self.hook.stop_requested:
             raise AirflowException(f"{self.app} was ended with its task; its progress is saved")
         raise as_airflow(StoppedOnRequest(self.app))
 

@@ -44,11 +44,11 @@ class DmPrecheckOperator(DmTaskOperator):
         with translated():
             inputs = self.read_inputs(context)
             push_dm_page(context, task=inputs.task.name)
-            return self._judged(
+            return self._result_of(
                 run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(configured_work_root()))
             )
 
-    def _judged(self, report: PrecheckReport) -> dict[str, Any]:
+    def _result_of(self, report: PrecheckReport) -> dict[str, Any]:
         from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
         from airflow_provider_dm.engine.precheck.result import State
 

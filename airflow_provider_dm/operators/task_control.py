@@ -64,11 +64,11 @@ class DmTaskControlOperator(BaseOperator):
         from airflow_provider_dm.operators.arguments import chosen, texts
         from airflow_provider_dm.operators.inputs import task_name
 
-        wishes = {"pause": Stage.PAUSED, "resume": Stage.RUNNING, "stop": Stage.STOPPED}
+        stages = {"pause": Stage.PAUSED, "resume": Stage.RUNNING, "stop": Stage.STOPPED}
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            wish = wishes[chosen(self.action, "action", get_args(ControlAction))]
+            desired = stages[chosen(self.action, "action", get_args(ControlAction))]
             task = task_name(self.task, files_of(self, context))
             push_dm_page(context, task=task)
-            sources = control(store, task, texts(self.sources, "sources"), wish)
-        self.log.info("task %s: %s on %s", task, wish.value, ", ".join(sources))
+            sources = control(store, task, texts(self.sources, "sources"), desired)
+        self.log.info("task %s: %s on %s", task, desired.value, ", ".join(sources))
         return {"task": task, "action": self.action, "sources": list(sources)}

@@ -31,7 +31,7 @@ class MetadataSensor(BaseSensorOperator):
 
     operator_extra_links: Collection[BaseOperatorLink] = (DmPageLink(),)
     ui_color = "#e6f1f2"
-    good: ClassVar[str]
+    success_status: ClassVar[str]
     """The status of the trigger's event that ends the waiting."""
     failures: ClassVar[Mapping[str, type[AirflowException]]]
     """The exceptions for other statuses, besides "timeout"."""
@@ -53,10 +53,10 @@ class MetadataSensor(BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Wait, or defer. Raises AirflowException."""
         with translated():
-            push_dm_page(context, **self._shown_by(context))
+            push_dm_page(context, **self._page_parameters(context))
         if not self.deferrable:
             return super().execute(context)
-        found = self._first_look(context)
+        found = self._poke_once(context)
         if not found.is_done:
             self._defer(context)
         return found.xcom_value
@@ -64,9 +64,9 @@ class MetadataSensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
         """Handle the trigger's event. Any status that is not known to be good is a failure."""
         if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
-            event = {"status": self.good if event == "success" else event, "message": "see the trigger's log"}
+            event = {"status": self.success_status if event == "success" else event, "message": "see the trigger's log"}
         status, message = str(event.get("status")), str(event.get("message"))
-        if status == self.good:
+        if status == self.success_status:
             return event.get("value")
         if status == "timeout":
             raise AirflowSensorTimeout(message)
@@ -74,7 +74,7 @@ class MetadataSensor(BaseSensorOperator):
             raise self.failures[status](message)
         raise AirflowException(f"the trigger ended with status {status!r}: {message}")
 
-    def _kept(self, context: Context, key: str, make: Callable[[], str]) -> str:
+    def _once_per_attempt(self, context: Context, key: str, make: Callable[[], str]) -> str:
         """Return a value that is kept within an attempt: also by a rescheduled one; a cleared one computes it again."""
         if not self.reschedule:
             return make()
@@ -86,7 +86,7 @@ class MetadataSensor(BaseSensorOperator):
         return kept
 
     @abstractmethod
-    def _shown_by(self, context: Context) -> dict[str, str]:
+    def _page_parameters(self, context: Context) -> dict[str, str]:
         """Return the parameters of the DM page that shows what is waited for."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class MetadataSensor(BaseSensorOperator):
     def _may_end_from_trigger(self) -> bool:
         return self.end_from_trigger and not self.outlets
 
-    def _first_look(self, context: Context) -> PokeReturnValue:
+    def _poke_once(self, context: Context) -> PokeReturnValue:
         """Poll once before deferring: its failures are then skipped as the base does for a poking sensor."""
         try:
             return cast("PokeReturnValue", self.poke(context))

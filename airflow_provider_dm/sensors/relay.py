@@ -51,7 +51,7 @@ class RelayCatchUpSensor(MetadataSensor):
     Returns the relay's location.
     """
 
-    good = "caught-up"
+    success_status = "caught-up"
     failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": RelayBroken}
     template_fields: Sequence[str] = ("source_id", "min_location", "source_conn_id", "dm_meta_conn_id")
 
@@ -70,7 +70,7 @@ class RelayCatchUpSensor(MetadataSensor):
         self.source_conn_id = source_conn_id
         self._goal: Location | None = None
 
-    def _shown_by(self, context: Context) -> dict[str, str]:
+    def _page_parameters(self, context: Context) -> dict[str, str]:
         return {"source": self.source_id}
 
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
@@ -111,18 +111,21 @@ class RelayCatchUpSensor(MetadataSensor):
 
     def _goal_of(self, context: Context) -> Location:
         """Return the given goal, or the end of the source's binlog when this attempt began."""
-        from airflow_provider_dm.hooks.relay import goal_of, goal_text
+        from airflow_provider_dm.hooks.relay import goal_of
 
         if self.min_location:
             return goal_of(self.min_location)
         conn_id = self.source_conn_id or self.source_id
-        return goal_of(self._kept(context, GOAL_KEY, lambda: goal_text(end_of_source(conn_id, self.source_id))))
+        return goal_of(self._once_per_attempt(context, GOAL_KEY, lambda: end_of_source(conn_id, self.source_id)))
 
 
-def end_of_source(conn_id: str, source_id: str) -> Location:
-    """Return the current end of a source's binlog. Raises as `hooks.relay.server_goal`, InvalidInput, …"""
-    from airflow_provider_dm.hooks.relay import server_goal
+def end_of_source(conn_id: str, source_id: str) -> str:
+    """Return the current end of a source's binlog as `hooks.relay.goal_text`.
+
+    Raises InvalidInput and the errors of `hooks.relay.server_goal`.
+    """
+    from airflow_provider_dm.hooks.relay import goal_text, server_goal
     from airflow_provider_dm.operators.inputs import connection_endpoint
 
     endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "`min_location` is not given")
-    return server_goal(endpoint)
+    return goal_text(server_goal(endpoint))

@@ -54,7 +54,7 @@ class ShardDdlLockSensor(MetadataSensor):
     :param poke_interval: seconds between two polls (timedelta | float, default 10)
     """
 
-    good = "resolved"
+    success_status = "resolved"
     operator_extra_links = (DdlLockLink(),)
     failures: ClassVar[Mapping[str, type[AirflowException]]] = {"conflict": ShardDdlDiffers}
     template_fields: Sequence[str] = ("task", "lock_id", "dm_meta_conn_id")
@@ -75,7 +75,7 @@ class ShardDdlLockSensor(MetadataSensor):
         self.fail_on_conflict = fail_on_conflict
         self._name: str | None = None
 
-    def _shown_by(self, context: Context) -> dict[str, str]:
+    def _page_parameters(self, context: Context) -> dict[str, str]:
         task = self._task_name(context) or str(self.lock_id).partition("-`")[0]
         return {"task": task}
 

@@ -32,7 +32,7 @@ class SyncBroken(AirflowFailException):
 class _SyncSensor(MetadataSensor):
     """The base of the sensors of this module: a condition, and how the sync's state is read."""
 
-    good = "met"
+    success_status = "met"
     failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": SyncBroken}
     template_fields: Sequence[str] = ("task", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
@@ -54,10 +54,10 @@ class _SyncSensor(MetadataSensor):
     def _since(self, context: Context) -> float:
         """Return when this attempt began to wait, in seconds since the epoch: errors before do not count."""
         if self._began_at is None:
-            self._began_at = float(self._kept(context, BEGAN_KEY, lambda: str(time.time())))
+            self._began_at = float(self._once_per_attempt(context, BEGAN_KEY, lambda: str(time.time())))
         return self._began_at
 
-    def _shown_by(self, context: Context) -> dict[str, str]:
+    def _page_parameters(self, context: Context) -> dict[str, str]:
         return {"task": self._task_name(context)}
 
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
@@ -221,7 +221,7 @@ class CheckpointPassedSensor(_SyncSensor):
             self._goal = goal_text(goal_of(self.location))
         elif not self._goal:
             conn_id = self.source_conn_id or self.source_id
-            self._goal = self._kept(context, GOAL_KEY, lambda: goal_text(end_of_source(conn_id, self.source_id)))
+            self._goal = self._once_per_attempt(context, GOAL_KEY, lambda: end_of_source(conn_id, self.source_id))
         return Passed(self._goal)
 
 

@@ -95,7 +95,7 @@ class MetadataTrigger(BaseTrigger):
     def _as_event(self, event: TriggerData) -> TriggerEvent:
         return TriggerEvent(event)
 
-    async def _looks(self, look: Callable[[MetaStore], T], *, deadline: float = math.inf) -> AsyncIterator[T | None]:
+    async def _polls(self, read: Callable[[MetaStore], T], *, deadline: float = math.inf) -> AsyncIterator[T | None]:
         """Yield the result of each poll, at intervals of `poll_interval`, until a poll after the deadline (in seconds
         since the epoch). None: the metadata DB does not answer.
         """
@@ -103,15 +103,15 @@ class MetadataTrigger(BaseTrigger):
         while True:
             await asyncio.sleep(max(0.0, min(delay, deadline - time.time())))
             delay = self.poll_interval * random.uniform(0.9, 1.1)
-            yield await self._look(look)
+            yield await self._poll(read)
 
-    async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
+    async def _poll(self, read: Callable[[MetaStore], T]) -> T | None:
         """Poll once, in its own transaction. None: the metadata DB does not answer."""
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
 
         with TransientErrorsLogged(self.log.warning):
             url = await self._url()
-            return await asyncio.to_thread(lambda: look(_store_of(url)))
+            return await asyncio.to_thread(lambda: read(_store_of(url)))
         return None
 
     async def _url(self) -> Secret:

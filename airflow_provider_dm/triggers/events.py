@@ -34,7 +34,7 @@ class MetadataEventTrigger(MetadataTrigger, BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield an event for each new state, without an end."""
         fired_for = None if self.asset_state_store is None else await self.asset_state_store.aget(FIRED_FOR_KEY)
-        async for event in self._looks(self._event):
+        async for event in self._polls(self._event):
             if not event or event["state"] == fired_for:
                 continue
             yield TriggerEvent(event)

@@ -46,7 +46,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
         from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded, goal_of, progress_to
 
         goal = goal_of(self.goal)
-        async for progress in self._looks(
+        async for progress in self._polls(
             lambda store: progress_to(store.relay_status(self.source_id), goal), deadline=self.deadline
         ):
             match progress or Behind("the metadata DB does not answer"):
@@ -110,14 +110,14 @@ class RelayWatchTrigger(MetadataTrigger):
         if (state := await self._task_state()) in ("deferred", "running"):
             self.log.info("another attempt of the task is %s; the relay of %s continues", state, self.source_id)
             return
-        await self._want(Stage.STOPPED)
+        await self._set_desired(Stage.STOPPED)
         self.log.info("asked the relay of %s to stop, as the task is %s now", self.source_id, state)
         if await self._task_state() in ("deferred", "running"):  # the next attempt has started, and needs the relay
-            await self._want(Stage.RUNNING)
+            await self._set_desired(Stage.RUNNING)
 
-    async def _want(self, stage: Stage) -> None:
+    async def _set_desired(self, stage: Stage) -> None:
         await asyncio.wait_for(
-            self._look(lambda store: store.set_relay_desired(self.source_id, stage)), RELAY_STOP_SECONDS
+            self._poll(lambda store: store.set_relay_desired(self.source_id, stage)), RELAY_STOP_SECONDS
         )
 
     async def _wait(self) -> TriggerData:
@@ -126,24 +126,24 @@ class RelayWatchTrigger(MetadataTrigger):
 
         goal = goal_of(self.goal) if self.goal else None
         life = Life(self.began_at, self.deaths)
-        say_at = 0.0
-        async for row in self._looks(
+        log_at = 0.0
+        async for row in self._polls(
             lambda store: (store.relay_status(self.source_id), store.relay_desired(self.source_id))
         ):
             if row is None:
                 continue
-            event = next_check(*row, goal, life, time.time())
+            event = next_event(*row, goal, life, time.time())
             if event is not None:
                 return {**event, "source": self.source_id, "goal": self.goal}
             status = row[0]
-            if status is not None and time.monotonic() >= say_at:
-                say_at = time.monotonic() + POLLS_LOG_SECONDS
+            if status is not None and time.monotonic() >= log_at:
+                log_at = time.monotonic() + POLLS_LOG_SECONDS
                 line = "the relay of %s, process %s on %s: %s"
                 self.log.info(line, self.source_id, status.pid, status.host, doing(status))
         raise AssertionError("the loop has no end")
 
 
-def next_check(
+def next_event(
     status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: Life, now: float
 ) -> TriggerData | None:
     """Return the event for a worker; None to continue watching. Pure."""

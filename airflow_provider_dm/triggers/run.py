@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
+    from airflow_provider_dm.engine.meta.model import Run
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.launch.run_state import RunState
 
-LINE_SECONDS: Final = 60.0
 KILL_SECONDS: Final = 25.0
 """Airflow gives `on_kill` thirty seconds."""
 PAUSE_SECONDS: Final = 3.0
@@ -74,16 +74,16 @@ class RunWatchTrigger(MetadataTrigger):
 
         narrator: Narrator | None = None
 
-        def look(store: MetaStore) -> RunState:
+        def read(store: MetaStore) -> RunState:
             nonlocal narrator
-            narrator = narrator or Narrator(
-                self.app, self.task_name, self.run_id, store, Audience(self.log.info, self.log.info, LINE_SECONDS)
-            )
-            narrator.look()
-            return self._state_in(store)
+            run, state = self._run_in(store)
+            audience = Audience(self.log.info, self.log.info)
+            narrator = narrator or Narrator(self.app, self.task_name, self.run_id, store, audience)
+            narrator.look(run=run)
+            return state
 
         silent = False
-        async for state in self._looks(look):
+        async for state in self._polls(read):
             if self.deadline is not None and time.time() >= self.deadline:
                 await self._stop(time.time() + KILL_SECONDS)
                 return {"status": "timeout", "run_id": self.run_id}
@@ -106,7 +106,7 @@ class RunWatchTrigger(MetadataTrigger):
         paused_since: dict[str, float] = {}
 
         def ask(store: MetaStore) -> bool:
-            if not isinstance(self._state_in(store), Working):
+            if not isinstance(self._run_in(store)[1], Working):
                 return True
             for one in store.list_subtasks(task=self.task_name):
                 if one.source not in self.sources or one.desired is Stage.STOPPED:
@@ -117,14 +117,16 @@ class RunWatchTrigger(MetadataTrigger):
             return False
 
         while True:
-            if await self._look(ask) or time.time() >= deadline:
+            if await self._poll(ask) or time.time() >= deadline:
                 return
             await asyncio.sleep(1.0)
 
-    def _state_in(self, store: MetaStore) -> RunState:
+    def _run_in(self, store: MetaStore) -> tuple[Run | None, RunState]:
+        """Return the run's row and its state."""
         from airflow_provider_dm.engine.processes import has_ended
         from airflow_provider_dm.launch.run_state import run_state
 
         ended = has_ended(self.launcher)  # before the row is read, as a launcher writes the outcome before it ends
         waited = time.time() - self.launched_at
-        return run_state(store.get_run(self.run_id), launcher_ended=ended, waited_seconds=waited)
+        run = store.get_run(self.run_id)
+        return run, run_state(run, launcher_ended=ended, waited_seconds=waited)

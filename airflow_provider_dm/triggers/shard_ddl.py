@@ -37,7 +37,7 @@ class ShardDdlLockTrigger(MetadataTrigger):
     async def _wait(self) -> TriggerData:
         from airflow_provider_dm.launch.ddl_state import Differs, Resolved, Waits, ddl_state_in
 
-        async for seen in self._looks(
+        async for seen in self._polls(
             lambda store: ddl_state_in(store, self.task_name, self.lock_id), deadline=self.deadline
         ):
             match seen or Waits("the metadata DB does not answer"):

@@ -46,11 +46,11 @@ class SyncStateTrigger(MetadataTrigger):
 
         condition = condition_of(self.condition)
 
-        def look(store: MetaStore) -> SyncState:
+        def read(store: MetaStore) -> SyncState:
             waited = time.time() - self.began_at
             return state_in(store, self.task_name, self.sources, condition, waited_seconds=waited)
 
-        async for seen in self._looks(look, deadline=self.deadline):
+        async for seen in self._polls(read, deadline=self.deadline):
             match seen or NotYet("the metadata DB does not answer"):
                 case Met(value):
                     return {"status": "met", "value": value}

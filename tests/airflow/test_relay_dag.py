@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import Behind, RelayEnded, RelayLogHook, progress_to
+from airflow_provider_dm.hooks.relay import Behind, RelayEnded, RelayLogHook, goal_text, progress_to
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
@@ -268,7 +268,7 @@ def test_a_sensor_that_may_fail_skips_what_its_first_look_cannot_see(deferrable:
 
 
 def test_a_rescheduled_sensor_keeps_its_goal_and_a_cleared_one_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = iter([GOAL, GOAL.at(GOAL.position + 1)])
+    ends = iter([goal_text(GOAL), goal_text(GOAL.at(GOAL.position + 1))])
     monkeypatch.setattr("airflow_provider_dm.sensors.relay.end_of_source", lambda *_: next(ends))
     wait = RelayCatchUpSensor(task_id="wait", source_id="replica_01", mode="reschedule")
     kept: dict[str, str] = {}

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.relay.health import GONE_SECONDS, Life
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.hooks.relay import goal_text
 from airflow_provider_dm.operators.relay import DmRelayOperator
-from airflow_provider_dm.triggers.relay import RelayWatchTrigger, next_check
+from airflow_provider_dm.triggers.relay import RelayWatchTrigger, next_event
 
 HERE = Location("mysql-bin.000003", 500)
 ERROR = {"ErrCode": "DM-4003", "Message": "no space"}
@@ -29,7 +29,7 @@ NOW = 10_000.0
 
 
 def told(status: RelayStatus | None, desired: Stage | None, goal: Location | None = None, deaths: int = 2) -> Any:
-    event = next_check(status, desired, goal, Life(NOW - 40, deaths), NOW)
+    event = next_event(status, desired, goal, Life(NOW - 40, deaths), NOW)
     return event and (event["status"], event.get("deaths"))
 
 
@@ -194,7 +194,7 @@ def test_looks_share_the_connections_of_one_engine(work_dir: Path) -> None:
         engines.append(connection.engine)
 
     async def look(times: int) -> list[Any]:
-        return [await trigger()._look(lambda store: store.relay_desired("one")) for _ in range(times)]
+        return [await trigger()._poll(lambda store: store.relay_desired("one")) for _ in range(times)]
 
     sqlalchemy.event.listen(sqlalchemy.Engine, "engine_connect", note)
     try:

@@ -100,4 +100,4 @@ def test_a_kill_before_anything_runs_is_nothing() -> None:
     hook = DmSparkSubmitHook(conn_id="not_there")
     hook.on_kill()
     hook.end()
-    assert not hook.stop_asked
+    assert not hook.stop_requested

@@ -97,6 +97,17 @@ def test_a_wait_has_an_age(narrator: Narrator, shown: list[str], monkeypatch: py
     ]
 
 
+def test_a_run_that_was_just_read_is_not_read_again(
+    narrator: Narrator, store: MetaStore, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the triggerer does at each poll."""
+    begin(narrator, {"one": {"pieces": 8, "pieces_done": 2}})
+    run = store.get_run(narrator.run_id)
+    monkeypatch.setattr(MetaStore, "get_run", None)
+    narrator.look(run=run)
+    assert shown == ["incremental sync: 2 of 8 pieces (25 %)"]
+
+
 def test_a_line_comes_every_so_often(narrator: Narrator, shown: list[str]) -> None:
     narrator.audience = replace(narrator.audience, every_seconds=60.0)
     narrator.look()
