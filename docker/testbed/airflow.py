@@ -224,6 +224,7 @@ def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> No
             "base_url": f"http://{HOST}:{port}",
             "workers": "1",
             "secret_key": secrets.token_hex(16),
+            "expose_stacktrace": "True",
         },
         "api_auth": {"jwt_secret": secrets.token_hex(32)},
         # A file that has changed is read at once. To read the others again is most of what an idle Airflow does.

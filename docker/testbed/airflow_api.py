@@ -16,6 +16,8 @@ Json = Any
 FINISHED: Final = frozenset({"success", "failed"})
 TIMEOUT_SECONDS: Final = 300
 RETRIES: Final = 3
+LOCKED: Final = "database is locked"
+"""SQLite's error, which a 500's body has by the setting `expose_stacktrace` of `testbed.airflow`."""
 
 
 class ApiError(RuntimeError):
@@ -24,6 +26,7 @@ class ApiError(RuntimeError):
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
         super().__init__(f"{method} {path}: {status} {body[:2000]}")
         self.status = status
+        self.locked = LOCKED in body
 
 
 class RunTimeout(RuntimeError):
@@ -60,7 +63,7 @@ class AirflowApi:
         """Call the API: `call("GET", "/dags")`; paths are below /api/v2. None where the answer is empty. Raises
         ApiError.
 
-        A request is repeated after 401, and after 500: its transaction was rolled back, as SQLite's lock was held.
+        A request is repeated after 401, and if SQLite's lock was held: then its transaction was rolled back.
         """
         for _ in range(RETRIES):
             try:
@@ -68,7 +71,7 @@ class AirflowApi:
             except ApiError as error:
                 if error.status == 401:
                     self._token = None
-                elif error.status != 500:
+                elif not error.locked:
                     raise
         return self._send(method, f"/api/v2{path}", body, self.token())
 
