@@ -118,10 +118,10 @@ class DescribedError(DmError):
     """Base of errors with many causes: the raiser describes what was found and what to do."""
 
     found: str
-    way_out: str
+    remedy: str
 
     what = "{found}"
-    hint = "{way_out}"
+    hint = "{remedy}"
 
 
 class NotSupportedYet(DmError):
@@ -129,11 +129,11 @@ class NotSupportedYet(DmError):
 
     feature: str
     where: str
-    way_out: str
+    remedy: str
 
     code = "DM-1900"
     what = "{feature} is not supported yet ({where})."
-    hint = "{way_out}"
+    hint = "{remedy}"
 
 
 class InvalidInput(DescribedError):

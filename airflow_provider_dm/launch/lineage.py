@@ -44,8 +44,8 @@ class TableFlow(NamedTuple):
 
 
 def table_flows(inputs: Inputs) -> tuple[TableFlow, ...]:
-    """Return the source tables of a task that has begun, each with its target table. Raises SubtaskMissing, AnswerCut,
-    and what connecting to the target raises.
+    """Return the source tables of a task that has begun, each with its target table. Raises SubtaskMissing,
+    IncompleteResult, and the errors of connecting to the target.
     """
     task, flows = inputs.task, []
     with fresh_target(inputs.target) as connection:

@@ -12,7 +12,7 @@ import logging
 from dataclasses import replace
 from typing import TypeVar
 
-from airflow_provider_dm.engine.binlog.xa import oldest_place
+from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.downstream.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
@@ -132,7 +132,7 @@ def tell_needs(inputs: Inputs, store: MetaStore) -> None:
             if subtask.location is None or not frontier:
                 continue
             applied = location_at(extent(frontier)[0], subtask.location)
-            needed = needed_with(oldest_place(applied, read_prepared(connection, ref)), read_groups(connection, ref))
+            needed = needed_with(needed_location(applied, read_prepared(connection, ref)), read_groups(connection, ref))
             unit = Unit.SYNC if subtask.unit == UNIT_SYNC else Unit.LOAD
             store.put_subtask(task.name, source, unit=unit, stage=Stage.STOPPED, needed=needed, applied=applied)
             log.info("the metadata DB lacked task %s on %s: it needs the log from %s", task.name, source, needed)

@@ -35,7 +35,7 @@ class TableSchemas:
     target: Endpoint
 
     def known(self, source: str) -> Mapping[TableName, Definition]:
-        """Return the definitions by which the task reads this source's log. Raises SubtaskMissing, AnswerCut."""
+        """Return the definitions by which the task reads this source's log. Raises SubtaskMissing, IncompleteResult."""
         with fresh_target(self.target) as connection:
             return known_tables(connection, self._ref(source))
 

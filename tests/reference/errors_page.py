@@ -79,7 +79,7 @@ def _filled(template: str) -> str:
     >>> _filled("{text!r} has {stored:#010x}; `meta: {{binlog-pos: 4}}`.")
     '{text} has {stored}; `meta: {binlog-pos: 4}`.'
     """
-    if template == "{way_out}":
+    if template == "{remedy}":
         return "named in the message"
     plain = re.sub(r"(?<!\{)\{(\w+)(?:![rs])?(?::[^{}]*)?\}", r"{\1}", template)
     return plain.replace("{{", "{").replace("}}", "}")

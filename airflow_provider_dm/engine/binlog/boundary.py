@@ -1,9 +1,9 @@
 """Transaction boundaries: one scan over event headers, for the planner and for the relay's recovery.
 
-The scan goes from event to event by their sizes and reads the bodies of few: GTID (which transaction), QUERY (BEGIN,
-COMMIT or something else), PREVIOUS_GTIDS and GTID_LIST, a compressed transaction. A boundary is a position between
-transactions; everything up to it is complete. transaction.py has the effect of each event; this module has the loop,
-which handles the events of ordinary transactions itself.
+The scan goes from event to event by their sizes. It reads the bodies of only a few types: GTID, QUERY (BEGIN, COMMIT or
+another statement), PREVIOUS_GTIDS, GTID_LIST and TRANSACTION_PAYLOAD. A boundary is a position between transactions;
+everything up to it is complete. transaction.py has the effect of each event; this module has the loop, which handles
+the events of ordinary transactions itself.
 
 The scan stops before DDL, at `cut`, or at the end of the bytes. It decodes no row. An error is raised only if it is the
 first thing found; otherwise the scan ends before it.
@@ -56,8 +56,8 @@ from airflow_provider_dm.engine.binlog.transaction import (
     Seam,
     Stretch,
     Walk,
-    look_into,
-    unapplicable,
+    handle_event,
+    reject_or_skip,
 )
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, Window
 from airflow_provider_dm.engine.errors import DmError
@@ -157,21 +157,20 @@ def scan(
     state: int = OUTSIDE,
     part: int = NOWHERE,
     hop: bool | None = None,
-    notes_xa: bool | None = None,
+    records_xa: bool | None = None,
 ) -> Stretch:
     """Scan from `start`, the beginning of an event outside of a transaction, to the first boundary at or after `cut`.
     Compressed data counts with its unpacked size if it is to be applied, so that the boundary may be before `cut`.
 
     `apply=False`: events that cannot be applied, and DDL, are skipped. `state`: BEGUN if `start` is a seam instead, and
     the first boundary the end of that transaction. `part`: look for seams after this many bytes since the start or the
-    last seam. `hop`: use the compiled fast path if it is ready; the relay scans with `apply=False` and does not load
-    it.
-    `notes_xa`: record XA transactions; None: if `apply`.
+    last seam. `hop`: use the compiled fast path if it is ready; None: if `apply`, so that the relay does not load it.
+    `records_xa`: record XA transactions; None: if `apply`.
     Raises UnknownEvent, MalformedEvent, ChangeNotInLog, EventTooLarge or ChecksumMismatch at the
     first event that causes it, unless complete transactions precede it.
     """
     walk = Walk(f"{log.name}:", Stretch(start, start), apply, log.format.flavour, state, opened_at=start)
-    walk.notes_xa = apply if notes_xa is None else notes_xa
+    walk.records_xa = apply if records_xa is None else records_xa
     try:
         hopper = hopper_for(log.format) if (apply if hop is None else hop) else None
         walk.found.ended = _walk(walk, log.window, cut, log.format.trailer_size, part, hopper)
@@ -191,12 +190,12 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
     found = Stretch(start, start)
     listed: list[Numbered] = []
 
-    def note(gtid: Gtid | None) -> None:
+    def record(gtid: Gtid | None) -> None:
         while len(listed) + 1 < found.transactions:
             listed.append(Numbered(None, found.end))  # earlier transactions without an id
         listed.append(Numbered(gtid, found.end))
 
-    found.trail.add = note
+    found.trail.add = record
     walk = Walk(f"{log.name}:", found, False, log.format.flavour, opened_at=start)
     try:
         _walk(walk, log.window, cut, log.format.trailer_size)
@@ -204,13 +203,13 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
         if not found.transactions:
             raise
     if len(listed) < found.transactions:
-        note(None)
+        record(None)
     return listed, found.end
 
 
 def list_xa(log: OpenLog, start: int, *, end: int) -> list[FoundPrepared | FoundEnd]:
     """Return the XA transactions between two boundaries; other contents are ignored. Raises MalformedEvent."""
-    walk = Walk(f"{log.name}:", Stretch(start, start), False, log.format.flavour, notes_xa=True, opened_at=start)
+    walk = Walk(f"{log.name}:", Stretch(start, start), False, log.format.flavour, records_xa=True, opened_at=start)
     _walk(walk, log.window, end, log.format.trailer_size, hopper=hopper_for(log.format))
     return walk.found.xa
 
@@ -247,7 +246,7 @@ def _walk(
             limit = position + len(buffer)
             found.trail.fold()
             if len(buffer) < HEADER_SIZE:
-                return _where_bytes_end(state, bytes_left=len(buffer))
+                return _ended_at_end_of_bytes(state, bytes_left=len(buffer))
         if hopper is not None and state == OUTSIDE:
             hopped = hopper.hop(found, position, buffer, base, cut=cut, before=next_seam)
             if hopped != position:
@@ -255,13 +254,13 @@ def _walk(
                 continue
         offset = position - base
         timestamp, code, server_id, size = unpack(buffer, offset)
-        behind = position + size
+        event_end = position + size
         if size < smallest:
             raise MalformedEvent(walk.at(position), f"a size of {size} bytes")
-        if behind > limit:  # otherwise it is neither incomplete nor too large
+        if event_end > limit:  # an event inside the buffer is neither incomplete nor too large
             if size > (LARGEST_UNPACKED if walk.inside_payload else LARGEST_EVENT) and walk.apply:
                 raise EventTooLarge(walk.at(position), size)
-            if behind > file_size:
+            if event_end > file_size:
                 return Ended.TORN
         do = do_of[code]
         if do >= _MAP and do != _PAYLOAD:
@@ -272,9 +271,9 @@ def _walk(
                 head = window.read(position + HEADER_SIZE, min(ROWS_HEAD, size - HEADER_SIZE))
                 more = max(0, claimed_rows_size(code, head) - size)
                 unpacked, next_seam = unpacked + more, next_seam - more
-            if behind >= next_seam:
+            if event_end >= next_seam:
                 if do == _ROWS:
-                    seam = behind if _ends_statement(window, position, size, buffer, offset) else 0
+                    seam = event_end if _ends_statement(window, position, size, buffer, offset) else 0
                 elif seam:
                     walk.seams.append(seam)
                     next_seam, seam = seam + part, 0
@@ -283,24 +282,24 @@ def _walk(
         elif do == _STOP:
             if code == codes.START_ENCRYPTION and not mysql and state == OUTSIDE and trailer and walk.apply:
                 verify_checksum(window.read(position, size), walk.at(position))
-                decrypted = _proves_itself(window, behind)
+                decrypted = _has_valid_checksum(window, event_end)
                 if decrypted is None:
-                    return Ended.FILE if behind == file_size else Ended.TORN
+                    return Ended.FILE if event_end == file_size else Ended.TORN
                 if decrypted:
-                    walk.pass_over(behind)
-                    position = behind
+                    walk.skip_event(event_end)
+                    position = event_end
                     continue
-            unapplicable(walk, position, behind, timestamp, code)
+            reject_or_skip(walk, position, event_end, timestamp, code)
             state = walk.state
         else:
-            if behind > limit:
+            if event_end > limit:
                 buffer, base, offset = window.read(position, max(CHUNK_SIZE, size)), position, 0
                 limit = position + len(buffer)
-                if behind > limit:  # the file is shorter than its published size
+                if event_end > limit:  # the file is shorter than its published size
                     return Ended.TORN
             body = offset + HEADER_SIZE
             if code == _XID and state == BEGUN and walk.ddl is None:
-                found.end = behind
+                found.end = event_end
                 found.transactions += 1
                 if timestamp > found.newest_timestamp:
                     found.newest_timestamp = timestamp
@@ -308,7 +307,7 @@ def _walk(
                     add_id(walk.pending)
                     walk.pending = None
                 if walk.seams:
-                    found.seams += [Seam(one, behind) for one in walk.seams]
+                    found.seams += [Seam(one, event_end) for one in walk.seams]
                     walk.seams.clear()
                 walk.state = state = OUTSIDE
                 seam = 0
@@ -336,21 +335,21 @@ def _walk(
                 if trailer and walk.apply:
                     verify_checksum(event, walk.at(position))
                 if do == _PAYLOAD:
-                    unpacked += _walk_payload(walk, position, behind, timestamp, event[HEADER_SIZE : size - trailer])
+                    unpacked += _walk_payload(walk, position, event_end, timestamp, event[HEADER_SIZE : size - trailer])
                 else:
-                    look_into(walk, position, behind, timestamp, code, bytes(event[HEADER_SIZE : size - trailer]))
+                    handle_event(walk, position, event_end, timestamp, code, bytes(event[HEADER_SIZE : size - trailer]))
                 if found.ended is Ended.DDL:
                     return Ended.DDL
                 state = walk.state
                 if state == OUTSIDE:
                     seam = 0
-        position = behind
+        position = event_end
         if unpacked and state == OUTSIDE:
             found.unpacked, cut, unpacked = found.unpacked + unpacked, cut - unpacked, 0
     return Ended.CUT if found.ddl is None else Ended.DDL
 
 
-def _proves_itself(window: Bytes, position: int) -> bool | None:
+def _has_valid_checksum(window: Bytes, position: int) -> bool | None:
     """Return True if the event at `position` has a valid checksum; None if it is incomplete.
 
     After MariaDB's START_ENCRYPTION, this distinguishes a log that the server sent decrypted from a copy of its file,
@@ -369,24 +368,24 @@ def _proves_itself(window: Bytes, position: int) -> bool | None:
     return stored == computed
 
 
-def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: memoryview) -> int:
-    """Scan a compressed transaction: its events have the same effect as outside. Return the number of bytes by which it
-    is larger when unpacked; 0 if it is not to be applied.
+def _walk_payload(walk: Walk, position: int, event_end: int, timestamp: int, body: memoryview) -> int:
+    """Scan a compressed transaction, whose events have the same effect as uncompressed ones. Return the bytes by which
+    it grows when unpacked; 0 if it is not to be applied.
     """
     at = walk.at(position)
     if walk.inside_payload or walk.state != OPENED:
         raise MalformedEvent(at, "a compressed transaction inside another one, or without its id")
-    if not walk.notes_xa:
-        walk.close(behind, timestamp)
+    if not walk.records_xa:
+        walk.close(event_end, timestamp)
         return 0
     window = open_payload(body, at)
     place = inner_place(at, "")
-    inner = Walk(place, Stretch(0, 0), walk.apply, walk.flavour, OPENED, inside_payload=True, notes_xa=True)
+    inner = Walk(place, Stretch(0, 0), walk.apply, walk.flavour, OPENED, inside_payload=True, records_xa=True)
     ended = _walk(inner, window, 1, 0)
     end = inner.found.end if inner.found.ddl is None else inner.found.ddl.end
     if ended not in (Ended.CUT, Ended.DDL) or end != window.size:
         raise MalformedEvent(at, f"its {window.size} bytes are not one transaction")
-    walk.take_in(inner, behind)
+    walk.add_payload(inner, event_end)
     return max(0, window.size - len(body)) if walk.apply else 0
 
 
@@ -405,7 +404,7 @@ def _is_begin(buffer: bytes, body: int, end: int) -> bool:
     return buffer[text:end] == b"BEGIN"
 
 
-def _where_bytes_end(state: int, bytes_left: int) -> Ended:
+def _ended_at_end_of_bytes(state: int, bytes_left: int) -> Ended:
     if bytes_left:
         return Ended.TORN
     return Ended.FILE if state == OUTSIDE else Ended.INSIDE

@@ -1,9 +1,9 @@
 """One column's cell in a row image: its length, and the conversion of its bytes to the canonical value.
 
-A `Cell` is data: the plain decoder (`row_decoder.decode_rows`, through `reader`) and the compiled kernels are both
+A `Cell` is data: the plain decoder (`row_decoder.decoder_of`, through `reader`) and the compiled kernels are both
 derived from it. It is made from the table map (type code, metadata) and the catalogue (`Column`). If the two contradict
-each other, there is no cell but a reason, which `table_map.py` turns into SchemaMismatch. The canonical value is that
-of SELECT through `schema.codec.row_reader`.
+each other, `cell_for` raises Contradiction. The canonical value equals the value that `schema.codec.row_reader` returns
+for a SELECT.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CellKind(IntEnum):
     ENUM = 16  # members
     SET = 17  # members
     JSON = 18  # MySQL's binary JSON
-    UUID = 19  # MariaDB, as all following ones
+    UUID = 19  # MariaDB's types, up to COMPRESSED
     INET4 = 20
     INET6 = 21
     COMPRESSED = 22  # a byte with the method, and the value
@@ -207,7 +207,7 @@ def _time(column: Column, code: int, metadata: bytes) -> Cell:
         return Cell(kind, size + temporal.fraction_size(fsp), precision=fsp)
     old_code, size, kind = _OLD_TIMES[column.data_type]
     _expect(code == old_code, f"type {code}")
-    _expect(fsp == 0, f"type {code}, the form of before MySQL 5.6, which has no fraction (ALTER TABLE … FORCE)")
+    _expect(fsp == 0, f"type {code}, the format before MySQL 5.6, which has no fraction (ALTER TABLE … FORCE)")
     return Cell(kind, size)
 
 

@@ -47,12 +47,12 @@ class ChangeNotInLog(DmError):
 
     at: str
     found: str
-    way_out: str
+    remedy: str
 
     code = "DM-3004"
     scope = Scope.UPSTREAM
     what = "{found}"
-    hint = "{way_out}"
+    hint = "{remedy}"
 
 
 def mixed_engine_rollback(at: str) -> ChangeNotInLog:

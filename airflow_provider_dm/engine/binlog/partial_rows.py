@@ -29,7 +29,7 @@ ABSENT: Final[bytes] = _Absent()
 
 
 def columns_of(mask: int) -> tuple[int, ...]:
-    """Return the columns of a bitmap.
+    """Return the indexes of the columns in a bitmap.
 
     >>> columns_of(0b1101)
     (0, 2, 3)
@@ -43,13 +43,13 @@ def whole_images(cells: Sequence[Cell], present: Sequence[int], data: bytes, sta
     `cells`: of all columns. `present`: the bitmaps of present columns, of each image in turn (an update has two).
     """
     columns = [columns_of(mask) for mask in present]
-    some = [[cells[index] for index in those] for those in columns]
+    present_cells = [[cells[index] for index in indexes] for indexes in columns]
     turn = 0
     while start < end:
-        stop = image_end(some[turn], data, start, end)
-        behind_bits = start + (len(some[turn]) + 7) // 8
-        bits = _null_bits(columns[turn], len(cells), data[start:behind_bits])
-        yield bits + data[behind_bits:stop]
+        stop = image_end(present_cells[turn], data, start, end)
+        bits_end = start + (len(columns[turn]) + 7) // 8
+        bits = _null_bits(columns[turn], len(cells), data[start:bits_end])
+        yield bits + data[bits_end:stop]
         start, turn = stop, (turn + 1) % len(present)
 
 

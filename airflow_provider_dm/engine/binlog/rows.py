@@ -139,7 +139,7 @@ class _Range:
         window = self.window.up_to(int(key.rsplit(".", 1)[1]))
         log = OpenLog(window, self.range.format, self.range.file)
         state = BEGUN if self.range.inside else OUTSIDE
-        walked = scan(log, self.range.start, cut=self.range.end, apply=False, state=state, notes_xa=True)
+        walked = scan(log, self.range.start, cut=self.range.end, apply=False, state=state, records_xa=True)
         last = walked.xa[-1] if walked.xa else None
         # Between a prepared transaction and its commit: its changes are not before `key`.
         return last.start if isinstance(last, FoundPrepared) and last.end == walked.end else walked.end

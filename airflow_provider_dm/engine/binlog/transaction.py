@@ -137,7 +137,7 @@ class Walk:
 
     `place`: prefix of a position in errors. `pending`: the id of the open transaction; `void`: the statement after it
     has no effect; `seams`: positions where it may be cut. `inside_payload`: the events are those of a compressed
-    transaction. `notes_xa`: XA transactions are recorded, even if nothing is applied.
+    transaction. `records_xa`: XA transactions are recorded, even if nothing is applied.
     """
 
     place: str
@@ -146,7 +146,7 @@ class Walk:
     flavour: Flavour
     state: int = OUTSIDE
     inside_payload: bool = False
-    notes_xa: bool = False
+    records_xa: bool = False
     opened_at: int = 0
     rows: bool = False
     void: bool = False
@@ -188,7 +188,7 @@ class Walk:
 
     def prepare(self, position: int, timestamp: int, xid: Xid) -> None:
         """End a transaction that is now prepared."""
-        if self.notes_xa:
+        if self.records_xa:
             seams = tuple(Seam(seam, position) for seam in self.seams)
             self.found.xa.append(FoundPrepared(xid, self.opened_at, position, self.rows, seams))
         self.seams.clear()
@@ -196,37 +196,37 @@ class Walk:
 
     def end_xa(self, position: int, timestamp: int, xid: Xid, *, committed: bool) -> None:
         """End a transaction that only ends a prepared one."""
-        if self.notes_xa:
+        if self.records_xa:
             self.found.xa.append(FoundEnd(xid, self.opened_at, position, committed))
         self.close(position, timestamp)
 
-    def take_in(self, inner: Walk, behind: int) -> None:
+    def add_payload(self, inner: Walk, event_end: int) -> None:
         """Add the transaction of a payload whose events `inner` has scanned."""
         found = inner.found
         if found.ddl is None:
             self.rows = inner.rows
-            self.found.xa += [replace(one, start=self.opened_at, end=behind) for one in found.xa]
-            self.close(behind, found.newest_timestamp)
+            self.found.xa += [replace(one, start=self.opened_at, end=event_end) for one in found.xa]
+            self.close(event_end, found.newest_timestamp)
         elif self.found.transactions:
             self.found.ended = Ended.DDL
         else:
             self.rows, self.ddl = found.ddl.rows, found.ddl.query
-            self.close(behind, found.ddl.timestamp)
+            self.close(event_end, found.ddl.timestamp)
 
-    def pass_over(self, position: int) -> None:
+    def skip_event(self, position: int) -> None:
         """Skip an event without a change; the next event is at `position`."""
         if self.state == OUTSIDE:
             self.found.end = position
 
-    def alone_or_inside(self, behind: int, timestamp: int) -> None:
+    def alone_or_inside(self, event_end: int, timestamp: int) -> None:
         """Handle a statement that changes no state: directly after a GTID it is the whole transaction."""
         if self.state == OPENED:
-            self.close(behind, timestamp)
+            self.close(event_end, timestamp)
         else:
-            self.pass_over(behind)
+            self.skip_event(event_end)
 
 
-def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int, body: bytes) -> None:
+def handle_event(walk: Walk, position: int, event_end: int, timestamp: int, code: int, body: bytes) -> None:
     """Handle an event that the loop does not handle itself and whose body is needed."""
     if code in (_MYSQL_IDS if walk.flavour is Flavour.MARIADB else _MARIADB_IDS):
         raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} in a log of {walk.flavour.value}")
@@ -238,13 +238,13 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
         case codes.XID | codes.XA_PREPARE if walk.state != BEGUN:
             raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
         case codes.XID:
-            walk.close(behind, timestamp)
+            walk.close(event_end, timestamp)
         case codes.XA_PREPARE:
             xid, one_phase = read_prepare(body, walk.at(position))
             if one_phase:
-                walk.close(behind, timestamp)
+                walk.close(event_end, timestamp)
             else:
-                walk.prepare(behind, timestamp, xid)
+                walk.prepare(event_end, timestamp, xid)
         case codes.ANONYMOUS_GTID:
             walk.open(position, OPENED)
             walk.pending = None
@@ -253,41 +253,41 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
             walk.open(position, OPENED)
             walk.pending = tagged
         case codes.QUERY:
-            _query(walk, position, behind, timestamp, query_of(body, walk.at(position)))
+            _query(walk, position, event_end, timestamp, query_of(body, walk.at(position)))
         case codes.QUERY_COMPRESSED:
             plain = uncompressed_query(body, walk.at(position))
-            _query(walk, position, behind, timestamp, query_of(plain, walk.at(position)))
+            _query(walk, position, event_end, timestamp, query_of(plain, walk.at(position)))
         case _ if codes.DO[code] == codes.Do.PASS:
-            walk.pass_over(behind)
+            walk.skip_event(event_end)
         case _:
-            _reader(walk, position, behind, code, body)
+            _handle_outside(walk, position, event_end, code, body)
 
 
-def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: int) -> None:
+def reject_or_skip(walk: Walk, position: int, event_end: int, timestamp: int, code: int) -> None:
     """Raise UnknownEvent for an event whose entry in the table is STOP; with `apply=False` skip it."""
     if walk.apply:
         raise UnknownEvent.of(walk.at(position), code)
     if walk.state == OPENED:
-        walk.close(behind, timestamp)
+        walk.close(event_end, timestamp)
     else:
-        walk.pass_over(behind)
+        walk.skip_event(event_end)
 
 
-def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
+def _query(walk: Walk, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
     match kind_of(query.sql):
         case StatementKind.BEGIN:
             walk.open(position, BEGUN)
         case StatementKind.COMMIT:
-            walk.close(behind, timestamp)
+            walk.close(event_end, timestamp)
         case StatementKind.ROLLBACK | StatementKind.ROLLBACK_TO as kind:
             if walk.apply and walk.rows and walk.state == BEGUN:
                 raise mixed_engine_rollback(walk.at(walk.opened_at))
             if kind is StatementKind.ROLLBACK:
-                walk.close(behind, timestamp)
+                walk.close(event_end, timestamp)
         case StatementKind.SAVEPOINT | StatementKind.NOTHING:
-            walk.alone_or_inside(behind, timestamp)
+            walk.alone_or_inside(event_end, timestamp)
         case StatementKind.XA:
-            _xa(walk, position, behind, timestamp, query.sql)
+            _xa(walk, position, event_end, timestamp, query.sql)
         case StatementKind.ROW_CHANGE:
             if walk.apply:
                 raise ChangeNotInLog(
@@ -297,12 +297,12 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
                     "Set binlog_format=ROW for every session of the source; if the change affects a table of the task, "
                     f"make it by hand, and {CONTINUE_AFTER}.",
                 )
-            walk.alone_or_inside(behind, timestamp)
+            walk.alone_or_inside(event_end, timestamp)
         case StatementKind.DDL:
-            _ddl(walk, position, behind, timestamp, query)
+            _ddl(walk, position, event_end, timestamp, query)
 
 
-def _xa(walk: Walk, position: int, behind: int, timestamp: int, sql: bytes) -> None:
+def _xa(walk: Walk, position: int, event_end: int, timestamp: int, sql: bytes) -> None:
     ended = read_end(sql)
     match xa_verb(sql):
         case "START" | "BEGIN":
@@ -313,14 +313,14 @@ def _xa(walk: Walk, position: int, behind: int, timestamp: int, sql: bytes) -> N
             if walk.state == OUTSIDE:
                 walk.opened_at = position
             xid, committed = ended
-            walk.end_xa(behind, timestamp, xid, committed=committed)
+            walk.end_xa(event_end, timestamp, xid, committed=committed)
         case verb if walk.apply:
             raise MalformedEvent(walk.at(position), f"an XA {verb} that no server logs here")
         case _:
-            walk.alone_or_inside(behind, timestamp)
+            walk.alone_or_inside(event_end, timestamp)
 
 
-def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
+def _ddl(walk: Walk, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
     if walk.apply and not (walk.void and walk.state == OPENED):  # `void` is only valid directly after its GTID
         if walk.found.transactions:
             walk.found.ended = Ended.DDL
@@ -330,10 +330,10 @@ def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEve
     if walk.state == OUTSIDE:
         walk.opened_at, walk.rows = position, False
     if walk.state != BEGUN:
-        walk.close(behind, timestamp)
+        walk.close(event_end, timestamp)
 
 
-def _reader(walk: Walk, position: int, behind: int, code: int, body: bytes) -> None:
+def _handle_outside(walk: Walk, position: int, event_end: int, code: int, body: bytes) -> None:
     if walk.state != OUTSIDE:
         raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} inside a transaction")
     if code == codes.PREVIOUS_GTIDS:
@@ -342,4 +342,4 @@ def _reader(walk: Walk, position: int, behind: int, code: int, body: bytes) -> N
         walk.found.trail.add_set(gtid_list(body, walk.at(position)))
     elif code == codes.FORMAT_DESCRIPTION and position != BINLOG_HEADER_SIZE:
         raise MalformedEvent(walk.at(position), "a second FORMAT_DESCRIPTION event")
-    walk.found.end = behind
+    walk.found.end = event_end

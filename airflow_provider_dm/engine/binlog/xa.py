@@ -2,9 +2,9 @@
 
     MySQL     GTID, XA START, rows, XA END, XA_PREPARE                 prepared; with its flag: committed in one phase
     MariaDB   GTID (flag PREPARED_XA), rows, XA END, XA_PREPARE        prepared; in one phase: an ordinary transaction
-    both      GTID, XA COMMIT 'xid' or XA ROLLBACK 'xid'               its end: by any session, after a restart, too
+    both      GTID, XA COMMIT 'xid' or XA ROLLBACK 'xid'               ended by any session, also after a restart
 
-Rows count at the commit, and never if they are rolled back. Other transactions may be in between, and many may be
+Rows take effect at the commit, and never if they are rolled back. Other transactions may be in between, and many may be
 prepared at the same time. An epoch includes the bytes of a prepared group at the location of its commit:
 
     100 prepare a │ 200 rows │ 300 prepare b │ 400 commit a │ 450 rows │ 500 rollback b │ 550
@@ -109,14 +109,14 @@ class Prepared:
 
 
 def file_of(group: Prepared, files: Iterable[LogFile]) -> LogFile | None:
-    """Return the file that contains the group's bytes; None if none does."""
+    """Return the file that contains the prepared transaction; None if no file does."""
     for file in files:
-        ours = not (group.at.server_uuid and file.server_uuid) or group.at.server_uuid == file.server_uuid
-        if ours and (file.suffix, file.name) == (group.at.suffix, group.at.file) and file.size >= group.end:
+        same_server = not (group.at.server_uuid and file.server_uuid) or group.at.server_uuid == file.server_uuid
+        if same_server and (file.suffix, file.name) == (group.at.suffix, group.at.file) and file.size >= group.end:
             return file
     return None
 
 
-def oldest_place(here: Location, prepared: Sequence[Prepared]) -> Location:
+def needed_location(here: Location, prepared: Sequence[Prepared]) -> Location:
     """Return the location from which on the log is needed: `here`, or the start of the oldest prepared transaction."""
     return min((here, *(group.at for group in prepared)), key=lambda place: place.sort_key)

@@ -109,11 +109,11 @@ class DatabaseConfig(DmModel):
     def unsupported(self, where: str) -> Iterator[NotSupportedYet]:
         """Yield the settings that this release does not support. `where`: the server's name in messages."""
         if self.security is not None and self.security.cert_allowed_cn:
-            way_out = "Give ssl-ca: a host that the certificate names is verified."
-            yield NotSupportedYet("cert-allowed-cn", where, way_out)
+            remedy = "Give ssl-ca: a host that the certificate names is verified."
+            yield NotSupportedYet("cert-allowed-cn", where, remedy)
         if self.security is not None and self.security.embedded:
-            way_out = "Name files by ssl-ca, -cert, -key."
-            yield NotSupportedYet("TLS material in the file itself", where, way_out)
+            remedy = "Name files by ssl-ca, -cert, -key."
+            yield NotSupportedYet("TLS material in the file itself", where, remedy)
 
     def without_secrets(self) -> Self:
         """Return a copy without the password and without embedded TLS material (references stay)."""

@@ -110,8 +110,8 @@ class SourceConfig(DmModel):
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
         """Return the settings in this file that this release does not support."""
         where = f"source {self.source_id!r}"
-        way_out = "Set enable: true to use it."
-        off = () if self.enable else (NotSupportedYet("a source that is switched off", where, way_out),)
+        remedy = "Set enable: true to use it."
+        off = () if self.enable else (NotSupportedYet("a source that is switched off", where, remedy),)
         return (*off, *(self.from_.unsupported(where) if self.from_ else ()))
 
     def require_supported(self) -> None:

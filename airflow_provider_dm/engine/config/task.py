@@ -328,8 +328,8 @@ class TaskConfig(DmModel):
         if self.task_mode not in _RUNNABLE_MODES:
             yield NotSupportedYet(f"task-mode {self.task_mode.value}", where, "Use full, incremental or all.")
         if self.sharding == "optimistic":
-            way_out = "Use pessimistic, or leave it out if no DDL is expected."
-            yield NotSupportedYet("shard-mode optimistic", where, way_out)
+            remedy = "Use pessimistic, or leave it out if no DDL is expected."
+            yield NotSupportedYet("shard-mode optimistic", where, remedy)
         if self.mariadb2tidb.mode == "on":
             yield NotSupportedYet("mariadb2tidb", where, "Create the target tables first and set its mode to off.")
         if self.tidb.backend == "local":

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.xa import oldest_place
+from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
 from airflow_provider_dm.engine.copy.design import design, target_table_gone
@@ -53,7 +53,7 @@ from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.schema.catalogue import existing, list_views, schema_collations
+from airflow_provider_dm.engine.schema.catalogue import existing_tables, list_views, schema_collations
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def log_needed(target: Endpoint, source: Source) -> Location:
         found = read_subtask(connection, source.fence.ref)
         assert found is not None
         assert found.location is not None
-        return oldest_place(found.location, read_prepared(connection, source.fence.ref))
+        return needed_location(found.location, read_prepared(connection, source.fence.ref))
 
     return run_transaction(target, body)
 
@@ -159,7 +159,7 @@ def _resume(source: Source, start: Location, target: Endpoint, begun: OnBegun) -
         if not source.rules.block_allow.allows(name):
             raise SchemaChangedDuringCopy(source.id, str(name), "the block-allow-list excludes it now")
         schema.check_route(source.rules.router.route(name))
-    there = existing(connection, {one.target for one in schemas})
+    there = existing_tables(connection, {one.target for one in schemas})
     for schema in schemas:
         if schema.target not in there:
             raise target_table_gone(str(schema.target), f"{source.id}:{schema.table.name}")

@@ -148,22 +148,22 @@ def _check_source(
         verb_for(mapping, subtask.loader)
         mixed = len(feeders[one.target]) > 1 or subtask.overwrites
         if mixed and KeyOrder.of(mapping.source) is None and one.rows > MOST_ROWS:
-            way_out = (
+            remedy = (
                 "Give it a primary key (and the target table too), route it to a target table of its own, or leave it "
                 "out by block-allow-list."
             )
             raise NotSupportedYet(
                 f"copying about {one.rows} rows of a table without a key into a table with other rows",
                 str(one.table.name),
-                way_out,
+                remedy,
             )
         if mapping.uncertain and mapping.found_by is None and one.rows > MOST_SCANNED:
-            way_out = "Give it a primary key, or create the target's table by hand with them as ordinary columns."
+            remedy = "Give it a primary key, or create the target's table by hand with them as ordinary columns."
             names = ", ".join(mapping.target_columns[index].name for index in mapping.uncertain)
             raise NotSupportedYet(
                 f"copying about {one.rows} rows without a key whose columns {names} the target generates",
                 str(one.table.name),
-                way_out,
+                remedy,
             )
         filled = one.target in target.filled and one.target not in copied_into
         if filled and not subtask.overwrites:
@@ -180,6 +180,6 @@ def verb_for(mapping: TableMapping, loader: LoaderConfig) -> Verb:
         case OnDuplicate.REPLACE:
             return Verb.REPLACE
         case OnDuplicate.IGNORE:
-            way_out = "Use replace or error: otherwise timing would decide which of two rows is kept."
-            raise NotSupportedYet("on-duplicate-logical ignore", str(mapping.source.name), way_out)
+            remedy = "Use replace or error: otherwise timing would decide which of two rows is kept."
+            raise NotSupportedYet("on-duplicate-logical ignore", str(mapping.source.name), remedy)
     return Verb.INSERT

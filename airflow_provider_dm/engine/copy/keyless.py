@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.downstream.table_schema import load_table_schema
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.errors import AnswerCut
+from airflow_provider_dm.engine.mysql.errors import IncompleteResult
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.blocks import blocks
@@ -62,7 +62,7 @@ def write_whole_table(
 ) -> None:
     """Write the table, as the body of a transaction. It may run again: the snapshot returns the same rows.
 
-    Raises Fenced, DuplicateDuringCopy, TooManyContested, AnswerCut, and what reading raises.
+    Raises Fenced, DuplicateDuringCopy, TooManyContested, IncompleteResult, and what reading raises.
     """
     if not advance_chunk(connection, job.fence, seen, rows=0, last_key=None, done=True):
         return
@@ -128,7 +128,7 @@ def _remove(connection: Connection, fence: Fence, chunk: ChunkProgress, into: Ta
 
 
 def _pieces(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, None]:
-    """Yield all rows of the table, some MB at a time. Raises AnswerCut if rows are missing, and what reading raises."""
+    """Yield all rows of the table, some MB at a time. Raises IncompleteResult, and reading's errors."""
     table, expected = job.mapping.source, _count(snapshot, job)
     columns, to_row = row_reader(table)
     counted, some, rows, weight = 0, list[Cells](), 0, 0
@@ -146,7 +146,7 @@ def _pieces(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, N
     except (pymysql.err.Error, OSError) as error:
         raise source_error(snapshot.source, error) from error
     if counted + rows != expected:
-        raise AnswerCut(f"all rows of {table.name}", counted + rows, expected)
+        raise IncompleteResult(f"all rows of {table.name}", counted + rows, expected)
     if some:
         yield Cells.joined(some)
 

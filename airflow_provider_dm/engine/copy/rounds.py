@@ -54,7 +54,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import Births, read_births, settled_births
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import value_signature
-from airflow_provider_dm.engine.schema.catalogue import existing, read_tables
+from airflow_provider_dm.engine.schema.catalogue import existing_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.errors import GoalLost
 from airflow_provider_dm.engine.sync.log.locations import in_relay
@@ -196,7 +196,7 @@ class SourceLoad:
         if not tables:
             return self._wait_for_ddl("no table can be read now")
         with connected(source.endpoint) as connection:
-            there = sorted(existing(connection, tables))
+            there = sorted(existing_tables(connection, tables))
             definitions = read_tables(connection, there)
         wanted, number = self._count_readers(), next(_numbers)
         with (

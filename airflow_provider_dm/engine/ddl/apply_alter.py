@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXT_SIZ
 from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotKnown
 from airflow_provider_dm.engine.ddl.expressions import mentions, with_names, without_mode
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
-from airflow_provider_dm.engine.ddl.if_exists import without_needless
+from airflow_provider_dm.engine.ddl.if_exists import without_ineffective
 from airflow_provider_dm.engine.ddl.keys import Successors, by_name, carried, without_hash
 from airflow_provider_dm.engine.ddl.resolve import (
     Context,
@@ -33,29 +33,29 @@ from airflow_provider_dm.engine.ddl.resolve import (
     settled,
     table_collation,
 )
-from airflow_provider_dm.engine.ddl.target_code import is_care, with_changed_partitions
+from airflow_provider_dm.engine.ddl.target_code import is_maintenance, with_changed_partitions
 
 Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
 """Columns that the statement defines, resolved, with their inline constraints, by the index of the clause."""
-Fates = dict[str, ddl.ColumnDefinition | None]
-"""The new definition of each existing column, by its old name in lower case; None if it is dropped."""
+ByOldName = dict[str, ddl.ColumnDefinition | None]
+"""The old name of each existing column, in lower case -> its new definition; None if it is dropped."""
 _HIDDEN: Final = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
 """The option of an index that the optimizer ignores: in MariaDB (True), in MySQL (False)."""
 
 
 def altered(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.TableDefinition:
     """Return the table after the clauses of one ALTER TABLE, under its old name. Raises CannotTrack."""
-    specs = behind_generated_key(context.server, table, without_needless(context.server, table, specs))
+    specs = behind_generated_key(context.server, table, without_ineffective(context.server, table, specs))
     collation, converted = _collations(context, table, specs)
     defined = _defined_columns(context, specs, collation, converted)
-    fates = _fates_of(context, table, specs, defined, converted)
-    columns = _in_order(table, specs, defined, fates)
-    names = {name: column.name for name, column in fates.items() if column is not None}
+    by_old_name = _columns_by_old_name(context, table, specs, defined, converted)
+    columns = _in_order(table, specs, defined, by_old_name)
+    names = {name: column.name for name, column in by_old_name.items() if column is not None}
 
     changed = replace(
         table,
         columns=tuple(_with_new_names(column, names) for column in columns),
-        constraints=tuple(_constraints_left(context, table, specs, fates, columns)),
+        constraints=tuple(_constraints_left(context, table, specs, by_old_name, columns)),
         options=kept_options((*table.options, *_options(specs)), collation),
         partitioning=_partitioning(table, specs),
     )
@@ -96,7 +96,7 @@ def _partitioning(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.
                 found = what
             case ddl.Repartition(what) if what.upper() == "REMOVE PARTITIONING":
                 found = None
-            case ddl.Repartition(what) if is_care(what):
+            case ddl.Repartition(what) if is_maintenance(what):
                 pass
             case ddl.Repartition() | ddl.DropPartitions() | ddl.PartitionToTable() | ddl.TableToPartition():
                 found = None if found is None else with_changed_partitions(found)
@@ -121,26 +121,26 @@ def _defined_columns(
     columns = [spec.column for _, spec in numbered]
     resolved = resolved_columns(context, columns, collation)
     if converted is not None:  # the conversion includes new columns, even those that name a charset
-        of_characters = [one.type.charset not in (None, BINARY) for one, _ in resolved]
-        for column, is_text in zip(columns, of_characters, strict=True):
+        has_text = [one.type.charset not in (None, BINARY) for one, _ in resolved]
+        for column, is_text in zip(columns, has_text, strict=True):
             odd = column.type.binary or column.type.name in (*MEMBERS, *TEXT_SIZES, "json")
             if (is_text and odd) or column.type.name in BLOBS:  # MySQL changes a TEXT to a TINYTEXT, and so on
                 raise CannotTrack(f"CONVERT TO CHARACTER SET and {column.type.name} for {column.name} in one statement")
         columns = [
             replace(column, type=replace(column.type, charset=None, collation=None)) if is_text else column
-            for column, is_text in zip(columns, of_characters, strict=True)
+            for column, is_text in zip(columns, has_text, strict=True)
         ]
         resolved = resolved_columns(context, columns, collation)
     return {number: one for (number, _), one in zip(numbered, resolved, strict=True)}
 
 
-def _fates_of(
+def _columns_by_old_name(
     context: Context,
     table: ddl.TableDefinition,
     specs: Sequence[ddl.Spec],
     defined: Defined,
     converted: Collation | None,
-) -> Fates:
+) -> ByOldName:
     """Return the new definitions of the table's columns. Raises CannotTrack for a clause about a missing column."""
     changed = [
         spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn | ddl.ChangeColumn | ddl.RenameColumn)
@@ -148,14 +148,14 @@ def _fates_of(
     if len(changed) > len(set(changed)):  # in MariaDB the second clause may refer to a new column
         raise CannotTrack("a column is changed twice in one statement")
     redefined = {spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn | ddl.ChangeColumn)}
-    fates: Fates = {}
+    by_old_name: ByOldName = {}
     for column in table.columns:
         if converted is not None and column.name.lower() not in redefined:
             column = replace(column, type=with_collation(context.server, column.type, converted))
-        fates[column.name.lower()] = column
+        by_old_name[column.name.lower()] = column
 
     def current(name: str) -> ddl.ColumnDefinition:
-        column = fates.get(name.lower())
+        column = by_old_name.get(name.lower())
         if column is None:
             raise NotKnown(f"the column {name} is not known")
         return column
@@ -164,14 +164,14 @@ def _fates_of(
         match spec:
             case ddl.DropColumn(name):
                 current(name)
-                fates[name.lower()] = None
+                by_old_name[name.lower()] = None
             case ddl.ChangeColumn(name):
                 current(name)
-                fates[name.lower()] = defined[number][0]
+                by_old_name[name.lower()] = defined[number][0]
             case ddl.RenameColumn(name, to):
-                fates[name.lower()] = replace(current(name), name=to)
+                by_old_name[name.lower()] = replace(current(name), name=to)
             case ddl.SetColumnVisibility(name, invisible):
-                fates[name.lower()] = replace(current(name), invisible=invisible)
+                by_old_name[name.lower()] = replace(current(name), invisible=invisible)
     new_names = {spec.column.name.lower(): spec.name.lower() for spec in specs if isinstance(spec, ddl.ChangeColumn)}
     for spec in specs:
         if isinstance(spec, ddl.SetDefault):  # in any position: the column under its new name
@@ -180,21 +180,21 @@ def _fates_of(
             if column.auto_increment or column.generated is not None or (default or "NULL").upper() == "NULL":
                 default = None
             plain = None if default is None else without_mode(default, context.session.sql_mode)
-            fates[old] = replace(column, default=plain)
-    return fates
+            by_old_name[old] = replace(column, default=plain)
+    return by_old_name
 
 
 def _in_order(
-    table: ddl.TableDefinition, specs: Sequence[ddl.Spec], defined: Defined, fates: Fates
+    table: ddl.TableDefinition, specs: Sequence[ddl.Spec], defined: Defined, by_old_name: ByOldName
 ) -> list[ddl.ColumnDefinition]:
     """Return the columns in their new order. Raises CannotTrack."""
-    columns = [column for one in table.columns if (column := fates[one.name.lower()]) is not None]
+    columns = [column for one in table.columns if (column := by_old_name[one.name.lower()]) is not None]
     for number, spec in enumerate(specs):
         if not isinstance(spec, ddl.AddColumn | ddl.ChangeColumn) or (
             isinstance(spec, ddl.ChangeColumn) and spec.place is None
         ):
             continue
-        column = fates[spec.name.lower()] if isinstance(spec, ddl.ChangeColumn) else defined[number][0]
+        column = by_old_name[spec.name.lower()] if isinstance(spec, ddl.ChangeColumn) else defined[number][0]
         if column is None:
             raise CannotTrack("a column is changed and dropped in one statement")
         columns = [one for one in columns if one is not column]
@@ -237,13 +237,13 @@ def _constraints_left(
     context: Context,
     table: ddl.TableDefinition,
     specs: Sequence[ddl.Spec],
-    fates: Fates,
+    by_old_name: ByOldName,
     columns: Sequence[ddl.ColumnDefinition],
 ) -> Iterator[ddl.Constraint]:
     """Yield the remaining constraints of the table. `columns`: the new columns. Raises CannotTrack."""
-    successors = _successors(fates, columns)
+    successors = _successors(by_old_name, columns)
     old = by_name(table.columns)
-    names = {name: column.name for name, column in fates.items() if column is not None}
+    names = {name: column.name for name, column in by_old_name.items() if column is not None}
     dropped = set(_dropped(table, specs))
     is_rename = all(isinstance(spec, ddl.RenameTo | ddl.Upkeep) for spec in specs)
     for one in table.constraints:
@@ -262,17 +262,17 @@ def _constraints_left(
             case ddl.ForeignKey():
                 yield replace(one, columns=tuple(names.get(name.lower(), name) for name in one.columns))
             case ddl.CheckConstraint():
-                gone = [name for name, column in fates.items() if column is None]
+                gone = [name for name, column in by_old_name.items() if column is None]
                 if not any(mentions(one.expression, name) for name in gone):
                     yield replace(_altered_check(one, specs), expression=_renamed(one.expression, names))
 
 
-def _successors(fates: Fates, columns: Sequence[ddl.ColumnDefinition]) -> Successors:
+def _successors(by_old_name: ByOldName, columns: Sequence[ddl.ColumnDefinition]) -> Successors:
     """Return the column that each name in a key now refers to.
 
     After DROP a, ADD a int a key over `a` refers to the new column, as servers resolve a key's columns by name.
     """
-    old_names = {id(column): name for name, column in fates.items() if column is not None}
+    old_names = {id(column): name for name, column in by_old_name.items() if column is not None}
     found: Successors = {}
     for column in columns:
         name = old_names.get(id(column), column.name.lower())

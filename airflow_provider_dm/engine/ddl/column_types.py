@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS, UTF8_CHARS
 TEXT_SIZES: Final = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
 BLOBS: Final = {"tinyblob": 0xFF, "blob": 0xFFFF, "mediumblob": 0xFFFFFF, "longblob": 0xFFFFFFFF}
 """Maximum length in bytes."""
-OF_CHARACTERS: Final = frozenset({"char", "varchar", "enum", "set", *TEXT_SIZES})
+CHARACTER_TYPES: Final = frozenset({"char", "varchar", "enum", "set", *TEXT_SIZES})
 """Types that have a collation."""
 MEMBERS: Final = frozenset({"enum", "set"})
 LARGE: Final = frozenset({*TEXT_SIZES, *BLOBS, *GEOMETRIES, "json"})
@@ -39,7 +39,7 @@ LARGE: Final = frozenset({*TEXT_SIZES, *BLOBS, *GEOMETRIES, "json"})
 _BYTES: Final = dict(zip(TEXT_SIZES, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}
 """The type that a character type becomes under the charset `binary`."""
 _WITH_ASCII: Final = ASCII_CHARSETS | UTF8_CHARSETS | {BINARY}
-_MOST_VARYING: Final = 0xFFFF
+_LONGEST_VARCHAR: Final = 0xFFFF
 
 WIDTHS: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
@@ -54,8 +54,8 @@ _PACKED: Final = {
     "time": 3, "datetime": 5, "timestamp": 4, "uuid": 16, "inet4": 4, "inet6": 16,
 }  # fmt: skip
 _GROUP: Final = 9
-"""This many digits of a DECIMAL take 4 bytes in a key; fewer digits take:"""
 _OF_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4)
+"""In a key, `_GROUP` digits of a DECIMAL take 4 bytes, and fewer digits the bytes that `_OF_DIGITS` lists."""
 _SMALL_ENUM: Final = 255
 _SET_SIZES: Final = (1, 2, 3, 4, 8)
 
@@ -69,8 +69,8 @@ def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Ma
         kind = replace(kind, name="longtext", collation=kind.collation or "utf8mb4_bin")
     if kind.name in ("varchar", "varbinary") and not kind.arguments:
         raise CannotTrack(f"a {kind.name} has no length")
-    if kind.name in OF_CHARACTERS:
-        return _of_characters(server, kind, _collation(server, kind, table, chosen))
+    if kind.name in CHARACTER_TYPES:
+        return _character_type(server, kind, _collation(server, kind, table, chosen))
     kind = replace(kind, charset=None, collation=None, binary=False)
     if kind.name in WIDTHS:
         return _integer(server, kind)
@@ -82,18 +82,18 @@ def with_collation(server: Server, kind: ColumnType, collation: Collation) -> Co
 
     A TEXT in latin1 holds 65,535 characters; in utf8mb4 only a MEDIUMTEXT does.
     """
-    if kind.name not in OF_CHARACTERS or kind.charset in (None, BINARY):
+    if kind.name not in CHARACTER_TYPES or kind.charset in (None, BINARY):
         return kind
-    if kind.name in MEMBERS and not _are_same(kind, collation.charset):
+    if kind.name in MEMBERS and not _keep_meaning(kind, collation.charset):
         # Both flavours reinterpret the bytes of the members in the new charset: 'a','bcd' in ucs2 are '','扣'.
-        raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {collation.charset}")
+        raise CannotTrack(f"the members of {kind.name} {kind.arguments} are not known in {collation.charset}")
     if kind.name in TEXT_SIZES:
         characters = TEXT_SIZES[kind.name] // character_bytes(str(kind.collation))
         kind = replace(kind, name=_smallest(TEXT_SIZES, characters * character_bytes(collation.name)))
-    return _of_characters(server, kind, collation)
+    return _character_type(server, kind, collation)
 
 
-def _are_same(kind: ColumnType, charset: str) -> bool:
+def _keep_meaning(kind: ColumnType, charset: str) -> bool:
     """Return True if the bytes of the members have the same meaning in another charset."""
     if {str(kind.charset), charset} <= UTF8_CHARSETS | {BINARY}:
         return True
@@ -111,7 +111,7 @@ def _collation(server: Server, kind: ColumnType, table: Collation, chosen: Mappi
     return binary_collation(found.charset) if kind.binary else found
 
 
-def _of_characters(server: Server, kind: ColumnType, collation: Collation) -> ColumnType:
+def _character_type(server: Server, kind: ColumnType, collation: Collation) -> ColumnType:
     kind = replace(kind, charset=collation.charset, collation=collation.name, binary=False)
     if kind.name in MEMBERS:
         if collation.charset != BINARY:
@@ -133,7 +133,7 @@ def _sized(server: Server, kind: ColumnType, character_bytes: int) -> ColumnType
         return replace(kind, name=name, arguments=())
     if kind.name in ("varchar", "varbinary") and kind.arguments:
         size = int(kind.arguments[0]) * character_bytes
-        if size > _MOST_VARYING:  # accepted by a session that is not strict
+        if size > _LONGEST_VARCHAR:  # accepted by a session that is not strict
             return replace(kind, name=_smallest(family, size), arguments=())
     return kind
 
@@ -145,8 +145,8 @@ def _smallest(family: Mapping[str, int], size: int) -> str:
 def _integer(server: Server, kind: ColumnType) -> ColumnType:
     width = kind.arguments[0] if kind.arguments and int(kind.arguments[0]) else ""
     if not server.shows_widths and not kind.zerofill:
-        truth = kind.name == "tinyint" and width == "1" and not kind.unsigned
-        return replace(kind, arguments=("1",) if truth else ())
+        is_bool = kind.name == "tinyint" and width == "1" and not kind.unsigned
+        return replace(kind, arguments=("1",) if is_bool else ())
     return replace(kind, arguments=(width or str(WIDTHS[kind.name][kind.unsigned]),))
 
 
@@ -176,7 +176,7 @@ def octets(kind: ColumnType) -> int | None:
         return int(kind.arguments[0]) * _VECTOR_ELEMENT
     if kind.name in ("binary", "varbinary"):
         return int(kind.arguments[0])
-    if kind.name not in OF_CHARACTERS:
+    if kind.name not in CHARACTER_TYPES:
         return None
     sizes = [_length(kind, member) for member in kind.arguments] if kind.name in MEMBERS else [int(kind.arguments[0])]
     size = sum(sizes) + len(sizes) - 1 if kind.name == "set" else max(sizes)
@@ -197,7 +197,7 @@ def packed_bytes(kind: ColumnType) -> int:
     match kind.name:
         case "decimal":
             precision, scale = sizes
-            return _digits(precision - scale) + _digits(scale)
+            return _digits_bytes(precision - scale) + _digits_bytes(scale)
         case "bit":
             return (sizes[0] + 7) // 8
         case "enum":
@@ -209,5 +209,5 @@ def packed_bytes(kind: ColumnType) -> int:
     return _PACKED.get(kind.name, 0)
 
 
-def _digits(count: int) -> int:
+def _digits_bytes(count: int) -> int:
     return count // _GROUP * 4 + _OF_DIGITS[count % _GROUP]

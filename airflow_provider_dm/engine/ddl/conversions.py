@@ -32,7 +32,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, OF_CHARACTERS, TEXT_SIZES, WIDTHS, octets
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, CHARACTER_TYPES, MEMBERS, TEXT_SIZES, WIDTHS, octets
 from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.statements import (
     ChangeColumn,
@@ -166,7 +166,7 @@ def chosen_otherwise(table: TableDefinition, specs: Sequence[Spec]) -> str | Non
     """
     if table.partitioning is None or not any(isinstance(one, DropPartitions | TruncatePartitions) for one in specs):
         return None
-    texts = {one.name.lower() for one in table.columns if one.type.name in OF_CHARACTERS}
+    texts = {one.name.lower() for one in table.columns if one.type.name in CHARACTER_TYPES}
     for token in tokens(table.partitioning, 0):
         if token.text == "KEY" or token.raw.strip("`").lower() in texts:
             return f"partitions chosen by {token.raw} lose their rows"

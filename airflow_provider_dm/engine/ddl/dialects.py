@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.column_types import OF_CHARACTERS
+from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, KeyDefinition, KeyKind
 from airflow_provider_dm.engine.ddl.write import key_sql
@@ -80,8 +80,8 @@ def charset_of(collation: str) -> str:
 def collation_for(collation: str, source: Flavour, target: Flavour) -> str:
     """Return the collation for the target's family: the same one, or its replacement.
 
-    If nothing is close to it, that is a collation by code points: no two values that the source distinguishes become
-    equal. The replacement may belong to another charset, if the target lacks the charset, too.
+    Without a close replacement it is a collation by code points, in which no two values that the source distinguishes
+    are equal. It belongs to another charset if the target lacks the charset.
 
     >>> collation_for("latin1_swedish_ci", Flavour.MARIADB, Flavour.TIDB)
     'latin1_bin'
@@ -111,7 +111,7 @@ def replaced(collation: str, becomes: str) -> str:
     return f"collation {collation} becomes {becomes}{more}"
 
 
-def not_there(collation: str) -> str:
+def missing_collation(collation: str) -> str:
     """Return the description of a collation for which `collation_compatible: strict` forbids a replacement."""
     return f"the collation {collation}, which the target's family does not have (collation_compatible is strict)"
 
@@ -154,7 +154,7 @@ def check_default(column: ColumnDefinition, target: Capabilities) -> None:
     """Raise NotCopyable if the target would read the bytes of a default as other text."""
     default, kind = column.default or "NULL", column.type
     is_bytes = kind.name in _BYTES or kind.charset == "binary"
-    in_hex = kind.name in OF_CHARACTERS and _ENCODED.match(default)
+    in_hex = kind.name in CHARACTER_TYPES and _ENCODED.match(default)
     if target.text_is_utf8 and (in_hex or (is_bytes and not _TEXT.fullmatch(default))):
         raise NotCopyable(f"the default {default} of {quote(column.name)}, which {target.title} reads as text")
 

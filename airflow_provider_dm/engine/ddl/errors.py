@@ -48,7 +48,7 @@ class AnotherStatement(Unreadable):
 
 
 class CannotTrack(Exception):
-    """The definition of a table, or the difference between two, is not certain; the argument is the reason."""
+    """A table's definition, or the difference between two definitions, is uncertain; the argument is the reason."""
 
 
 class NotKnown(CannotTrack):

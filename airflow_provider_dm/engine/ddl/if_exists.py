@@ -16,15 +16,15 @@ from airflow_provider_dm.engine.ddl.keys import PRIMARY, is_hashed
 from airflow_provider_dm.engine.ddl.server import Server
 
 
-def without_needless(server: Server, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> tuple[ddl.Spec, ...]:
+def without_ineffective(server: Server, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> tuple[ddl.Spec, ...]:
     """Return the clauses that have an effect."""
     kept: list[ddl.Spec] = []
     for spec in specs:
-        kept += [one for one in _apart(spec) if not _is_needless(server, table, one, kept)]
+        kept += [one for one in _split_inline_key(spec) if not _is_ineffective(server, table, one, kept)]
     return tuple(kept)
 
 
-def _apart(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
+def _split_inline_key(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
     """Split an inline key from its column: IF [NOT] EXISTS is evaluated separately for the two."""
     match spec:
         case ddl.AddColumn(column, _, True) | ddl.ChangeColumn(_, column, _, True) if column.key is not None:
@@ -35,7 +35,7 @@ def _apart(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
     return (spec,)
 
 
-def _is_needless(server: Server, table: ddl.TableDefinition, spec: ddl.Spec, before: Sequence[ddl.Spec]) -> bool:
+def _is_ineffective(server: Server, table: ddl.TableDefinition, spec: ddl.Spec, before: Sequence[ddl.Spec]) -> bool:
     columns = {column.name.lower() for column in table.columns}
     match spec:
         case ddl.AddColumn(column, _, True):

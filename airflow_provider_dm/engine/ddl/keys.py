@@ -19,8 +19,8 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import character_bytes
 from airflow_provider_dm.engine.ddl.column_types import (
     BLOBS,
+    CHARACTER_TYPES,
     MEMBERS,
-    OF_CHARACTERS,
     TEXT_SIZES,
     octets,
     packed_bytes,
@@ -253,7 +253,7 @@ def _part_bytes(column: ddl.ColumnDefinition, prefix: int | None) -> int:
 
 
 def _character_bytes(column: ddl.ColumnDefinition) -> int:
-    if column.type.name not in OF_CHARACTERS or column.type.collation is None:
+    if column.type.name not in CHARACTER_TYPES or column.type.collation is None:
         return 1
     return character_bytes(column.type.collation)
 

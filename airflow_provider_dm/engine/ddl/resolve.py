@@ -5,8 +5,8 @@
        KEY name (name); ENGINE=InnoDB, CHARSET=latin1, COLLATE=latin1_swedish_ci
 
 Columns (`resolved_columns`) are resolved clause by clause; the table as a whole is `settled` at the end of CREATE TABLE
-and of ALTER TABLE, as in servers. Settling a settled table returns the same table. Left out is what neither rows nor
-people need: the next AUTO_INCREMENT, and where a column is stored.
+and of ALTER TABLE, as in servers. Settling a settled table returns the same table. The next AUTO_INCREMENT and the
+storage of a column are left out.
 
 In CREATE TABLE inline keys precede the other keys, in any order of the text: the order only decides the names of keys
 without a name that begin with the same column.
@@ -33,7 +33,7 @@ _ENGINES: Final = {"innodb": "InnoDB", "myisam": "MyISAM", "aria": "Aria", "memo
 DEFAULT_ENGINE: Final = "InnoDB"
 _NOT_KEPT: Final = frozenset({"AUTO_INCREMENT", "START TRANSACTION", "CHARSET", "COLLATE", "TYPE"})
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
-_NO_MOMENT: Final = "'0000-00-00 00:00:00'"
+_ZERO_TIMESTAMP: Final = "'0000-00-00 00:00:00'"
 _UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "binary"})
 _UNICODE_OF_TWO_BYTES: Final = frozenset({"utf8mb3", "ucs2"})
 _WITHOUT_LITERALS: Final = LARGE | {"vector"}
@@ -102,7 +102,7 @@ def resolved_columns(
     context: Context, columns: Sequence[ddl.ColumnDefinition], collation: Collation
 ) -> tuple[tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]], ...]:
     """Return each column resolved, with its inline keys and constraints. Raises CannotTrack."""
-    columns = _with_moments(context, columns)
+    columns = _with_timestamp_defaults(context, columns)
     return tuple(_column(context, column, collation) for column in columns)
 
 
@@ -162,7 +162,7 @@ def _default(server: Server, column: ddl.ColumnDefinition, sql_mode: int) -> ddl
     return without_mode(code, sql_mode)
 
 
-def _with_moments(context: Context, columns: Sequence[ddl.ColumnDefinition]) -> list[ddl.ColumnDefinition]:
+def _with_timestamp_defaults(context: Context, columns: Sequence[ddl.ColumnDefinition]) -> list[ddl.ColumnDefinition]:
     """Add the implicit attributes of TIMESTAMP columns, if the session has explicit_defaults_for_timestamp off."""
     explicit = context.session.explicit_timestamp_defaults
     found: list[ddl.ColumnDefinition] = []
@@ -183,9 +183,9 @@ def _implicit_timestamp(column: ddl.ColumnDefinition, *, first: bool) -> ddl.Col
     if column.default is not None or column.on_update is not None or column.generated is not None:
         return column
     if not first:
-        return replace(column, default=_NO_MOMENT)
-    moment = f"CURRENT_TIMESTAMP({column.type.arguments[0]})" if column.type.arguments else "CURRENT_TIMESTAMP"
-    return replace(column, default=moment, on_update=moment)
+        return replace(column, default=_ZERO_TIMESTAMP)
+    now = f"CURRENT_TIMESTAMP({column.type.arguments[0]})" if column.type.arguments else "CURRENT_TIMESTAMP"
+    return replace(column, default=now, on_update=now)
 
 
 # Tables

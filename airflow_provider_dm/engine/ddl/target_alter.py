@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.ddl.column_types import TEXT_SIZES
 from airflow_provider_dm.engine.ddl.constraints import name_under
 from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
-from airflow_provider_dm.engine.ddl.target_code import is_care
+from airflow_provider_dm.engine.ddl.target_code import is_maintenance
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
@@ -166,7 +166,7 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
             kept = tuple(one for one in carrier.options(changed) if one[0] != "ENGINE")  # it is InnoDB already
             return ddl.SetOptions(kept) if kept else None
         case ddl.Repartition(what):
-            return None if is_care(what) else ddl.Repartition(carrier.partitions(what))
+            return None if is_maintenance(what) else ddl.Repartition(carrier.partitions(what))
         case ddl.DropPartitions() | ddl.TruncatePartitions():
             if not way.carries_code:
                 raise NotCopyable("partitions, which may differ in the other flavour")

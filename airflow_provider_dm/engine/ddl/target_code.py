@@ -59,7 +59,7 @@ _OF_PARTITIONS: Final = frozenset(
 """Words of partition clauses that parentheses may follow."""
 _CALLED_IN_PARTITIONS: Final = _OF_PARTITIONS | {"UNIX_TIMESTAMP"}
 """Its session has the time zone of the source's session (`zones`)."""
-_CARE: Final = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
+_MAINTENANCE: Final = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
 _CHANGED: Final = "PARTITION /* single partitions have changed since */"
 _PLACES: Final = frozenset({"DIRECTORY", "TABLESPACE"})
 
@@ -147,9 +147,9 @@ def checked_expression(code: Code, sql_mode: int) -> Code:
     return code
 
 
-def is_care(clause: Code) -> bool:
+def is_maintenance(clause: Code) -> bool:
     """Return True for maintenance of partitions, which changes nothing."""
-    return clause.upper().startswith(_CARE)
+    return clause.upper().startswith(_MAINTENANCE)
 
 
 def with_changed_partitions(code: Code) -> Code:

@@ -25,14 +25,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
-from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
+from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES, LARGE
 from airflow_provider_dm.engine.ddl.dialects import (
     charset_of,
     check_default,
     collation_for,
     column_for,
     key_for,
-    not_there,
+    missing_collation,
     replaced,
 )
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
@@ -193,7 +193,7 @@ class Carrier:
         becomes = collation_for(name, self.way.source, self.way.target)
         if becomes != name:
             if self.way.strict_collations:
-                raise NotCopyable(f"{not_there(name)} (of {of})")
+                raise NotCopyable(f"{missing_collation(name)} (of {of})")
             self.note(replaced(name, becomes))
         return becomes
 
@@ -298,7 +298,7 @@ class Carrier:
                 return kind
             self.note(f"{name} is text without a check")
             return ddl.ColumnType("longtext", charset="utf8mb4", collation="utf8mb4_bin")
-        if kind.name not in OF_CHARACTERS:
+        if kind.name not in CHARACTER_TYPES:
             return replace(kind, charset=None, collation=None, binary=False)
         collation = kind.collation
         if collation is None and kind.charset is not None and (kind.binary or kind.charset == "binary"):

@@ -68,7 +68,7 @@ def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgr
 
 
 def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:
-    """Return all chunks of a subtask by number; empty if no load was planned. Raises AnswerCut."""
+    """Return all chunks of a subtask by number; empty if no load was planned. Raises IncompleteResult."""
     return [_progress(row) for row in CHUNKS.read(connection, ref, _COLUMNS, tail="ORDER BY chunk")]
 
 

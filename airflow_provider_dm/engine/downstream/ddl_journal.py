@@ -54,7 +54,7 @@ class Entry:
 
 
 def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict[int, Entry]:
-    """Return the entries of the DDL at this location (`Location.sort_key`), by number. Raises AnswerCut."""
+    """Return the entries of the DDL at this location (`Location.sort_key`), by number. Raises IncompleteResult."""
     where, columns = "position = %s", "number, statement, looks, done"
     rows = JOURNAL.read(connection, ref, columns, where, (position,), "ORDER BY number")
     return {
@@ -66,7 +66,7 @@ def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict
 def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> frozenset[TableName]:
     """Return the target's tables that DDL after this location is altering, or has altered.
 
-    Their current definitions do not apply to rows before this location. Raises AnswerCut.
+    Their current definitions do not apply to rows before this location. Raises IncompleteResult.
     """
     where = "position > %s AND number < %s"
     rows = JOURNAL.read(connection, ref, "position, number, looks", where, (place, INJECTED))
@@ -78,7 +78,7 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
 
 def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str]]:
     """Return the started DDL after this location: its end (or the location before which it is injected), and its first
-    statement. Raises AnswerCut."""
+    statement. Raises IncompleteResult."""
     order = "ORDER BY position, number DESC"
     rows = JOURNAL.read(connection, ref, "position, statement", "position > %s", (place,), order)
     return list({text(position): text(sql) for position, sql in rows}.items())
@@ -102,7 +102,7 @@ def note_done(connection: Connection, fence: Fence, position: str, number: int) 
 def note_holder(connection: Connection, fence: Fence, holder: int) -> list[int]:
     """Record, in a transaction of its own, that a connection will request the lock of this lane.
 
-    Return the connections that were recorded before. Raises Fenced, TargetWentBack or AnswerCut.
+    Return the connections that were recorded before. Raises Fenced, TargetWentBack or IncompleteResult.
     """
     fence.check(connection)
     rows = JOURNAL.read(connection, fence.ref, "statement", "position LIKE %s", (f"{_HOLDER}%",))

@@ -168,7 +168,7 @@ def shared_with(connection: Connection, ref: SubtaskRef) -> str:
 def to_take_over(connection: Connection, ref: SubtaskRef, mode: TaskMode, known: Subtask | None) -> DmCheckpoint | None:
     """Return DM's checkpoint for a subtask that has not started here, if DM has reached the sync unit.
 
-    `known`: the subtask in the target. Raises CheckpointUnusable, AnswerCut.
+    `known`: the subtask in the target. Raises CheckpointUnusable, IncompleteResult.
     """
     if mode is TaskMode.FULL or (known is not None and known.start is not None):
         return None
@@ -188,7 +188,7 @@ def _shards_wait(connection: Connection, ref: SubtaskRef) -> bool:
 
 
 def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | None:
-    """Return DM's checkpoint of a source; None if there is none. Raises CheckpointUnusable, AnswerCut."""
+    """Return DM's checkpoint of a source; None if there is none. Raises CheckpointUnusable, IncompleteResult."""
     columns = columns_there(connection, ref)
     if not columns:
         return None

@@ -210,12 +210,12 @@ _MOVES = {
 
 
 def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) -> list[FrontierRow]:
-    """Return the rows of these buckets. Raises AnswerCut: a missing row would be skipped."""
+    """Return the rows of these buckets. Raises IncompleteResult: a missing row would be skipped."""
     return _frontier_rows(connection, step.fence.ref, f"bucket IN ({marks_for(buckets)})", tuple(buckets))
 
 
 def read_whole_frontier(connection: Connection, ref: SubtaskRef) -> list[FrontierRow]:
-    """Return the whole frontier of a subtask; empty if it has none. Raises AnswerCut.
+    """Return the whole frontier of a subtask; empty if it has none. Raises IncompleteResult.
 
     `Subtask.buckets` is the expected number of rows.
     """

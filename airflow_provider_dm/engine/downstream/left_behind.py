@@ -40,7 +40,7 @@ def tables_with_rows(
     connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]
 ) -> list[TableName]:
     """Return the tables that the statements of the DDL at `position` create, and that have foreign rows. Started
-    statements are skipped. Raises AnswerCut."""
+    statements are skipped. Raises IncompleteResult."""
     created = [name for name, column in _not_begun(connection, ref, position, statements) if not column]
     filled = [name for name in created if _has_rows(connection, name)]
     if not filled:

@@ -50,7 +50,7 @@ class Load:
 
 def load_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> Load | None:
     """Return the load of these rows; None if they have to be inserted."""
-    counted = any(column.counted for column in mapping.target.columns)
+    counted = any(column.auto_increment for column in mapping.target.columns)
     if dialect.loads is Loads.NONE or (counted and dialect.loads is Loads.UNCOUNTED) or not build.ready():
         return None
     described = _described(mapping, dialect.server.flavour)

@@ -37,7 +37,7 @@ class MetaRows:
     def read(
         self, tx: Connection, ref: SubtaskRef, columns: str, where: str = "", values: MetaValues = (), tail: str = ""
     ) -> list[tuple[Any, ...]]:
-        """Return rows, whose number is verified. Raises AnswerCut."""
+        """Return rows, whose number is verified. Raises IncompleteResult."""
         return query_whole(tx, columns, self._found(ref, where), self._key(ref) + values, tail=tail)
 
     def update(

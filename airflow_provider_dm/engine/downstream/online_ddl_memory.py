@@ -25,7 +25,7 @@ _COLUMNS: Final = "ghost_schema, ghost_table, statements"
 
 
 def load(connection: Connection, ref: SubtaskRef) -> OnlineDdls:
-    """Return the stored state; empty if there is none. Raises AnswerCut."""
+    """Return the stored state; empty if there is none. Raises IncompleteResult."""
     memory = OnlineDdls()
     for name, value in _rows(connection, ref).items():
         if away := json.loads(value).get("away"):
@@ -38,7 +38,7 @@ def load(connection: Connection, ref: SubtaskRef) -> OnlineDdls:
 def save(connection: Connection, ref: SubtaskRef, memory: OnlineDdls) -> None:
     """Store `memory`, inside a transaction whose first statement has checked the generation.
 
-    Raises AnswerCut.
+    Raises IncompleteResult.
     """
     old, new = _rows(connection, ref), _values(memory)
     for name in old.keys() - new.keys():

@@ -33,7 +33,7 @@ _HAS_ENDED: Final = "ended_at <> '' AND ended_at <= %s"
 def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Prepared]:
     """Return, inside a transaction, what is prepared at the sort key `here`, and remove all other rows.
 
-    Raises Fenced, TargetWentBack, AnswerCut.
+    Raises Fenced, TargetWentBack, IncompleteResult.
     """
     fence.check(connection)
     _ROWS.delete(connection, fence.ref, f"(prepared_at > %s OR ({_HAS_ENDED}))", (here, here))
@@ -41,7 +41,7 @@ def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Pr
 
 
 def read_prepared(connection: Connection, ref: SubtaskRef) -> list[Prepared]:
-    """Return all rows in the order of the log. Raises AnswerCut."""
+    """Return all rows in the order of the log. Raises IncompleteResult."""
     rows = _ROWS.read(connection, ref, "log_place", tail="ORDER BY prepared_at")
     return [Prepared.from_json(json.loads(text(place))) for (place,) in rows]
 

@@ -52,7 +52,7 @@ def table_not_known(table: str, task: str, source: str) -> InvalidInput:
 def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
     """Return the tables of a subtask by name.
 
-    Raises SubtaskMissing, AnswerCut.
+    Raises SubtaskMissing, IncompleteResult.
     """
     if ref.source not in known_subtasks(connection, ref.meta_schema, ref.task, [ref.source]):
         raise SubtaskMissing(*ref.key)

@@ -48,7 +48,7 @@ class HeldShard:
 
 
 def read_groups(connection: Connection, ref: SubtaskRef) -> list[Group]:
-    """Return the groups of a subtask. Raises AnswerCut."""
+    """Return the groups of a subtask. Raises IncompleteResult."""
     rows = _GROUPS.read(connection, ref, "target_schema, target_name, resolved, resync", tail="ORDER BY 1, 2")
     held = _shards(_MEMBERS.read(connection, ref, _MEMBER)) if rows else []
     found = []
@@ -62,7 +62,7 @@ def read_groups(connection: Connection, ref: SubtaskRef) -> list[Group]:
 
 def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
     """Return the tables that have ever taken the rows of several source tables of the task, according to its syncs.
-    Raises AnswerCut.
+    Raises IncompleteResult.
     """
     rows = query_whole(
         connection, "target_schema, target_name", f"FROM {ref.table(_GROUPS.table)} WHERE task = %s", (ref.task,)
@@ -71,7 +71,7 @@ def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableNa
 
 
 def held_shards(connection: Connection, ref: SubtaskRef, target: TableName) -> list[HeldShard]:
-    """Return the held shards of a merged table, of all sources of the task. Raises AnswerCut."""
+    """Return the held shards of a merged table, of all sources of the task. Raises IncompleteResult."""
     rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s AND {OF_TARGET}"
     return _shards(query_whole(connection, _MEMBER, rest, (ref.task, *target)))
 
@@ -101,7 +101,7 @@ def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> 
 
 def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collection[TableName]) -> frozenset[TableName]:
     """Return merged tables with pending agreements, although only one source table may feed them by now: rows for them
-    are held, or other sources have executed DDL that this one has not reached. Raises AnswerCut."""
+    are held, or other sources have executed DDL that this one has not reached. Raises IncompleteResult."""
     rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s"
     held = frozenset(name_of(*row) for row in query_whole(connection, "target_schema, target_name", rest, (ref.task,)))
     mine = (one for one in read_groups(connection, ref) if one.target not in held.union(shared))
@@ -109,7 +109,7 @@ def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collecti
 
 
 def held_tables(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
-    """Return the names of the held shards of this source. Raises AnswerCut."""
+    """Return the names of the held shards of this source. Raises IncompleteResult."""
     rows = _MEMBERS.read(connection, ref, "table_schema, table_name")
     return frozenset(name_of(schema, name) for schema, name in rows)
 

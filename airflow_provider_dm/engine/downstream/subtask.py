@@ -84,7 +84,7 @@ def known_subtasks(connection: Connection, meta_schema: str, task: str, sources:
 
 
 def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> list[Subtask]:
-    """Return all subtasks, or all of one task, by task and source. Raises AnswerCut."""
+    """Return all subtasks, or all of one task, by task and source. Raises IncompleteResult."""
     if not has_table(connection, TableName(meta_schema, SUBTASKS.table)):
         return []
     rows = query_whole(

@@ -36,7 +36,7 @@ class Definitions:
 
     @classmethod
     def read(cls, source: Connection, names: Iterable[TableName], schemas: Callable[[str], bool]) -> Definitions:
-        """Read them from the source. `schemas`: those whose views matter. Raises AnswerCut."""
+        """Read them from the source. `schemas`: those whose views matter. Raises IncompleteResult."""
         tables = {name: create_statement(source, name) for name in names}
         return cls(tables, schema_collations(source), list_views(source, schemas))
 
@@ -61,7 +61,7 @@ def explicit_sql(definition: Definition) -> str:
 
 
 def load_definitions(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
-    """Return the subtask's definitions by name, in the order of the names. Raises AnswerCut."""
+    """Return the subtask's definitions by name, in the order of the names. Raises IncompleteResult."""
     rows = _ROWS.read(connection, ref, _COLUMNS, "create_sql <> ''", tail="ORDER BY table_schema, table_name")
     return {
         name_of(schema, table): Definition(text(sql), text(collation), bool(int(by_hand)))
@@ -81,7 +81,7 @@ def delete_definitions(connection: Connection, ref: SubtaskRef, names: Iterable[
 
 
 def load_schema_collations(connection: Connection, ref: SubtaskRef) -> dict[str, str]:
-    """Return the stored default collation of each schema of the source. Raises AnswerCut."""
+    """Return the stored default collation of each schema of the source. Raises IncompleteResult."""
     rows = _ROWS.read(connection, ref, "table_schema, collation", "table_name = ''")
     return {text(schema): text(collation) for schema, collation in rows}
 
@@ -93,7 +93,7 @@ def save_schema_collations(connection: Connection, ref: SubtaskRef, collations: 
 
 
 def load_views(connection: Connection, ref: SubtaskRef) -> list[TableName]:
-    """Return the stored views of the source. Raises AnswerCut."""
+    """Return the stored views of the source. Raises IncompleteResult."""
     rows = _ROWS.read(connection, ref, "table_schema, table_name", _OF_VIEWS)
     return [name_of(schema, table) for schema, table in rows]
 

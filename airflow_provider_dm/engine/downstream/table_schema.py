@@ -76,7 +76,7 @@ def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple
 
 
 def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
-    """Return the source tables of all started sources of the task. Raises AnswerCut."""
+    """Return the source tables of all started sources of the task. Raises IncompleteResult."""
     rows = query_whole(
         connection,
         "source, table_schema, table_name, target_schema, target_name",
@@ -109,7 +109,7 @@ def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterabl
 
 
 def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSchema]:
-    """Return the subtask's tables in the order of their names. Raises AnswerCut."""
+    """Return the subtask's tables in the order of their names. Raises IncompleteResult."""
     rows = query_whole(
         connection,
         "definition, target_schema, target_name, skip_until",

@@ -23,7 +23,7 @@ _known: dict[tuple[str, int, str, str], TextFold | None] = {}
 
 
 def read_folds(connection: Connection, collations: Iterable[str]) -> dict[str, TextFold]:
-    """Return the folds of these collations, of those that have one. Raises AnswerCut.
+    """Return the folds of these collations, of those that have one. Raises IncompleteResult.
 
     TiDB's weights have not been verified against its comparisons, so none of its collations has a fold.
     """

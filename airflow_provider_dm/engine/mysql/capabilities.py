@@ -19,7 +19,7 @@ Version: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """The facts about one server. Fields without a default exist in each family, those with one only in some."""
+    """The facts about one server. A field with a default is listed only for the families that differ from it."""
 
     flavour: Flavour
     title: str
@@ -110,7 +110,7 @@ class Capabilities:
     foreign_keys_need: tuple[str, ...] = ("REFERENCES",)
     """The further privileges needed to create a foreign key."""
     loads: bool = False
-    """LOAD DATA LOCAL is a part of its transaction, and `local_infile` says whether it is allowed."""
+    """LOAD DATA LOCAL is a part of its transaction, and the variable `local_infile` allows it."""
 
 
 CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
@@ -155,7 +155,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
         Capabilities(
             flavour=Flavour.TIDB,
             title="TiDB",
-            oldest=(6, 2),  # GET_LOCK and SAVEPOINT; none was tried
+            oldest=(6, 2),  # the first with GET_LOCK and SAVEPOINT; not tested
             identity=None,
             writes_binlog=False,
             collations=frozenset(

@@ -4,7 +4,7 @@ Every statement of the engine runs with the same session variables, which are se
 server's globals (`pinned` lists each variable with its reason): UTC, utf8mb4 for what we send, no conversion of what we
 receive (`character_set_results = NULL`: columns arrive as the bytes that are stored), a fixed strict sql_mode, and no
 limit on the size of results. PyMySQL's `local_infile` is never enabled: a rogue server may ask for a client file at any
-query. What a LOAD DATA LOCAL of ours loads, `GuardedConnection.load` sends from memory.
+query. `GuardedConnection.load` sends the data of our own LOAD DATA LOCAL from memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities, Version, capabilities_of
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
-from airflow_provider_dm.engine.mysql.errors import AccessDenied, AnswerCut, ServerUnreachable
+from airflow_provider_dm.engine.mysql.errors import AccessDenied, IncompleteResult, ServerUnreachable
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
 from airflow_provider_dm.engine.mysql.pinned import READING
 from airflow_provider_dm.engine.mysql.pinning import family_of, pin
@@ -65,7 +65,7 @@ def connect(
     """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds. `loads` declares
     to the server that this client can send a file (`GuardedConnection.load`).
 
-    Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsRefused, InvalidInput or
+    Raises ServerUnreachable (retry); AccessDenied, LocalFileRequested, TlsRefused, InvalidInput or
     SessionRefused (stop).
     """
     try:
@@ -115,7 +115,7 @@ def query_whole(
 ) -> list[tuple[Any, ...]]:
     """Return all rows of `SELECT columns rest tail`, and check that the result is complete by COUNT(*).
 
-    Our sessions have no limit on results, but a proxy between us and the server may. Raises AnswerCut.
+    Our sessions have no limit on results, but a proxy between us and the server may. Raises IncompleteResult.
     """
     attempt = 0
     while True:
@@ -125,7 +125,7 @@ def query_whole(
             return rows
         attempt += 1
         if attempt == _COUNT_ATTEMPTS:  # rows may be inserted or deleted between the queries, but not every time
-            raise AnswerCut(rest, len(rows), int(counted[0][0]) if counted else None)
+            raise IncompleteResult(rest, len(rows), int(counted[0][0]) if counted else None)
 
 
 @contextmanager
@@ -159,7 +159,7 @@ class ServerInfo:
 
 
 def server_info(connection: Connection) -> ServerInfo:
-    """Ask the server for flavour, version and identity."""
+    """Return the flavour, version and identity that the server reports."""
     version = text(query(connection, "SELECT VERSION()")[0][0])
     flavour, _ = family_of(version)
     server = CAPABILITIES[flavour]

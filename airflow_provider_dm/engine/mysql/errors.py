@@ -1,4 +1,4 @@
-"""The errors of connections and servers, and of texts that name a place in a log."""
+"""The errors of connections and servers, and of texts that name a location in a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InvalidGtidSet(DmError):
 
     code = "DM-1110"
     what = "{text!r} is not a GTID set of {flavour}."
-    hint = "MySQL: 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7. MariaDB: 0-1-42,1-7-9."
+    hint = "Write it as 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7 (MySQL) or 0-1-42,1-7-9 (MariaDB)."
 
 
 class ServerUnreachable(DmError):
@@ -46,7 +46,7 @@ class AccessDenied(DmError):
     )
 
 
-class FileAskedFor(DmError):
+class LocalFileRequested(DmError):
     server: str
 
     code = "DM-2004"
@@ -60,12 +60,12 @@ class TlsRefused(DmError):
 
     server: str
     reason: str
-    way_out: str
+    remedy: str
 
     code = "DM-2005"
     scope = Scope.UPSTREAM
     what = "no TLS with {server}: {reason}."
-    hint = "{way_out}"
+    hint = "{remedy}"
 
 
 class SessionRefused(DmError):
@@ -83,7 +83,7 @@ class SessionRefused(DmError):
     )
 
 
-class AnswerCut(DmError):
+class IncompleteResult(DmError):
     question: str
     rows: int
     counted: int | None
@@ -91,7 +91,7 @@ class AnswerCut(DmError):
     code = "DM-2012"
     scope = Scope.INTERNAL
     what = "a result is incomplete: {rows} of {counted} rows were received ({question})."
-    hint = "Look for a proxy that limits results, and for sql_select_limit in its settings."
+    hint = "Check whether a proxy limits results, for example by sql_select_limit in its settings."
 
 
 class PacketTooLarge(DmError):
@@ -107,7 +107,7 @@ class PacketTooLarge(DmError):
         "a statement of {bytes} bytes ({statement} …) exceeds the limit of {server} (max_allowed_packet is "
         "{limit}); it was not sent."
     )
-    hint = "Raise max_allowed_packet there, in its configuration too, then start again."
+    hint = "Raise max_allowed_packet on that server, also in its configuration file, then start the task again."
 
 
 class BinlogDisabled(DmError):

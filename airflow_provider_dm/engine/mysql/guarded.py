@@ -25,7 +25,7 @@ from pymysql.constants import COMMAND, CR, ER
 from pymysql.cursors import Cursor
 from pymysql.protocol import OKPacketWrapper
 
-from airflow_provider_dm.engine.mysql.errors import FileAskedFor, PacketTooLarge
+from airflow_provider_dm.engine.mysql.errors import LocalFileRequested, PacketTooLarge
 
 FilePart = bytes | memoryview
 
@@ -122,7 +122,7 @@ class GuardedConnection(pymysql.connections.Connection):
     def load(self, sql: bytes, content: FilePart) -> tuple[int, int]:
         """Execute a LOAD DATA LOCAL whose file is `content`. Return (rows affected, warnings).
 
-        Raises pymysql's errors, and FileAskedFor if the server asks for another file behind that.
+        Raises pymysql's errors, and LocalFileRequested if the server asks for another file behind that.
         """
         wire: Any = self
         wire._execute_command(COMMAND.COM_QUERY, sql)
@@ -136,7 +136,7 @@ class GuardedConnection(pymysql.connections.Connection):
             answer = wire._read_packet()
             if answer.is_load_local_packet():
                 wire._force_close()
-                raise FileAskedFor(f"{self.host}:{self.port}")
+                raise LocalFileRequested(f"{self.host}:{self.port}")
             found = OKPacketWrapper(answer)
         except _STUMBLES as error:
             if _has_number(error):
@@ -170,7 +170,7 @@ class GuardedConnection(pymysql.connections.Connection):
             raise self._no_mysql(error) from error
         except RuntimeError as error:
             self._force_close()  # type: ignore[attr-defined]
-            raise FileAskedFor(f"{self.host}:{self.port}") from error
+            raise LocalFileRequested(f"{self.host}:{self.port}") from error
 
 
 def _beginning(sql: bytes) -> str:

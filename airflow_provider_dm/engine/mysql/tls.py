@@ -124,8 +124,8 @@ class _HostCheckingContext(ssl.SSLContext):
         if names and not any(is_host(name, host) for name in names):
             wrapped.close()
             reason = f"its certificate is for {', '.join(names)}, not for {host}"
-            way_out = "Connect by a name that the certificate has, or give the server one that names this host."
-            raise TlsRefused(self.server, reason, way_out)
+            remedy = "Connect by a name that the certificate has, or give the server one that names this host."
+            raise TlsRefused(self.server, reason, remedy)
         return wrapped
 
 

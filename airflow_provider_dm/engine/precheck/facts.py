@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.mysql.location import reached
 from airflow_provider_dm.engine.precheck.grants import Grants
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import existing_tables, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 
 
@@ -176,7 +176,7 @@ class TargetFacts(ServerFacts):
     @cached_property
     def tables(self) -> dict[TableName, Table]:
         """The definitions of those of `wanted` that exist."""
-        return read_tables(self.connection, sorted(existing(self.connection, self.wanted)))
+        return read_tables(self.connection, sorted(existing_tables(self.connection, self.wanted)))
 
 
 def _altering(connection: Connection, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> frozenset[TableName]:

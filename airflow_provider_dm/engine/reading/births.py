@@ -105,7 +105,7 @@ class Births:
 def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[TableName] = ()) -> Births:
     """Read the births of all tables that the rules allow, and of the tables in `also` that exist.
 
-    Raises AnswerCut, and what connecting raises.
+    Raises IncompleteResult, and what connecting raises.
     """
     with connected(endpoint) as connection:
         names = sorted({*select(list_tables(connection), rules), *also})

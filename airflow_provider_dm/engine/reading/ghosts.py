@@ -33,8 +33,8 @@ _BEFORE: Final = "it existed when the task began"
 def ghosts_there(connection: Connection, rules: BlockAllowRules) -> OnlineDdls:
     """Return the online DDL of the ghosts that exist at the source now.
 
-    To know the state at a location of the log, call this before and after that location. Raises AnswerCut, and the
-    errors of the queries.
+    To know the state at a location of the log, call this before and after that location. Raises IncompleteResult, and
+    the errors of the queries.
     """
     names = list_tables(connection)
     found = [name for name in names if rules.kind_of(name) is TableKind.GHOST]

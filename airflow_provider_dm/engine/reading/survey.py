@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import (
     create_statement,
-    existing,
+    existing_tables,
     list_tables,
     named,
     read_tables,
@@ -129,7 +129,7 @@ def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSur
     """Read the existing tables among `names`. Raises EngineNotTransactional, and the errors of `connected`."""
     with connected(endpoint) as connection:
         flavour = server_info(connection).flavour
-        there = existing(connection, names)
+        there = existing_tables(connection, names)
         facts = _facts(connection, sorted(there))
         for name in facts:
             _check_engine(endpoint.name, name, facts[name].engine)

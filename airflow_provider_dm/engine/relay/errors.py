@@ -58,12 +58,12 @@ class PacketsBroken(DmError):
     """The packets of the stream are not a valid sequence of events, or no server writes such events."""
 
     found: str
-    way_out: str = "Check proxies and networks between the relay and its upstream."
+    remedy: str = "Check proxies and networks between the relay and its upstream."
 
     code = "DM-4011"
     scope = Scope.UPSTREAM
     what = "the dump stream is broken: {found}."
-    hint = "{way_out}"
+    hint = "{remedy}"
 
 
 class StreamLost(DmError):
@@ -261,11 +261,11 @@ class PurgeRefused(DmError):
     """A request names what the relay log does not have, or the need of a task cannot be compared with it."""
 
     found: str
-    way_out: str
+    remedy: str
 
     code = "DM-4050"
     what = "nothing is purged: {found}"
-    hint = "{way_out}"
+    hint = "{remedy}"
 
 
 class NeedUnknown(DmError):

@@ -71,8 +71,8 @@ class StatementPart:
         return self.events[0] if self.events else "a statement without an event type"
 
 
-def together(parts: Sequence[ddl.Statement]) -> ddl.Statement | None:
-    """Join parts of one statement to one statement; None if there are none."""
+def join_parts(parts: Sequence[ddl.Statement]) -> ddl.Statement | None:
+    """Return one statement with all of these parts of a statement; None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
     match parts[0]:
@@ -205,8 +205,7 @@ def _same_type_change(old: ddl.ColumnType, new: ddl.ColumnType) -> str | None:
 
 
 def _is_shorter(old: ddl.ColumnType, new: ddl.ColumnType) -> bool:
-    ours, theirs = _numbers(old), _numbers(new)
-    return any(after < before for before, after in zip(ours, theirs, strict=False))
+    return any(after < before for before, after in zip(_numbers(old), _numbers(new), strict=False))
 
 
 def _numbers(column: ddl.ColumnType) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ class TargetTableMismatch(DmError):
     remedy: str
     """The statement that adds the missing columns; changing and dropping columns is left to a person."""
     created_anew: bool = False
-    """Whether the task would create the target table if it were missing, and can still use another one."""
+    """True if the task would create the target table if it were missing, and can still use another one."""
 
     code = "DM-5202"
     scope = Scope.DOWNSTREAM

@@ -22,10 +22,10 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 RowEvent: TypeAlias = Literal["insert", "update", "delete"]
 ROW_EVENTS: Final = frozenset({"insert", "update", "delete"})
 
-_TAKING_ROWS: Final = ("truncate table", "drop table", "truncate table partition", "drop table partition")
+_REMOVING_ROWS: Final = ("truncate table", "drop table", "truncate table partition", "drop table partition")
 """DDL that removes rows of a table, or the table; in addition to `drop database` and `rename table`."""
 
-_TAKING_NAMES: Final = (
+_REMOVING_NAMES: Final = (
     *("drop table", "rename table", "drop database", "drop column", "rename column", "alter table"),
     *("modify column", "value range decrease", "precision decrease", "remove auto increment"),
     *("modify default value", "modify charset", "modify collation", "modify columns order"),
@@ -74,14 +74,14 @@ class EventRule:
 
     def verdict(self, events: Sequence[str], sql: str) -> EventAction:
         """Return the rule's verdict on a change of these event types (none: only its text is compared)."""
-        met = []
+        matches = []
         if events:
-            met.append(_is_listed(events, self.events))
+            matches.append(_is_listed(events, self.events))
         if sql and self.texts:
-            met.append(any(text.search(sql) for text in self.texts))
+            matches.append(any(text.search(sql) for text in self.texts))
         if self.action is EventAction.DO:
-            return EventAction.DO if all(met) else EventAction.IGNORE
-        return self.action if any(met) else EventAction.DO
+            return EventAction.DO if all(matches) else EventAction.IGNORE
+        return self.action if any(matches) else EventAction.DO
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ class EventFilter:
         schema = TableName(name.schema, "")
         return any(
             rule.may_ignore("rename table")
-            or (rule.tables.matches(name) and any(map(rule.may_ignore, _TAKING_ROWS)))
+            or (rule.tables.matches(name) and any(map(rule.may_ignore, _REMOVING_ROWS)))
             or (rule.tables.matches(schema) and rule.may_ignore("drop database"))
             for rule in self.rules
         )
 
     def may_keep_names(self) -> bool:
         """Return True if DDL that removes tables or columns may be ignored, so that they remain in the target."""
-        return any(rule.may_ignore(event) for rule in self.rules for event in _TAKING_NAMES)
+        return any(rule.may_ignore(event) for rule in self.rules for event in _REMOVING_NAMES)
 
     def of_ddl(self, names: Iterable[TableName], events: Sequence[str], sql: str) -> EventAction:
         """Return the verdict on a part of a DDL statement. `events`: its types, the first of which belongs to groups.

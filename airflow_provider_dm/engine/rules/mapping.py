@@ -13,7 +13,7 @@ column keeps the value of a document and not its text, so `verify` compares valu
 
 A column that the target generates takes no values; the source has to generate it, too. The result may depend on the
 session: on div_precision_increment, on the time zone, on sql_mode. So it is compared with the source's value when it is
-written (`target.statements`), except for expressions that are certain to be equal."""
+written (`downstream.statements`), except for expressions that are certain to be equal."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def map_table(
     # The server might reject a row without such a column, or fill it with an arbitrary value.
     further = (column for name, column in theirs.items() if name not in ours)
     extra = tuple(_shown(one) for one in further if not (one.nullable or one.generated or one.filled))
-    target = _without_counted(target, ours.keys())
+    target = _without_auto_increment(target, ours.keys())
     pairs = [(column, theirs[name]) for name, column in ours.items() if name in theirs]
     different = (*_differences(pairs), *_lost_keys(target, ours.keys() & theirs.keys()))
     if missing or extra or different:
@@ -150,7 +150,7 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
         return ExtractNotPossible(str(source.name), str(target.name), name, why)
 
     if name.lower() in source.by_name:
-        raise refused("the source's table has a column of that name")
+        raise refused("the source table has a column of that name")
     try:
         column = target.column(name)
     except KeyError:
@@ -174,9 +174,9 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
     return replace(column, constant=known)
 
 
-def _without_counted(target: Table, given: Collection[str]) -> Table:
+def _without_auto_increment(target: Table, given: Collection[str]) -> Table:
     """Return the target without keys over its own AUTO_INCREMENT column. `given`: the columns with written values."""
-    counted = {name for name, column in target.by_name.items() if column.counted} - set(given)
+    counted = {name for name, column in target.by_name.items() if column.auto_increment} - set(given)
     if not counted:
         return target
     kept = (key for key in target.unique_keys if counted.isdisjoint(map(str.lower, key.columns)))
@@ -184,7 +184,7 @@ def _without_counted(target: Table, given: Collection[str]) -> Table:
 
 
 def objection(source: Column, target: Column) -> str | None:
-    """Return why `target` cannot keep values of `source`; None if it can, or rejects in strict mode those it cannot."""
+    """Return why `target` cannot keep values of `source`; None if it keeps or, in strict mode, rejects each value."""
     if target.generated:
         return None if source.generated else "the target generates it"
     if family(source) != family(target) and not (_json_as_text(source, target) or _text_as_json(source, target)):
@@ -215,7 +215,7 @@ def objection(source: Column, target: Column) -> str | None:
 
 
 def value_signature(column: Column) -> tuple[object, ...]:
-    """Return what the meaning of a canonical value depends on: with equal signatures, equal values are equal bytes."""
+    """Return the properties that a canonical value depends on: with equal signatures, equal values are equal bytes."""
     return (
         column.data_type.lower(),
         column.unsigned,

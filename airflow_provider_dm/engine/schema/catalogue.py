@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, server_info, text
-from airflow_provider_dm.engine.mysql.errors import AnswerCut
+from airflow_provider_dm.engine.mysql.errors import IncompleteResult
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
@@ -33,8 +33,8 @@ class _View(NamedTuple):
 
 _SYSTEM: Final = ", ".join(f"'{name}'" for name in sorted(SYSTEM_SCHEMAS))
 OUTSIDE_SYSTEM: Final = f"FROM information_schema.tables WHERE CAST(LOWER(table_schema) AS BINARY) NOT IN ({_SYSTEM})"
-"""The tables and views outside of the system schemas. MariaDB opens no table of the others, which takes ten times as
-long."""
+"""The tables and views outside of the system schemas. With this condition MariaDB does not open the system tables:
+that would take ten times as long."""
 _BASE_TABLES: Final = f"{OUTSIDE_SYSTEM} AND table_type IN ('BASE TABLE', '{_SYSTEM_VERSIONED}')"
 _VIEWS: Final = f"{OUTSIDE_SYSTEM} AND table_type = 'VIEW'"
 _EXIST: Final = _View("table_schema, table_name, table_type", "FROM information_schema.tables WHERE {names}")
@@ -57,7 +57,7 @@ _FOREIGN_KEYS: Final = _View(
 
 
 def list_tables(connection: Connection) -> list[TableName]:
-    """Return all base tables outside of the system schemas, sorted. Raises AnswerCut.
+    """Return all base tables outside of the system schemas, sorted. Raises IncompleteResult.
 
     Views and MariaDB's sequences are left out.
     """
@@ -65,24 +65,24 @@ def list_tables(connection: Connection) -> list[TableName]:
 
 
 def list_views(connection: Connection, schemas: Callable[[str], bool]) -> frozenset[TableName]:
-    """Return the views in those schemas, outside of the system schemas. Raises AnswerCut."""
+    """Return the views in those schemas, outside of the system schemas. Raises IncompleteResult."""
     rows = query_whole(connection, "table_schema, table_name", _VIEWS)
     return frozenset(name for row in rows if schemas((name := _name(*row)).schema))
 
 
-def existing(connection: Connection, names: Collection[TableName]) -> set[TableName]:
+def existing_tables(connection: Connection, names: Collection[TableName]) -> set[TableName]:
     """Return the names that are base tables, compared as the server compares names.
 
-    Raises InvalidInput, AnswerCut.
+    Raises InvalidInput, IncompleteResult.
     """
-    there = set(list_tables(connection))
-    return {name for name, stored in stored_names(connection, names).items() if stored in there}
+    tables = set(list_tables(connection))
+    return {name for name, stored in stored_names(connection, names).items() if stored in tables}
 
 
 def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableName]:
     """Return the server's spelling of each name, which may differ if the server compares names case-insensitively.
 
-    Raises InvalidInput, AnswerCut.
+    Raises InvalidInput, IncompleteResult.
     """
     fold = names_fold(connection)
     wanted = {name: fold(name) for name in names}
@@ -95,19 +95,19 @@ def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[Tab
             )
     if all(name == one for name, one in wanted.items()):
         return wanted
-    there = {fold(name): name for name in list_tables(connection)}
-    return {name: there.get(one, one) for name, one in wanted.items()}
+    spellings = {fold(name): name for name in list_tables(connection)}
+    return {name: spellings.get(one, one) for name, one in wanted.items()}
 
 
 def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
     """Return a function that maps two names to equal values if the server treats them as equal
     (lower_case_table_names).
 
-    Raises AnswerCut.
+    Raises IncompleteResult.
     """
     rows = query(connection, "SELECT @@global.lower_case_table_names")
     if not rows:
-        raise AnswerCut("@@global.lower_case_table_names", 0, 1)
+        raise IncompleteResult("@@global.lower_case_table_names", 0, 1)
     return fold_of(int(rows[0][0]))
 
 
@@ -129,7 +129,7 @@ def has_table(connection: Connection, name: TableName) -> bool:
 def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:
     """Return the definitions of `names`, in their order and spelling, even if the server's spelling differs in case.
 
-    Raises TableNotFound, InvalidInput, AnswerCut, and NotSupportedYet for a system-versioned table.
+    Raises TableNotFound, InvalidInput, IncompleteResult, and NotSupportedYet for a system-versioned table.
     """
     stored = stored_names(connection, dict.fromkeys(names))
     found: dict[TableName, Table] = {}
@@ -145,7 +145,7 @@ def create_statement(connection: Connection, name: TableName) -> str:
 
 
 def schema_collations(connection: Connection) -> dict[str, str]:
-    """Return the default collation of each schema except the system schemas. Raises AnswerCut."""
+    """Return the default collation of each schema except the system schemas. Raises IncompleteResult."""
     rows = query_whole(connection, "schema_name, default_collation_name", "FROM information_schema.schemata")
     found = {text(name): text(collation) for name, collation in rows}
     return {name: collation for name, collation in found.items() if name.lower() not in SYSTEM_SCHEMAS}
@@ -156,22 +156,22 @@ def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) ->
     wanted = {stored: name for name, stored in names.items()}
 
     def select(view: _View) -> list[tuple[Any, ...]]:
-        """Return the catalogue's rows of exactly these tables, by the given names; the catalogue may compare names
-        loosely and return rows of others."""
+        """Return the catalogue's rows of exactly these tables, under the given names: the catalogue may compare names
+        loosely and return rows of other tables as well."""
         condition, arguments = named([*wanted])
         rows = query_whole(connection, view.columns, view.rest.format(names=condition), arguments, tail=view.tail)
-        ours = (wanted.get(_name(*row[:2])) for row in rows)
-        return [(name, *row[2:]) for name, row in zip(ours, rows, strict=True) if name is not None]
+        found = (wanted.get(_name(*row[:2])) for row in rows)
+        return [(name, *row[2:]) for name, row in zip(found, rows, strict=True) if name is not None]
 
     _check_kinds(list(names), select(_EXIST))
     columns = _by_table(select(_COLUMNS))
-    utf8_called = _utf8_called(connection)
+    utf8_alias = _utf8_alias(connection)
     keys = _by_table(select(_KEYS))
     foreign = {name for (name,) in select(_FOREIGN_KEYS)}
     return {
         name: Table(
             name,
-            tuple(_column(position, row[1:], utf8_called) for position, row in enumerate(columns[name])),
+            tuple(_column(position, row[1:], utf8_alias) for position, row in enumerate(columns[name])),
             _unique_keys(keys.get(name, []), {text(row[1]).lower() for row in columns[name]}),
             has_foreign_keys=name in foreign,
             hidden=_hidden(keys.get(name, [])),
@@ -211,25 +211,25 @@ def _by_table(rows: list[tuple[Any, ...]]) -> dict[TableName, list[tuple[Any, ..
     return dict(tables)
 
 
-def _utf8_called(connection: Connection) -> str | None:
-    """Return the charset under which the server shows UTF-8 columns, other than its own names for UTF-8."""
+def _utf8_alias(connection: Connection) -> str | None:
+    """Return the charset that the server shows for columns with UTF-8, if it is not a charset of UTF-8; else None."""
     return "latin1" if server_info(connection).capabilities.text_is_utf8 else None
 
 
-def _column(position: int, row: tuple[Any, ...], utf8_called: str | None) -> Column:
+def _column(position: int, row: tuple[Any, ...], utf8_alias: str | None) -> Column:
     """Return a column. `position`: in row images; the server's own has gaps, as MySQL hides some columns."""
     name, data_type, column_type, nullable, charset, collation, precision, scale, fsp, octets, *more = row
     extra, expression, default = more
     charset = _optional_text(charset)
     extras = text(extra or b"").upper()
-    counted = "AUTO_INCREMENT" in extras
+    auto_increment = "AUTO_INCREMENT" in extras
     return Column(
         name=text(name),
         position=position,
         data_type=text(data_type).lower(),
         column_type=text(column_type),
         nullable=text(nullable) == "YES",
-        charset="utf8mb4" if charset is not None and charset == utf8_called else charset,
+        charset="utf8mb4" if charset is not None and charset == utf8_alias else charset,
         collation=_optional_text(collation),
         numeric_precision=_optional_int(precision),
         numeric_scale=_optional_int(scale),
@@ -240,8 +240,8 @@ def _column(position: int, row: tuple[Any, ...], utf8_called: str | None) -> Col
         invisible="INVISIBLE" in extras,
         expression=text(expression or b""),
         # NULL if there is no default; for a nullable column MariaDB has the text "NULL".
-        filled=counted or (default is not None and text(default) != "NULL"),
-        counted=counted,
+        filled=auto_increment or (default is not None and text(default) != "NULL"),
+        auto_increment=auto_increment,
     )
 
 

@@ -2,8 +2,8 @@
 
 For a charset in CODECS the servers' own conversion to UTF-8 and Python's codec agree on every sequence of bytes that
 Python can decode; Python raises an error for all others. Text in other charsets is split into characters, each of which
-is decoded by the codec in `_CUT`, unless the servers decode it differently. MySQL and MariaDB agree on every character;
-tests/integration/schema/test_charsets.py and tests/integration/binlog/test_statements.py verify it on the servers.
+is decoded by the codec in `_SPLIT_CHARSETS`, unless the servers decode it differently. MySQL and MariaDB agree on every
+character (tests/integration/schema/test_charsets.py and tests/integration/binlog/test_statements.py).
 """
 
 from __future__ import annotations
@@ -63,36 +63,36 @@ SEVERAL_BYTES: Final[Mapping[str, bytes]] = {
 """Charset -> pattern of its multi-byte characters, for charsets in which ASCII takes one byte."""
 
 
-class _Cut(NamedTuple):
+class _SplitCharset(NamedTuple):
     """A charset whose characters are decoded one by one: by Python's codec, except for those that the servers decode as
-    `otherwise` lists (code in hexadecimal -> character)."""
+    `exceptions` lists (code in hexadecimal -> character)."""
 
     codec: str
-    otherwise: Mapping[str, str] = {}
+    exceptions: Mapping[str, str] = {}
 
 
 def _unsure(*codes: str) -> dict[str, str]:
     return dict.fromkeys(codes, UNSURE)
 
 
-def _from_80(characters: str) -> _Cut:
-    return _Cut("ascii", {f"{code:02x}": character for code, character in enumerate(characters, 0x80)})
+def _from_80(characters: str) -> _SplitCharset:
+    return _SplitCharset("ascii", {f"{code:02x}": character for code, character in enumerate(characters, 0x80)})
 
 
-_CUT: Final[Mapping[str, _Cut]] = {
-    "cp1256": _Cut("cp1256", _unsure("8a", "8f", "98", "9a", "9f", "aa", "c0", "ff")),
-    "cp866": _Cut("cp866", {"fc": "ⁿ", "fd": "²"}),
-    "koi8u": _Cut("koi8-u", {"95": "•"}),
-    "greek": _Cut("iso8859-7", {"a1": "ʽ", "a2": "ʼ", **_unsure("a4", "a5", "aa")}),
-    "hebrew": _Cut("iso8859-8", {"af": "‾"}),
-    "tis620": _Cut("tis-620"),
-    "gb18030": _Cut("gb18030", {"a8bc": "ḿ"}),
-    "big5": _Cut("big5", _unsure("a15a", "a1c3", "a1c5", "a1fe", "a240", "a2cc", "a2ce")),
-    "sjis": _Cut("shift_jis", {"815f": "\\"}),
-    "cp932": _Cut("cp932", _unsure("80", "a0", "fd", "fe", "ff")),
-    "euckr": _Cut("cp949"),
-    "ujis": _Cut("euc_jp", {"a1c0": "\\"}),
-    "eucjpms": _Cut(
+_SPLIT_CHARSETS: Final[Mapping[str, _SplitCharset]] = {
+    "cp1256": _SplitCharset("cp1256", _unsure("8a", "8f", "98", "9a", "9f", "aa", "c0", "ff")),
+    "cp866": _SplitCharset("cp866", {"fc": "ⁿ", "fd": "²"}),
+    "koi8u": _SplitCharset("koi8-u", {"95": "•"}),
+    "greek": _SplitCharset("iso8859-7", {"a1": "ʽ", "a2": "ʼ", **_unsure("a4", "a5", "aa")}),
+    "hebrew": _SplitCharset("iso8859-8", {"af": "‾"}),
+    "tis620": _SplitCharset("tis-620"),
+    "gb18030": _SplitCharset("gb18030", {"a8bc": "ḿ"}),
+    "big5": _SplitCharset("big5", _unsure("a15a", "a1c3", "a1c5", "a1fe", "a240", "a2cc", "a2ce")),
+    "sjis": _SplitCharset("shift_jis", {"815f": "\\"}),
+    "cp932": _SplitCharset("cp932", _unsure("80", "a0", "fd", "fe", "ff")),
+    "euckr": _SplitCharset("cp949"),
+    "ujis": _SplitCharset("euc_jp", {"a1c0": "\\"}),
+    "eucjpms": _SplitCharset(
         "euc_jp",
         {
             "a1c1": "～",
@@ -147,17 +147,17 @@ def _swe7(value: bytes) -> str:
     return value.decode("ascii").translate(_SWE7)
 
 
-_OWN: Final[dict[str, TextDecoder]] = {"latin1": _latin1, "ucs2": _ucs2, "swe7": _swe7}
+_OWN_DECODERS: Final[dict[str, TextDecoder]] = {"latin1": _latin1, "ucs2": _ucs2, "swe7": _swe7}
 
 
 def decoder(charset: str) -> TextDecoder | None:
-    """Return the function that decodes a whole text of this charset; None if it is not in CODECS.
+    """Return the function that decodes a whole text of this charset; None if its characters are decoded one by one.
 
     >>> decoder("latin1")(b"\\x80")
     '€'
     """
-    if charset in _OWN:
-        return _OWN[charset]
+    if charset in _OWN_DECODERS:
+        return _OWN_DECODERS[charset]
     name = CODECS.get(charset)
     return None if name is None else partial(_decode, codecs.getdecoder(name))
 
@@ -169,7 +169,7 @@ def _decode(decode: Callable[[bytes], tuple[str, int]], value: bytes) -> str:
 def text_with_gaps(charset: str, value: bytes) -> str:
     """Return a statement in a charset in which ASCII takes one byte, with UNSURE for each unknown character.
 
-    No other character becomes ASCII: a parser would take it for a quote or a backslash.
+    No other character becomes ASCII, because a parser could mistake it for a quote or a backslash.
 
     >>> text_with_gaps("dec8", b"a\\xd7\\xff"), text_with_gaps("sjis", b"\\x81_")
     ('aŒ\N{REPLACEMENT CHARACTER}', '\N{REPLACEMENT CHARACTER}')
@@ -204,8 +204,8 @@ def _by_character(charset: str, value: bytes, keep: Callable[[str], str]) -> str
 
 
 def _character(charset: str, code: bytes) -> str:
-    cut = _CUT.get(charset, _Cut("ascii"))
-    known = cut.otherwise.get(code.hex())
+    cut = _SPLIT_CHARSETS.get(charset, _SplitCharset("ascii"))
+    known = cut.exceptions.get(code.hex())
     try:
         return known or (decoder(charset) or partial(_decode, codecs.getdecoder(cut.codec)))(code)
     except UnicodeDecodeError:

@@ -1,10 +1,10 @@
-"""How a column's value is read, written and hashed: one table from data type to `Codec`.
+"""Reading, writing and hashing of a column's values: one table from data type to `Codec`.
 
 `Value` is the canonical value of a cell, `None` or bytes: the bytes that the server's text protocol sends in the pinned
 session (`character_set_results = NULL`, time zone UTC), with three exceptions that make it exact and comparable: FLOAT
 and DOUBLE are `repr` of the stored number, leading zeros of ZEROFILL are dropped, and members of ENUM and SET are in
 UTF-8, an ENUM's index 0 being `strings.INVALID_MEMBER`. The copier (SELECT) and the binlog decoder (`binlog/cells.py`)
-give identical bytes for the same cell, which tests/integration/binlog verify.
+return identical bytes for the same cell, which tests/integration/binlog verify.
 
 A type that is not in the table raises UnsupportedColumnType; there is no default.
 
@@ -38,7 +38,7 @@ BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumb
 _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring multipolygon"
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
 _RAW: Final = GEOMETRIES | {"vector"}
-"""The bytes of a type are the same in both flavours: SRID and WKB, or floats."""
+"""Types whose bytes are the same in both flavours: SRID and WKB, or floats."""
 
 
 def _as_double(name: str) -> str:

@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query
-from airflow_provider_dm.engine.mysql.errors import AnswerCut
+from airflow_provider_dm.engine.mysql.errors import IncompleteResult
 from airflow_provider_dm.engine.schema.errors import CharacterWithoutWeight
 
 _KNOWN: Final = re.compile(
@@ -84,7 +84,7 @@ _read: dict[str, CollationWeights] = {}
 def read_weights(connection: Connection, server: str, collations: Iterable[str]) -> tuple[CollationWeights, ...]:
     """Return the weights of collations that compare by weights. `server`: the name of the connection's server.
 
-    Raises AnswerCut, and the server's error if it lacks a collation.
+    Raises IncompleteResult, and the server's error if it lacks a collation.
     """
     found = []
     for name in sorted(collations):
@@ -106,14 +106,14 @@ def _asked(connection: Connection, collation: str) -> CollationWeights:
 
 
 def weights_in(connection: Connection, collation: str, blocks: Iterable[int]) -> Iterator[bytes | None]:
-    """Return the weights of all characters in blocks of 256, in order. Raises AnswerCut."""
+    """Return the weights of all characters in blocks of 256, in order. Raises IncompleteResult."""
     blocks = sorted(blocks)
     numbers = f"SELECT {blocks[0]} n" + "".join(f" UNION ALL SELECT {block}" for block in blocks[1:])
     codes = f"SELECT 256 * c.n + 16 * b.n + a.n code FROM ({numbers}) c, {_DIGITS} b, {_DIGITS} a"
     weight = weight_of(CHARACTER, collation)
     rows = query(connection, f"SELECT {weight} FROM ({codes}) codes ORDER BY code")
     if len(rows) != 256 * len(blocks):
-        raise AnswerCut(f"the weights of {collation}", len(rows), 256 * len(blocks))
+        raise IncompleteResult(f"the weights of {collation}", len(rows), 256 * len(blocks))
     return (None if one is None else bytes(one) for (one,) in rows)
 
 

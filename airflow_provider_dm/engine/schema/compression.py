@@ -1,7 +1,7 @@
 r"""MariaDB's compressed columns: a row image holds the stored form, one byte for the method and then the value.
 
-Method 0 is the plain value; method 8 (in the upper four bits) is zlib: the following bits give whether its header is
-omitted and how many bytes hold the length of the value. (MariaDB `sql/field_comp.cc`.) No bytes are the empty value.
+The method is in the upper four bits: 0 is the plain value, 8 is zlib. With zlib the lower bits hold whether its header
+is omitted and how many bytes hold the value's length (MariaDB `sql/field_comp.cc`). An empty cell is the empty value.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ class UnsupportedColumnType(DmError):
     table: str
     column: str
     type: str
-    way_out: str = "Leave the table out by block-allow-list, or change the column's type at the source."
+    remedy: str = "Leave the table out by block-allow-list, or change the column's type at the source."
 
     code = "DM-5101"
     scope = Scope.UPSTREAM
     what = "column `{column}` of {table} has the type {type}, which is not supported yet."
-    hint = "{way_out}"
+    hint = "{remedy}"
 
 
 class UnknownCharacter(DmError):

@@ -57,7 +57,7 @@ Node: TypeAlias = "bytes | list[Node] | dict[bytes, Node]"
 def json_text(data: bytes) -> bytes:
     r"""Return a binary document as the server's text. Raises MalformedValue.
 
-    No bytes are the literal null: the server writes this for a value that it had to invent.
+    Empty data is the literal null: the server writes it for a row whose value it had to invent.
 
     >>> json_text(b"\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"), json_text(b"")
     (b'{"a": 1}', b'null')
@@ -124,7 +124,7 @@ class _Document:
         raise MalformedValue(f"a value of type {kind}")
 
     def sized(self, start: int) -> bytes:
-        """Return the bytes after their length, each byte of which holds seven bits, the lowest first."""
+        """Return the bytes at `start`, after their length in bytes of seven bits, the lowest first."""
         length = 0
         for index in range(5):
             byte = self.take(start + index, 1)[0]

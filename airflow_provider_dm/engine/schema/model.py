@@ -35,8 +35,8 @@ class Column:
     expression: str = field(default="", compare=False, repr=False)
     """The expression of a generated column, as this server writes it. Rows do not depend on it."""
     filled: bool = field(default=False, compare=False, repr=False)
-    """Whether an INSERT without this column fills it: by a DEFAULT other than NULL, or a number (`counted`)."""
-    counted: bool = field(default=False, compare=False, repr=False)
+    """Whether an INSERT without this column fills it: by a DEFAULT other than NULL, or a number (`auto_increment`)."""
+    auto_increment: bool = field(default=False, compare=False, repr=False)
     """AUTO_INCREMENT."""
     constant: bytes | None = field(default=None, compare=False, repr=False)
     """The value of a column that the source's table lacks and that routing adds to each row (`with_constants`)."""
@@ -46,7 +46,7 @@ class Column:
         return "unsigned" in self.column_type.lower().split()
 
 
-_STORED: Final = tuple(one.name for one in fields(Column) if one.name not in ("constant", "filled", "counted"))
+_STORED: Final = tuple(one.name for one in fields(Column) if one.name not in ("constant", "filled", "auto_increment"))
 """The attributes of a column that are stored (`Table.to_json`)."""
 
 

@@ -18,7 +18,7 @@ class ShardDdlNotSupported(NotSupportedYet):
         return cls(
             feature=f"DDL on a shard ({head} …: {why})",
             where=f"task {task}, source {source}, at {at}",
-            way_out="Add a route by which the new name goes to the same table, and run the task again: the target's "
+            remedy="Add a route by which the new name goes to the same table, and run the task again: the target's "
             "table keeps its name. Or migrate in full again, as another task, after all shards have the new name.",
         )
 

@@ -68,14 +68,14 @@ class EarlierLogMissing(DescribedError):
 class NeitherServes(DmError):
     """The relay log and the upstream both failed. `local`, `upstream`: their errors.
 
-    `way_out`, `asks`: the remedy and the reaction, from `neither_serves`.
+    `remedy`, `asks`: the remedy and the reaction, from `neither_serves`.
     """
 
     source: str
     here: str
     local: str
     upstream: str
-    way_out: str
+    remedy: str
     asks: Reaction
 
     code = "DM-4061"
@@ -83,7 +83,7 @@ class NeitherServes(DmError):
     what = "the sync of {source} cannot continue at {here}. Relay log: {local} Upstream: {upstream}"
 
     def workaround(self) -> str:
-        return self.way_out
+        return self.remedy
 
     def reacts(self) -> Reaction:
         return self.asks
@@ -334,7 +334,7 @@ class TaskBug(DmError):
 class CannotFollow(Exception):
     """A statement that cannot be followed without a user's decision; the argument is the reason."""
 
-    way_out: ClassVar[str] = AFTER_DDL
+    remedy: ClassVar[str] = AFTER_DDL
 
 
 class RefusedByFilter(CannotFollow):
@@ -344,31 +344,31 @@ class RefusedByFilter(CannotFollow):
 class ValuesDiffer(CannotFollow):
     """A statement for which the target would compute other values of the rows than the source has."""
 
-    way_out = VALUES_DIFFER
+    remedy = VALUES_DIFFER
 
 
 class NeededByRows(CannotFollow):
     """A skipped statement without which the target's table does not fit the rows after it."""
 
-    way_out = NEEDED_BY_ROWS
+    remedy = NEEDED_BY_ROWS
 
 
 class NotUnderstood(CannotFollow):
     """A statement after which the definition of its table is not certain."""
 
-    way_out = NOT_UNDERSTOOD
+    remedy = NOT_UNDERSTOOD
 
 
 class DefinitionDiffers(CannotFollow):
     """A statement about something that the known definition of its table does not have."""
 
-    way_out = OF_DEFINITION
+    remedy = OF_DEFINITION
 
 
 class NeedsAgreement(CannotFollow):
     """A statement on a merged table in a task that has no shard mode."""
 
-    way_out = ALL_SHARDS
+    remedy = ALL_SHARDS
 
 
 class RoutedElsewhere(CannotFollow):

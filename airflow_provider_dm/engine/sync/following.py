@@ -23,7 +23,7 @@ from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
-from airflow_provider_dm.engine.binlog.xa import oldest_place
+from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.ddl.conversions import unlike
 from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
@@ -172,7 +172,7 @@ class Following:
         return became.at(ddl.end) if ddl.rows is None else became
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
-        """Return the numbers of the statement's entries in the DDL journal (ddl_journal.py). Raises AnswerCut."""
+        """Return the numbers of the statement's entries in the DDL journal. Raises IncompleteResult."""
         connection = target_connection(self.source.target)
         return read_entries(connection, self.source.fence.ref, ddl.end.sort_key).keys()
 
@@ -205,7 +205,7 @@ class Following:
         in_front = _injected(operator, tables, around)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        needs = oldest_place(ddl.at, state.prepared)
+        needs = needed_location(ddl.at, state.prepared)
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         if change.agreed is not None and ddl.rows is not None:
             raise CannotFollow("it alters a merged table, and its transaction has rows as well")

@@ -345,7 +345,7 @@ class Loop:
                 "Ignore, and start the task again.",
             ) from None
         except CannotFollow as error:
-            raise stop_error(ddl, f"{why}: {error}", error.way_out) from None
+            raise stop_error(ddl, f"{why}: {error}", error.remedy) from None
         self.progress.followed_ddl()
         self._adopt()
         self._show_shards()

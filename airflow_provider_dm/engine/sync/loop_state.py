@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
-from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.binlog.xa import Prepared, needed_location
 from airflow_provider_dm.engine.downstream.frontier import Step
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
@@ -64,7 +64,7 @@ class LoopState:
     @property
     def needed(self) -> Location:
         """The location from which the log is still needed, without regard to held-back rows."""
-        return oldest_place(self.applied, self.prepared)
+        return needed_location(self.applied, self.prepared)
 
     def step(self, hi: Location) -> Step:
         """Return the frontier's step from `applied` to `hi`."""

@@ -39,7 +39,7 @@ class HeldBack:
 def read_held_back(
     connection: Connection, meta_schema: str, task: str, sources: Iterable[str]
 ) -> dict[TableName, HeldBack]:
-    """Return the locks that hold back rows of a task, by merged table. Raises AnswerCut."""
+    """Return the locks that hold back rows of a task, by merged table. Raises IncompleteResult."""
     names = list(sources)
     if not has_table(connection, TableName(meta_schema, "dm_shard_member")):
         return {}  # no sync has started yet

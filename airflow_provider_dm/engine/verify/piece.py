@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.errors import AnswerCut
+from airflow_provider_dm.engine.mysql.errors import IncompleteResult
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
 from airflow_provider_dm.engine.reading.text_rows import TextCells, packed_rows, split_row
@@ -32,7 +32,7 @@ class TablePiece:
     def packed_rows(self, connection: Connection) -> Generator[tuple[int, list[bytes]], None, None]:
         """Yield (number of columns, packets) of all rows, and check their number against COUNT(*) in the same snapshot.
 
-        Raises AnswerCut after the last packet, and pymysql's errors. Closes the connection if it is not exhausted.
+        Raises IncompleteResult after the last packet, and pymysql's errors. Closes an unexhausted connection.
         """
         rows = counted = 0
         finished = False
@@ -49,7 +49,7 @@ class TablePiece:
             if not finished and connection.open:  # otherwise later reads would use this snapshot
                 connection.close()
         if rows != counted:
-            raise AnswerCut(f"rows of {self.table.name}", rows, int(counted))
+            raise IncompleteResult(f"rows of {self.table.name}", rows, int(counted))
 
     def _rest(self) -> str:
         rest = f"FROM {self.table.name.quoted()}"

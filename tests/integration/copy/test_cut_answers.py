@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
-from airflow_provider_dm.engine.mysql.errors import AnswerCut
+from airflow_provider_dm.engine.mysql.errors import IncompleteResult
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.blocks import RowBlock, blocks
 from airflow_provider_dm.engine.reading.text_rows import packed_rows
@@ -77,7 +77,7 @@ def test_a_table_without_a_key_is_counted(
     migration = copied(source, target, schema, "keyless")
     with monkeypatch.context() as cutting:
         cutting.setattr(keyless, "blocks", cut_blocks)
-        with pytest.raises(AnswerCut, match="3 of 45 rows were received"):
+        with pytest.raises(IncompleteResult, match="3 of 45 rows were received"):
             migration.go()
     assert target.sql(f"SELECT COUNT(*) FROM {schema}.keyless") == [(0,)]
     assert migration.finish()["rows"] == 45
@@ -91,7 +91,7 @@ def test_a_comparison_counts_what_it_compares(
     migration.finish()
     with monkeypatch.context() as cutting:
         cutting.setattr(piece, "packed_rows", cut_packets)
-        with pytest.raises(AnswerCut, match="3 of 45 rows were received"):
+        with pytest.raises(IncompleteResult, match="3 of 45 rows were received"):
             verified(migration)
     assert verified(migration)["verified"]
 
@@ -116,5 +116,5 @@ def test_catalogue_plan_and_frontier_are_whole_or_an_error(
         with connected(endpoint("one", server)) as connection:
             assert ask(connection)
             query(connection, f"SET SESSION sql_select_limit = {limit}")
-            with pytest.raises((AnswerCut, InvariantBroken)):
+            with pytest.raises((IncompleteResult, InvariantBroken)):
                 ask(connection)

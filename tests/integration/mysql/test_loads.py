@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_dm.engine.mysql.connection import connect, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.errors import FileAskedFor
+from airflow_provider_dm.engine.mysql.errors import LocalFileRequested
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from tests.integration.relay.rogue import OK, Rogue, Session, local_infile
 
@@ -61,7 +61,7 @@ def test_a_load_sends_its_own_bytes_whatever_name_the_server_asks_for() -> None:
 def test_a_second_file_is_refused() -> None:
     thief = Thief(names=(SECRET, SECRET))
     with connected_to(thief) as connection:
-        with pytest.raises(FileAskedFor):
+        with pytest.raises(LocalFileRequested):
             connection.load(b"LOAD DATA LOCAL INFILE 'rows' INTO TABLE t", CONTENT)
         assert not connection.open
     assert thief.files == [CONTENT]
@@ -74,7 +74,7 @@ def test_no_other_statement_sends_a_file(*, after_a_load: bool) -> None:
     with connected_to(thief) as connection:
         if after_a_load:
             connection.load(b"LOAD DATA LOCAL INFILE 'rows' INTO TABLE t", b"1\n")
-        with pytest.raises(FileAskedFor):
+        with pytest.raises(LocalFileRequested):
             query(connection, "SELECT 7")
         assert not connection.open
     assert thief.files == [b"1\n"] * after_a_load

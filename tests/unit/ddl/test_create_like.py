@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from airflow_provider_dm.engine.ddl.column_types import OF_CHARACTERS
+from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES
 from airflow_provider_dm.engine.ddl.create_like import NewTable, Spread, create_schema_like, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
@@ -57,7 +57,7 @@ def columns_of(statement: str, default: str) -> tuple[Column, ...]:
         if kind.collation is None and kind.charset is not None:
             collation = f"{kind.charset}_bin"
         charset = collation.partition("_")[0]
-        texts = (charset, collation) if kind.name in OF_CHARACTERS else (None, None)
+        texts = (charset, collation) if kind.name in CHARACTER_TYPES else (None, None)
         found.append(Column(column.name, len(found), kind.name, kind.name, True, *texts))
     return tuple(found)
 

@@ -112,7 +112,7 @@ def test_what_only_an_insert_writes_or_refuses_is_inserted() -> None:
     assert loaded(into(first, replace(second, nullable=False)), rows) is None
     assert loaded(into(first, replace(second, generated=True)), rows) is None
     assert loaded(plain, rows, replace(ALL, loads=Loads.NONE)) is None
-    counted = into(replace(first, counted=True), second)
+    counted = into(replace(first, auto_increment=True), second)
     assert loaded(counted, rows) is not None
     assert loaded(counted, rows, replace(ALL, loads=Loads.UNCOUNTED)) is None
     assert loaded(plain, rows, replace(ALL, loads=Loads.UNCOUNTED)) is not None

@@ -50,5 +50,5 @@ def test_keys_of_dump_files_are_named() -> None:
 def test_an_item_to_ignore_that_is_no_check_is_named_with_the_nearest() -> None:
     dms = ["all", "auto_increment_ID", "free_space", "downstream_version", "table_schema", "meta_position"]
     assert unknown_items(dms, ()) == []
-    (_, said, way_out), (_, _, other) = unknown_items(["table_keyz", "zzz"], ["table_keys"])
-    assert ("table_keyz" in said, way_out, other) == (True, "Write 'table_keys'.", "Leave it out.")
+    (_, said, remedy), (_, _, other) = unknown_items(["table_keyz", "zzz"], ["table_keys"])
+    assert ("table_keyz" in said, remedy, other) == (True, "Write 'table_keys'.", "Leave it out.")

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.ddl.statements import AlterTable
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.ddl_events import parts_of, together
+from airflow_provider_dm.engine.rules.ddl_events import join_parts, parts_of
 from airflow_provider_dm.engine.rules.event_filter import ROW_EVENTS, EventAction, EventFilter
 
 PROCEDURES = [r"^DROP\s+PROCEDURE", r"^CREATE\s+PROCEDURE"]
@@ -258,13 +258,13 @@ def test_a_statement_is_judged_part_by_part(sql: str, parts: list[tuple[str, str
     statement = parse(sql, 0, "s")
     found = parts_of(statement, {}, {})
     assert [(part.events[0], " ".join(f"{s}.{t}" for s, t in part.names)) for part in found] == parts
-    assert together([part.statement for part in found]) == statement
+    assert join_parts([part.statement for part in found]) == statement
 
 
 def test_parts_that_are_left_out_leave_the_others_together() -> None:
     first, second, third = parts_of(parse("ALTER TABLE a ADD n int, DROP COLUMN m, ADD o int", 0, "s"), {}, {})
-    found = together([first.statement, third.statement])
+    found = join_parts([first.statement, third.statement])
     assert isinstance(found, AlterTable)
     assert found == parse("ALTER TABLE a ADD n int, ADD o int", 0, "s")
-    assert together([second.statement]) == parse("ALTER TABLE a DROP COLUMN m", 0, "s")
-    assert together([]) is None
+    assert join_parts([second.statement]) == parse("ALTER TABLE a DROP COLUMN m", 0, "s")
+    assert join_parts([]) is None

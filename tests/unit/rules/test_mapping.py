@@ -81,7 +81,7 @@ def test_a_default_is_enough_and_a_column_without_one_is_not() -> None:
 
 def test_a_key_that_the_target_counts_tells_no_rows_apart() -> None:
     """The next one does; where there is none, rows are counted."""
-    number = replace(column("n bigint", 1), nullable=False, filled=True, counted=True)
+    number = replace(column("n bigint", 1), nullable=False, filled=True, auto_increment=True)
     by_id = Index("u", ("id",))
     target = replace(filled(table("b", "id int", key=("n",))), columns=(*filled(table("b", "id int")).columns, number))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.binlog.xa import Prepared, needed_location
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -225,7 +225,7 @@ class Notes(MetaStore):
     def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
         applied, needed = places["applied"], places["needed"]
         assert (task, source, unit) == (*FENCE.ref.key, Unit.SYNC)
-        expected = oldest_place(applied, self.world.loop.state.prepared) if applied else None
+        expected = needed_location(applied, self.world.loop.state.prepared) if applied else None
         assert needed == (self.held or expected)
         self.needed.append(needed)
         self.world.events.append(f"{stage} {applied.position if applied else None}")

@@ -1,4 +1,4 @@
-"""Cells side by side as the lines of a file for LOAD DATA: `1`, tab, `it's`, tab, `\\N`, line feed (`target.loads`)."""
+"""Cells written as the lines of a LOAD DATA file (`downstream.loads`): `1`, tab, `it's`, tab, `\\N`, line feed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ DM_ITEMS: Final = frozenset(
 def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> Findings:
     gaps = [*task.unsupported(), *(gap for source in sources for gap in source.unsupported())]
     for gap in gaps:
-        yield State.FAIL, f"{gap.feature} is not supported yet ({gap.where})", gap.way_out
+        yield State.FAIL, f"{gap.feature} is not supported yet ({gap.where})", gap.remedy
     if gaps:
         return
     yield State.OK, f"task {task.name} asks for nothing that is not supported", ""

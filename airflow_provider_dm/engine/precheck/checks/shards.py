@@ -75,11 +75,11 @@ def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
     loose = [str(target) for target, found in safe.items() if found == {True}]
     if loose:
         what = f"safe-mode: true, so rows with the same key in several source tables of {short_list(loose)}"
-        way_out = (
+        remedy = (
             "Remove safe-mode unless this is wanted: restarts are exact without it, and a collision stops the task. "
             "query-status counts collisions (docs/how-to/safe-mode.md)."
         )
-        yield State.WARN, f"{what} overwrite each other", way_out
+        yield State.WARN, f"{what} overwrite each other", remedy
 
 
 def _check_filters(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
@@ -90,8 +90,8 @@ def _check_filters(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
     ]
     if in_order:
         what = f"filters ignore INSERTs or UPDATEs of source tables of {short_list(in_order)}"
-        way_out = "Nothing, if no two source tables have rows with the same key (docs/how-to/filters.md)."
-        yield State.WARN, f"{what}, so rows with the same key in several source tables overwrite each other", way_out
+        remedy = "Nothing, if no two source tables have rows with the same key (docs/how-to/filters.md)."
+        yield State.WARN, f"{what}, so rows with the same key in several source tables overwrite each other", remedy
 
 
 def shard_difference(one: Table, other: Table, *, one_flavour: bool) -> str:

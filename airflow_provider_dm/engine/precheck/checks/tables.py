@@ -45,7 +45,7 @@ def check_types(facts: SourceFacts) -> Findings:
             except UnsupportedColumnType as error:
                 found.append(error)
     columns = short_list([f"{error.table}.{error.column} {error.type}" for error in found])
-    remedy = found[0].way_out if found else ""
+    remedy = found[0].remedy if found else ""
     fine = f"all columns of {len(facts.tables)} tables have supported types"
     return verdict(found, State.FAIL, f"column types that are not supported yet: {columns}", remedy, fine=fine)
 

@@ -33,8 +33,8 @@ def type_of(
         if found is not None and found.name.partition("_")[0] in (found.charset, "utf8"):
             return parts.Text(found), bytes
         chosen = collation or column.collation
-        way_out = "; `… COLLATE utf8mb4_bin` and the like compare by code points" if not collation else ""
-        return parts.Opaque(f"how {chosen} compares text of {column.charset} is not known here{way_out}"), bytes
+        remedy = "; `… COLLATE utf8mb4_bin` and the like compare by code points" if not collation else ""
+        return parts.Opaque(f"how {chosen} compares text of {column.charset} is not known here{remedy}"), bytes
     if collation is not None:
         raise Refused(f"COLLATE follows {column.name}, which is {column.column_type}")
     if name in _INTEGERS:

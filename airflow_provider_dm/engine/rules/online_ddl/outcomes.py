@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, Onlin
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.schema.model import Table
 
-WAY_OUT: Final = (
+REMEDY: Final = (
     f"Leave the table out by block-allow-list, and the task continues without it; or {MIGRATE_AGAIN}, while no online "
     "DDL is running. A table that was left out returns by such a task of its own."
 )
@@ -71,7 +71,7 @@ class Stop:
     """The statement may change a table of the task in an unknown way."""
 
     why: str
-    way_out: str = WAY_OUT
+    remedy: str = REMEDY
 
 
 GhostOutcome: TypeAlias = PassOver | Remember | ApplyDdl | Ordinary | Stop

@@ -10,9 +10,9 @@ relay sub-directory that the task reads. `meta/operators.py` describes how long 
 
 The loop uses them as follows:
 
-    1. before a DDL statement: `operator_for`; then `store.mark_operator_used` with its location, before any action
+    1. before a DDL statement: `operator_for`; then `mark_operator_used` with its location, before any action
     2. carry out the operator; the frontier passes the statement
-    3. periodically `store.mark_operators_passed`; log a warning for those without `used_at`
+    3. periodically `mark_operators_passed`; log a warning for those without `used_at`
     4. an epoch ends at `next_injection`; there, `injection_at` returns the statements to execute
 """
 

@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.ddl.explicit_keys import (
     without_dropped_columns,
 )
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
-from airflow_provider_dm.engine.ddl.if_exists import without_needless
+from airflow_provider_dm.engine.ddl.if_exists import without_ineffective
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
@@ -271,7 +271,7 @@ class _Change:
         if name == new and renames_columns(statement):
             check_shows(name, *self._definitions(name, before))
         if isinstance(wanted, AlterTable):  # without the parts that had no effect because of IF EXISTS
-            specs = without_needless(before.server, before.definition(name), wanted.specs)
+            specs = without_ineffective(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
         if shared and wanted is not None:
             if self.around.executed is Executed.ITSELF:

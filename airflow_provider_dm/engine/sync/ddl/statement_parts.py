@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.ddl.zones import ZoneNeed, need_of_alter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.sql_modes import mode_names
-from airflow_provider_dm.engine.rules.ddl_events import parts_of, together
+from airflow_provider_dm.engine.rules.ddl_events import join_parts, parts_of
 from airflow_provider_dm.engine.rules.event_filter import EventAction
 from airflow_provider_dm.engine.rules.mapping import type_family
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import Surroundings
@@ -181,7 +181,7 @@ def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) 
                 raise RefusedByFilter(f"{part.shown()} of {names}")
             case EventAction.IGNORE:
                 notes.append(f"a filter rule skips: {part.shown()} of {names}")
-    return together(kept), notes
+    return join_parts(kept), notes
 
 
 def _columns(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Columns, Columns]:

@@ -112,12 +112,12 @@ def is_left_out(statement: Statement | NotRead | Unreadable, ddl: DdlStatement, 
     return ddl.undecoded is None and EventAction.IGNORE in (known, rules.of_text(ddl.sql))
 
 
-def stop_error(ddl: DdlStatement, why: str, way_out: str = AFTER_DDL) -> DdlNotSupported:
+def stop_error(ddl: DdlStatement, why: str, remedy: str = AFTER_DDL) -> DdlNotSupported:
     """Return the error for a statement that is not executed. `why`: the reason."""
     return DdlNotSupported(
         feature=f"DDL in the log ({first_words(ddl.sql)} …: {why})",
         where=f"at {ddl.at}, default schema {ddl.schema!r}",
-        way_out=way_out,
+        remedy=remedy,
     )
 
 

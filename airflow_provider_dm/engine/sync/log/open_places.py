@@ -25,7 +25,7 @@ def read_open_places(
 ) -> tuple[OpenPlace, ...]:
     """Return the open places after `lo`. `base_of`: see `location_at`. `overwrite_until`: from dm_subtask.
 
-    Raises AnswerCut.
+    Raises IncompleteResult.
     """
 
     def found() -> Iterator[tuple[str, str, Location | None]]:

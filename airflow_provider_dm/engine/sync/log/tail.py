@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.binlog.open_places import first_open
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
-from airflow_provider_dm.engine.binlog.xa import oldest_place
+from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.job import JobSpec, place_of
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus
@@ -353,7 +353,7 @@ class Tail:
     def _begin_upstream(self, upstream: UpstreamLog, at: Cursor) -> None:
         """Pull from `at` or, if the server still has it, from the beginning of the oldest prepared transaction."""
         here, server_uuid = at.place, self._server_uuid(at.place)
-        oldest = oldest_place(here, [one for one in at.prepared if one.at.suffix == here.suffix])
+        oldest = needed_location(here, [one for one in at.prepared if one.at.suffix == here.suffix])
         if oldest is not here:
             try:
                 upstream.begin(oldest, server_uuid)

@@ -110,7 +110,7 @@ class Shards:
 
     @classmethod
     def load(cls, source: SyncSource, store: MetaStore, plan: SyncPlan) -> Shards:
-        """Read the groups from the target. Raises AnswerCut."""
+        """Read the groups from the target. Raises IncompleteResult."""
         connection, ref = target_connection(source.target), source.fence.ref
         shards = cls(source, store, groups={one.target: one for one in read_groups(connection, ref)})
         shards.adopt(plan)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.column_types import MEMBERS, OF_CHARACTERS
+from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES, MEMBERS
 from airflow_provider_dm.engine.ddl.dialects import COLLATIONS, column_for
 from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotCopyable
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
@@ -360,7 +360,7 @@ def _columns_before(trace: _Trace, today: Shown, theirs: _Theirs) -> dict[str, C
         first = trace.origin(column.name)
         if first is None:
             continue
-        if first in trace.altered or (trace.converted and column.type.name in OF_CHARACTERS):
+        if first in trace.altered or (trace.converted and column.type.name in CHARACTER_TYPES):
             found[first] = theirs.column(first)
         else:
             found[first] = column if column.name.lower() == first else replace(column, name=first)

@@ -55,7 +55,7 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import existing_tables, list_tables, read_tables
 from airflow_provider_dm.engine.sync.errors import StartNotThere
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.locations import LOCATION_POLL_SECONDS, in_relay
@@ -302,7 +302,7 @@ class _Found:
         extent = one.dm.extent(start, self.today)
         schemas = extent.skipping(one.dm.checkpoint, self.schemas)
         connection = target_connection(one.source.target)
-        targets = read_tables(connection, existing(connection, {it.target for it in schemas}))
+        targets = read_tables(connection, existing_tables(connection, {it.target for it in schemas}))
         extent.check_keys(one.source.config.source_id, start, keyless_of(schemas, targets))
         return replace(self, schemas=schemas, dm_extent=extent)
 

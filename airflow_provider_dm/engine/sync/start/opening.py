@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace
-from airflow_provider_dm.engine.binlog.xa import oldest_place
+from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.downstream.contested_row import waiting
@@ -104,7 +104,7 @@ def open_sync(
     reader = RelayReader(Path(source.spec.relay_dir))
     lo, edge = goal_between(frontier, subtask, reader.base_of)
     prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
-    needed = needed_with(oldest_place(lo, prepared), read_groups(connection, ref))
+    needed = needed_with(needed_location(lo, prepared), read_groups(connection, ref))
     announcer.report(None if loading else lo, needed, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # at the start, a relay may not have begun yet
         check_numbers(lo, reader, reader.newest_suffix())
