@@ -105,6 +105,7 @@ class DmSparkAppOperator(DmTaskOperator):
     :param spark_conn_id: connection of type ``spark``; ``[dm] spark_master`` where it does not exist (templated)
     :param spark_conf: Spark configuration beside ours; no secret belongs here (templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (templated)
+    :param executor_python: path of Python on the executors; by default the driver's (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -112,6 +113,7 @@ class DmSparkAppOperator(DmTaskOperator):
         "spark_conn_id",
         "spark_conf",
         "driver_memory",
+        "executor_python",
     )
     operator_extra_links = (DmPageLink(), SparkUiLink())
     app: ClassVar[AppName]
@@ -131,6 +133,7 @@ class DmSparkAppOperator(DmTaskOperator):
         spark_conn_id: str = "spark_default",
         spark_conf: Mapping[str, str] | None = None,
         driver_memory: str = "1g",
+        executor_python: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -144,6 +147,7 @@ class DmSparkAppOperator(DmTaskOperator):
         self.spark_conn_id = spark_conn_id
         self.spark_conf = spark_conf
         self.driver_memory = driver_memory
+        self.executor_python = executor_python
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the app to its end; gives its result with the run's id. Raises AirflowException, AirflowFailException."""
@@ -168,9 +172,12 @@ class DmSparkAppOperator(DmTaskOperator):
                 "Install it: `pip install apache-airflow-providers-apache-spark`, and repair pyspark afterwards: "
                 "see docs/how-to/repair-pyspark.md.",
             ) from error
+        conf = arguments.spark_settings(self.spark_conf)
+        if self.executor_python is not None:
+            conf.setdefault("spark.pyspark.python", arguments.text_argument(self.executor_python, "executor_python"))
         return DmSparkSubmitHook(
             conn_id=self.spark_conn_id or DmSparkSubmitHook.default_conn_name,
-            conf=arguments.spark_settings(self.spark_conf),
+            conf=conf,
             driver_memory=arguments.memory(self.driver_memory),
         )
 

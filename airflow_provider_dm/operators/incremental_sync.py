@@ -44,6 +44,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     :param spark_conf: Spark configuration, which goes before the provider's own; it must not hold secrets (dict[str,
         str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
+    :param executor_python: path of Python on the executors; None: the driver's (str | None, default None, templated)
     :param deferrable: start the sync as a process of its own and wait in the triggerer, which must reach the metadata
         DB (bool, default [operators] default_deferrable)
 
@@ -80,6 +81,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
         spark_conn_id: str = "spark_default",
         spark_conf: Mapping[str, str] | None = None,
         driver_memory: str = "1g",
+        executor_python: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
@@ -92,6 +94,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             spark_conn_id=spark_conn_id,
             spark_conf=spark_conf,
             driver_memory=driver_memory,
+            executor_python=executor_python,
             **kwargs,
         )
         self.until = until
