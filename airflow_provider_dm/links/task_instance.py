@@ -53,6 +53,15 @@ class TaskInstanceRef:
         return f"/dags/{dag}/runs/{run}/tasks/{task}{mapped}"
 
 
+def dag_of(identity: str) -> str | None:
+    """Return the DAG that an identity names, also in a text that was cut; None for other holders.
+
+    >>> dag_of("airflow:shop/manual__1/group.sy"), dag_of("dmctl:host:4711")
+    ('shop', None)
+    """
+    return identity.removeprefix(_PREFIX).partition("/")[0] if identity.startswith(_PREFIX) else None
+
+
 def task_instance_of(identity: str) -> TaskInstanceRef | None:
     """Return the task instance that an identity names; None for other holders, and for a text that was cut.
 

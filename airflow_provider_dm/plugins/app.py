@@ -9,9 +9,11 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
@@ -22,7 +24,7 @@ from airflow_provider_dm.engine.errors import DmError, describe
 from airflow_provider_dm.engine.meta.model import SPARK_UI, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_migrated
-from airflow_provider_dm.launch.status import dm_error, lives
+from airflow_provider_dm.launch.status import Known, dm_error, lives
 from airflow_provider_dm.plugins import access, actions
 from airflow_provider_dm.plugins.documents import Selection, page_document
 from airflow_provider_dm.plugins.tabs import selection_of_request
@@ -67,6 +69,13 @@ class Metadata:
                 self._read_at = now
             return self._store
 
+    def store_for(self, user: BaseUser, task: str) -> MetaStore:
+        """Return the store. Raises HTTPException if the user may not read the DAG of the task; else as `store`."""
+        store = self.store()
+        if task in access.hidden_tasks(user, Known(store)):
+            raise HTTPException(status.HTTP_403_FORBIDDEN, f"You may not read the DAG of the task {task}.")
+        return store
+
 
 def create_app() -> FastAPI:
     """Return the app. All routes need a login; FastAPI's own routes are disabled."""
@@ -100,11 +109,14 @@ def create_app() -> FastAPI:
     def document(
         user: GetUserDep, selection: Annotated[Selection | None, Depends(selection_of_request)]
     ) -> dict[str, Any]:
-        return {**page_document(metadata.store(), selection), "user": _user(user)}
+        shown = page_document(metadata.store(), selection, partial(access.hidden_tasks, user))
+        return {**shown, "user": _user(user)}
 
     @app.get("/runs/{run_id}/spark-ui")
-    def spark_ui(run_id: str, request: Request) -> Response:
+    def spark_ui(run_id: str, request: Request, user: GetUserDep) -> Response:
         run = metadata.store().get_run(run_id)
+        if run is not None:
+            metadata.store_for(user, run.task)
         address = run.progress.get(SPARK_UI) if run is not None and lives(run) else None
         if run is None or not isinstance(address, str):
             return PlainTextResponse(NO_SPARK_UI.format(run_id=run_id), status.HTTP_404_NOT_FOUND)
@@ -146,20 +158,20 @@ def _add_actions(app: FastAPI, metadata: Metadata) -> None:
         }
 
     @app.post(**route_of("pause"))
-    def pause(request: actions.StageRequest) -> dict[str, str]:
-        return {"msg": actions.set_stage(metadata.store(), request, Stage.PAUSED)}
+    def pause(request: actions.StageRequest, user: GetUserDep) -> dict[str, str]:
+        return {"msg": actions.set_stage(metadata.store_for(user, request.task), request, Stage.PAUSED)}
 
     @app.post(**route_of("resume"))
-    def resume(request: actions.StageRequest) -> dict[str, str]:
-        return {"msg": actions.set_stage(metadata.store(), request, Stage.RUNNING)}
+    def resume(request: actions.StageRequest, user: GetUserDep) -> dict[str, str]:
+        return {"msg": actions.set_stage(metadata.store_for(user, request.task), request, Stage.RUNNING)}
 
     @app.post(**route_of("unlock"))
-    def unlock(decision: actions.LockDecision) -> dict[str, str]:
-        return {"msg": actions.decide_lock(metadata.store(), decision)}
+    def unlock(decision: actions.LockDecision, user: GetUserDep) -> dict[str, str]:
+        return {"msg": actions.decide_lock(metadata.store_for(user, decision.lock.partition("-`")[0]), decision)}
 
     @app.post(**route_of("binlog"))
-    def binlog(decision: actions.StatementDecision) -> dict[str, str]:
-        return {"msg": actions.decide_statement(metadata.store(), decision)}
+    def binlog(decision: actions.StatementDecision, user: GetUserDep) -> dict[str, str]:
+        return {"msg": actions.decide_statement(metadata.store_for(user, decision.task), decision)}
 
     @app.post(**route_of("purge"))
     def purge(request: actions.PurgeRequest) -> dict[str, str]:

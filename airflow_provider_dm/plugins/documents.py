@@ -8,7 +8,7 @@ RELAY   an element of `sources` of query-status -s, of a source that no task rea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -33,18 +33,25 @@ class Selection:
     sources: Collection[str] = ()
 
 
-def page_document(store: MetaStore, selection: Selection | None = None) -> Json:
-    """Return the page of the selected tasks and sources; None: of all."""
+def page_document(
+    store: MetaStore,
+    selection: Selection | None = None,
+    hidden_tasks: Callable[[Known], Collection[str]] = lambda _: (),
+) -> Json:
+    """Return the page of the selected tasks and sources; None: of all. `hidden_tasks`: the tasks that it leaves out."""
     known = Known(store)
     listed = known.status()["tasks"]
     read = {source for one in listed for source in one["sources"]}
+    hidden = hidden_tasks(known)
+    listed = [one for one in listed if one["taskName"] not in hidden]
     chosen, relays = listed, [source for source in known.relays if source not in read]
     if selection is not None:
         tasks, sources = {*selection.tasks}, {*selection.sources}
         chosen = [one for one in listed if one["taskName"] in tasks or sources & {*one["sources"]}]
         relays = [source for source in relays if source in sources]
     names = {one["taskName"] for one in chosen}
-    locks = [lock_json(lock, age) for lock, age in known.locks if selection is None or lock.task in names]
+    locks = [lock_json(lock, age) for lock, age in known.locks if lock.task not in hidden]
+    locks = [one for one in locks if selection is None or one["task"] in names]
     documents = [_task(store, known, one, locks, detailed=len(chosen) == 1 and selection is not None) for one in chosen]
     levels = [Level(one["verdict"]["level"]) for one in documents]
     return {

@@ -1,20 +1,27 @@
-"""What people do on the DM page is refused where its object is another one than they saw."""
+"""What people do on the DM page is refused where its object is another one than they saw, or of a DAG that they may not
+read."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from fastapi import HTTPException
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.model import Holder, Operator, OperatorKind, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import PurgeRefused
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
+from airflow_provider_dm.links.task_instance import TaskInstanceRef
+from airflow_provider_dm.plugins import access
 from airflow_provider_dm.plugins.actions import (
     StageRequest,
     StatementDecision,
@@ -22,6 +29,8 @@ from airflow_provider_dm.plugins.actions import (
     purge_preview,
     set_stage,
 )
+from airflow_provider_dm.plugins.app import Metadata
+from airflow_provider_dm.plugins.documents import page_document
 
 TASK, SOURCE = "shop", "mysql-01"
 AT = Location("mysql-bin.000002", 900)
@@ -81,3 +90,35 @@ def test_a_relay_log_of_another_machine_is_not_purged_from_here(store: MetaStore
     store.put_relay_status(RelayStatus(SOURCE, Stage.RUNNING, host="relay-1", directory="/var/lib/relay"))
     with pytest.raises(PurgeRefused, match=rf"is on relay-1.*{socket.gethostname()}.*Start the relay, or run"):
         purge_preview(store, SOURCE)
+
+
+def test_a_task_of_a_dag_that_a_user_may_not_read_is_hidden(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The auth manager is asked once a minute, not at each poll."""
+    asked: list[tuple[set[str], str | None]] = []
+
+    def readable(*, dag_ids: set[str], user: SimpleNamespace, team_name: str | None) -> set[str]:
+        asked.append((dag_ids, team_name))
+        return dag_ids & user.dags
+
+    monkeypatch.setattr(access, "get_auth_manager", lambda: SimpleNamespace(filter_authorized_dag_ids=readable))
+    monkeypatch.setattr(access.DagModel, "get_dag_id_to_team_name_mapping", lambda _: {"paid": "finance"})
+    monkeypatch.setattr(access, "_answers", {})
+    metadata = Metadata()
+    monkeypatch.setattr(metadata, "store", lambda: store)
+    for task, dag in {"paid": "paid", "free": "free", "by_hand": None}.items():
+        identity = TaskInstanceRef(dag, "r" * 250, "t" * 250).identity if dag else "dmctl:host:1"
+        store.put_subtask(task, SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
+        store.start_run(task, task=task, app="incremental_sync", holder=Holder(identity, "1", "h"))
+
+    def seen(user: object) -> set[str]:
+        page = page_document(store, None, partial(access.hidden_tasks, user))  # type: ignore[arg-type]
+        return {one["taskName"] for one in page["tasks"]}
+
+    vic: Any = SimpleNamespace(get_id=lambda: "vic", dags={"free"})
+    olga: Any = SimpleNamespace(get_id=lambda: "olga", dags={"free", "paid"})
+    assert seen(vic) == seen(vic) == {TASK, "free", "by_hand"}
+    assert sorted(asked, key=str) == [({"free"}, None), ({"paid"}, "finance")]
+    assert seen(olga) == {TASK, "free", "by_hand", "paid"}
+    assert metadata.store_for(olga, "paid") is metadata.store_for(vic, "free") is store
+    with pytest.raises(HTTPException, match="may not read the DAG of the task paid"):
+        metadata.store_for(vic, "paid")

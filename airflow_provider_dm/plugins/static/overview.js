@@ -137,7 +137,7 @@ const relays = (found) =>
   );
 
 const empty = (context) =>
-  context.asked
+  context.filtered
     ? h(
         "section",
         { class: "empty" },

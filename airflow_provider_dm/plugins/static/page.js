@@ -11,7 +11,7 @@ import { detail } from "./detail.js";
 const POLL_MS = 2000;
 const SLOW_MS = 5000;
 const parameters = new URLSearchParams(location.search);
-const asked = ["task", "source", "dag_id"].some((name) => parameters.has(name));
+const filtered = ["task", "source", "dag_id"].some((name) => parameters.has(name));
 const framed = window.parent !== window;
 
 const state = { page: null, failure: null, answeredAt: null };
@@ -20,8 +20,8 @@ function show() {
   const page = state.page;
   render(document.getElementById("notice"), notice());
   if (page === null) return;
-  const context = { asked, mayAct: page.user.mayAct };
-  const single = asked && page.tasks.length === 1;
+  const context = { filtered, mayAct: page.user.mayAct };
+  const single = filtered && page.tasks.length === 1;
   render(document.getElementById("top"), head(single ? page.tasks[0].taskName : null));
   render(document.getElementById("main"), single ? detail(page, context) : overview(page, context));
   document.body.classList.toggle("stale", state.failure !== null);
@@ -32,7 +32,7 @@ const head = (task) =>
   h(
     "div",
     { class: "head" },
-    h("nav", { "aria-label": "Where you are" }, framed ? null : h("a", { href: `${root}/` }, "Airflow"), asked ? h("a", { href: "./" }, "All tasks") : h("span", {}, "DM"), task ? h("span", { "aria-current": "page" }, task) : null),
+    h("nav", { "aria-label": "Where you are" }, framed ? null : h("a", { href: `${root}/` }, "Airflow"), filtered ? h("a", { href: "./" }, "All tasks") : h("span", {}, "DM"), task ? h("span", { "aria-current": "page" }, task) : null),
     h("span", { class: `pulse ${state.failure ? "off" : ""}` }, state.failure ? "not up to date" : "live"),
   );
 
@@ -47,7 +47,7 @@ function notice() {
   return h("div", { class: "error" }, h("p", {}, `${failure.message} ${since}`));
 }
 
-async function look() {
+async function refresh() {
   try {
     state.page = withPoints(await read("status", location.search));
     state.failure = null;
@@ -61,7 +61,7 @@ async function look() {
 
 async function poll() {
   try {
-    if (!document.hidden) await look();
+    if (!document.hidden) await refresh();
   } finally {
     setTimeout(poll, state.failure ? SLOW_MS : POLL_MS);
   }
@@ -78,12 +78,12 @@ function leave(event) {
 
 function press(event) {
   const pressed = event.target.closest?.("[data-act]");
-  if (pressed) begin(JSON.parse(pressed.dataset.act), state.page, look).catch(refuse);
+  if (pressed) begin(JSON.parse(pressed.dataset.act), state.page, refresh).catch(refuse);
 }
 
 document.addEventListener("click", leave);
 document.addEventListener("click", press);
-document.addEventListener("visibilitychange", () => document.hidden || look());
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
 listenToPlots(document.getElementById("main"), show);
 document.body.classList.toggle("framed", framed);
 poll();
