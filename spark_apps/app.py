@@ -139,8 +139,8 @@ class App:
     def obey(self, wishes: Mapping[str, Stage]) -> None:
         """Apply the requested stages, by source; a source without a request runs."""
         for source, gate in self.gates.items():
-            gate.want(wishes.get(source, Stage.RUNNING))
-        if all(gate.wish is Stage.STOPPED for gate in self.gates.values()):
+            gate.request(wishes.get(source, Stage.RUNNING))
+        if all(gate.requested is Stage.STOPPED for gate in self.gates.values()):
             self.ask_to_stop()
 
     def listen(self) -> None:

@@ -106,7 +106,7 @@ class Peers:
     def stopped(self, source: SyncSource) -> bool:
         """Return True if a user has stopped a failed source, whose error is then not an error of the app."""
         name = source.config.source_id
-        if self.app.gates[name].wish is not Stage.STOPPED or self.app.stop.is_set():
+        if self.app.gates[name].requested is not Stage.STOPPED or self.app.stop.is_set():
             return False
         report_stopped(source, self.app.store)
         with self._lock:

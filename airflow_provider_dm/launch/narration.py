@@ -110,7 +110,7 @@ def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -
     phases = [str(one["phase"]) for one in parts if one.get("phase")]
     name = "chunks" if any("chunks" in one for one in parts) else "pieces"
     whole, done = total(name), total(f"{name}_done")
-    speeds = meter.look({"rows": total("rows"), "done": done}, now)
+    speeds = meter.record({"rows": total("rows"), "done": done}, now)
     shown = list(dict.fromkeys(phases))
     if any("rows" in one for one in parts):
         shown.append(f"{total('rows'):,} rows ({speeds['rows'].recent:,.0f}/s)")

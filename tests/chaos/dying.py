@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, shard
 STEPS: Final[dict[str, tuple[Any, str]]] = {
     "meet": (following, "fenced_transaction"),
     "report": (shard_locks.ShardLocks, "report"),
-    "wait": (shard_locks.ShardLocks, "why_not"),
+    "wait": (shard_locks.ShardLocks, "reason_to_wait"),
     "execute": (shards, "execute_ddl"),
     "send": (ddl_execution, "_send"),
     "note": (shards, "note_executed"),

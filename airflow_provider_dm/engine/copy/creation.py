@@ -73,7 +73,7 @@ def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSc
     return tuple(notes)
 
 
-def take_back(target: Endpoint, names: Iterable[TableName]) -> None:
+def drop_created(target: Endpoint, names: Iterable[TableName]) -> None:
     """Drop tables that were just created and have no rows, as their source tables have changed in the meantime."""
     with fresh_target(target) as connection:
         try:

@@ -158,7 +158,7 @@ def _check_source(
                 remedy,
             )
         if mapping.uncertain and mapping.found_by is None and one.rows > MOST_SCANNED:
-            remedy = "Give it a primary key, or create the target's table by hand with them as ordinary columns."
+            remedy = "Give it a primary key, or create the target table by hand with these as ordinary columns."
             names = ", ".join(mapping.target_columns[index].name for index in mapping.uncertain)
             raise NotSupportedYet(
                 f"copying about {one.rows} rows without a key whose columns {names} the target generates",

@@ -8,7 +8,7 @@ need no privilege and no other channel, and which the server releases when the s
 - A reader that finds `driver` free ends: the driver has ended.
 - A reader takes part if the driver holds `member-<its connection>`. The driver takes that lock if it has seen, under
   the read lock, that this connection holds a `done-i`. So the snapshot of a reader that is late, or of a repeated
-  Spark task (another connection), counts for nothing, whenever it is opened.
+  Spark task (another connection), is ignored, whenever it is opened.
 - The driver itself takes the `ready-i` of a late reader: that reader ends immediately.
 
 This module is the driver's side, `reader` the other one.
@@ -95,12 +95,12 @@ class Gathered:
     attempts: int
 
 
-def user_lock(connection: Connection, name: str) -> bool:
+def take_user_lock(connection: Connection, name: str) -> bool:
     """Take a user lock if no other session holds it. Return True if this session holds it now."""
     return query(connection, "SELECT GET_LOCK(%s, 0)", (name,)) == [(1,)]
 
 
-def holders(connection: Connection, names: Collection[str]) -> list[int | None]:
+def lock_holders(connection: Connection, names: Collection[str]) -> list[int | None]:
     """Return the connection that holds each of these user locks; None for a free one."""
     if not names:
         return []
@@ -110,8 +110,8 @@ def holders(connection: Connection, names: Collection[str]) -> list[int | None]:
 
 
 @contextmanager
-def typed(source: Endpoint) -> Iterator[None]:
-    """Translate a driver's error by `source_error`."""
+def source_errors(source: Endpoint) -> Iterator[None]:
+    """Translate pymysql's errors inside the block by `source_error`."""
     try:
         yield
     except (pymysql.err.Error, OSError) as error:
@@ -133,7 +133,7 @@ def gathering(
             raise NotSupportedYet(f"consistency: {consistency} on MySQL", source.name, "Choose auto, lock or flush.")
         group = ReaderGroup(secrets.token_hex(8), readers)
         for word in ("driver", "go"):
-            user_lock(connection, group.name(word))
+            take_user_lock(connection, group.name(word))
         ((me,),) = query(connection, "SELECT CONNECTION_ID()")
         yield Gathering(source, group, consistency, connection, int(me), reads_log)
 
@@ -161,7 +161,7 @@ class Gathering:
     """False: the location is only reported. It is NOT_SHOWN if the account lacks the privilege."""
     members: dict[int, int] = field(default_factory=dict, init=False)
     """Reader -> its connection, for readers with a snapshot at the location."""
-    _has_gone: bool = field(default=False, init=False)
+    _go_released: bool = field(default=False, init=False)
     """`go` was released: readers open snapshots, which cannot be undone."""
 
     def gather(self, tables: Collection[TableName], have_ended: Callable[[], bool] = lambda: False) -> Gathered:
@@ -172,7 +172,7 @@ class Gathering:
         connection. Then all readers end.
         """
         try:
-            with typed(self.source):
+            with source_errors(self.source):
                 self._wait_for_readers(have_ended)
                 if self.consistency in LOCKLESS:
                     return self._without_lock(tables)
@@ -199,7 +199,7 @@ class Gathering:
 
     def _without_lock(self, tables: Collection[TableName]) -> Gathered:
         """Use the readers whose snapshots happen to be at the same location: all of them at an idle source."""
-        there = frozenset(list_tables(self.connection)).intersection(tables)
+        existing = frozenset(list_tables(self.connection)).intersection(tables)
         readers = self._released("placed", LOCATED_SECONDS)
         places = dict(zip(readers, self._places(readers), strict=True))
         ((place, _),) = Counter(places.values()).most_common(1)
@@ -208,11 +208,11 @@ class Gathering:
         number, position = divmod(place, 1 << POSITION_BITS)
         base = BinlogFile.parse(self._end(self.connection).name).base
         at = location_of_end(self.connection, BinlogSize(str(BinlogFile(base, number)), position))
-        return Gathered(at, frozenset(chosen), there, 0.0, 0)
+        return Gathered(at, frozenset(chosen), existing, 0.0, 0)
 
     def _places(self, readers: Collection[int]) -> list[int]:
         """Return the locations of readers' snapshots, as they report them."""
-        held = holders(self.connection, [name for number in readers for name in self.group.bits(number)])
+        held = lock_holders(self.connection, [name for number in readers for name in self.group.bits(number)])
         starts = range(0, len(held), _BITS)
         return [sum(1 << bit for bit in range(_BITS) if held[start + bit] is not None) for start in starts]
 
@@ -228,21 +228,23 @@ class Gathering:
         """Ask the readers to end after their pages."""
         self._take("close")
 
-    def left(self) -> frozenset[int]:
+    def remaining_readers(self) -> frozenset[int]:
         """Return the readers that still hold their snapshots."""
-        with typed(self.source):
-            found = holders(self.connection, [self.group.name(f"done-{one}") for one in self.members])
+        with source_errors(self.source):
+            found = lock_holders(self.connection, [self.group.name(f"done-{one}") for one in self.members])
         return frozenset(
             number for (number, member), now in zip(self.members.items(), found, strict=True) if member == now
         )
 
     def _take(self, word: str) -> None:
-        with typed(self.source):
-            user_lock(self.connection, self.group.name(word))
+        with source_errors(self.source):
+            take_user_lock(self.connection, self.group.name(word))
 
     def _holders(self, word: str) -> dict[int, int]:
         """Return the readers that hold such a lock, and their connections."""
-        found = holders(self.connection, [self.group.name(f"{word}-{number}") for number in range(self.group.readers)])
+        found = lock_holders(
+            self.connection, [self.group.name(f"{word}-{number}") for number in range(self.group.readers)]
+        )
         return {number: one for number, one in enumerate(found) if one not in (None, self.me)}
 
     def _wait_for_readers(self, have_ended: Callable[[], bool]) -> None:
@@ -262,7 +264,7 @@ class Gathering:
 
     def _open(self, held: Held) -> _Opened:
         """Open the snapshots under the lock. Raises NotGathered, ReadLockNotGranted."""
-        if self._has_gone:
+        if self._go_released:
             raise NotGathered(self.source.name, "the read lock was lost")
         before = self._end(held.connection)
         readers = self._released("done", DONE_SECONDS)
@@ -275,7 +277,7 @@ class Gathering:
     def _released(self, word: str, seconds: float) -> dict[int, int]:
         """Release `go`, and return the readers that take such a lock in time. Raises NotGathered."""
         expected = self._holders("ready").keys()
-        self._has_gone = True
+        self._go_released = True
         query(self.connection, "SELECT RELEASE_LOCK(%s)", (self.group.name("go"),))
         until = time.monotonic() + seconds
         while not (expected <= (done := self._holders(word)).keys() or time.monotonic() > until):

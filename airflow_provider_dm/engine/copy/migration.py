@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -190,7 +190,7 @@ class _Run:
     def _spares(self, source: Source, mapping: TableMapping) -> bool:
         if not source.reads_log:
             return False
-        if source.subtask.syncer.safe_mode and can_be_written_over(mapping):
+        if source.subtask.syncer.safe_mode and is_overwritable(mapping):
             return True
         feeders = servers_of(SyncSource.of(self.spec, source.fence)).feeders()
         return mapping.target.name in targets_in_order(self.spec)(feeders)

@@ -19,7 +19,14 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
-from airflow_provider_dm.engine.copy.gather import POLL_SECONDS, POSITION_BITS, ReaderGroup, holders, typed, user_lock
+from airflow_provider_dm.engine.copy.gather import (
+    POLL_SECONDS,
+    POSITION_BITS,
+    ReaderGroup,
+    lock_holders,
+    source_errors,
+    take_user_lock,
+)
 from airflow_provider_dm.engine.copy.snapshot import snapshot_place
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
@@ -49,7 +56,7 @@ def snapshot_reader(source: Endpoint, group: ReaderGroup, number: int) -> Iterat
         connected(source, read_timeout=READ_TIMEOUT_SECONDS) as connection,
         connected(source, read_timeout=READ_TIMEOUT_SECONDS) as second,
     ):
-        with typed(source):
+        with source_errors(source):
             ((me,),) = query(connection, "SELECT CONNECTION_ID()")
             reader = SnapshotReader(source, group, connection, second, int(me), _gives_back(connection))
             takes_part = reader._join(number)
@@ -136,13 +143,13 @@ class SnapshotReader:
         query(self.connection, f"SET SESSION wait_timeout = {READER_SILENCE}, net_write_timeout = {READER_SILENCE}")
         go, ready, done = (self.group.name(word) for word in ("go", f"ready-{number}", f"done-{number}"))
         wait = f"SELECT IF(GET_LOCK('{go}', 1) = 1, RELEASE_LOCK('{go}'), 0)"  # snapshot.WAITING_READER begins so
-        if self._is_closed() or not user_lock(self.connection, ready):
+        if self._is_closed() or not take_user_lock(self.connection, ready):
             return False
         while query(self.connection, wait) != [(1,)]:
             if self._is_closed():
                 return False
         query(self.connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        user_lock(self.connection, done)
+        take_user_lock(self.connection, done)
         if server_info(self.connection).capabilities.snapshots_are_located:
             self._report(number, snapshot_place(self.source.name, self.connection))
         return self._waited_for("shut") and self._holders(f"member-{self.me}") != [None]
@@ -160,14 +167,14 @@ class SnapshotReader:
         return closed is not None or driver is None
 
     def _holders(self, *words: str) -> list[int | None]:
-        return holders(self.connection, [self.group.name(word) for word in words])
+        return lock_holders(self.connection, [self.group.name(word) for word in words])
 
     def _report(self, number: int, at: BinlogSize) -> None:
         """Report the location of the snapshot: its bits, each as a user lock."""
         value = (BinlogFile.parse(at.name).number << POSITION_BITS) | at.size
         names = [name for bit, name in enumerate(self.group.bits(number)) if value >> bit & 1]
         query(self.connection, f"SELECT {', '.join(['GET_LOCK(%s, 0)'] * len(names))}", tuple(names))
-        user_lock(self.connection, self.group.name(f"placed-{number}"))
+        take_user_lock(self.connection, self.group.name(f"placed-{number}"))
 
     def _watch(self) -> None:
         """End the snapshot when the driver has ended, or when DDL waits for it."""
@@ -176,7 +183,7 @@ class SnapshotReader:
                 query(self.second, "SET SESSION lock_wait_timeout = 0")
         while not self._ended.wait(WATCH_SECONDS):
             try:
-                driver, close = holders(self.second, [self.group.name(word) for word in ("driver", "close")])
+                driver, close = lock_holders(self.second, [self.group.name(word) for word in ("driver", "close")])
                 reason = "the driver has ended" if driver is None else self._waiting_ddl()
             except (pymysql.err.Error, OSError) as error:
                 close, reason = None, f"its second connection has ended ({error})"

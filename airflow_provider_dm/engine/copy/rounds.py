@@ -44,8 +44,8 @@ from airflow_provider_dm.engine.downstream.shard_groups import held_tables
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS, complete_load, note_location
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.merge.contests import Contests, Spares
-from airflow_provider_dm.engine.merge.errors import TooManyContested, WrittenToMeanwhile
+from airflow_provider_dm.engine.merge.contests import Contests, IsExempt
+from airflow_provider_dm.engine.merge.errors import TooManyContested, WrittenDuringCopy
 from airflow_provider_dm.engine.mysql.binlog_status import NOT_SHOWN
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -98,7 +98,7 @@ class SourceLoad:
     follow: Follow
     contests: Callable[[], Contests]
     """Returns the waiting rows, for one use: DDL between two rounds changes the definitions that it reads."""
-    spares: Spares
+    is_exempt: IsExempt
     """Returns True for waiting rows that will overwrite other rows when the log continues."""
     stop: Callable[[], bool]
     readers: int
@@ -155,20 +155,20 @@ class SourceLoad:
         return not self.loading.source.reads_log or self.follow(None)
 
     def _complete(self) -> bool:
-        """Hand the source over to sync. Raises RowsCollide, WrittenToMeanwhile."""
+        """Hand the source over to sync. Raises RowsCollide, WrittenDuringCopy."""
         source = self.loading.source
         contests = self.contests()
-        left = contests.confirm(self._sleeps, self.spares) if contests.look(self.spares) else 0
+        left = contests.confirm(self._sleeps, self.is_exempt) if contests.check(self.is_exempt) else 0
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
-            raise WrittenToMeanwhile(source.id, left, why)
+            raise WrittenDuringCopy(source.id, left, why)
         run_transaction(self.target, lambda tx: complete_load(tx, source.fence))
         return True
 
     def _explain(self, error: DmError) -> None:
         """Find out which rows collide, if that is the cause of the error. Raises RowsCollide."""
         if isinstance(error, TooManyContested):
-            self.contests().confirm(self._sleeps, self.spares)
+            self.contests().confirm(self._sleeps, self.is_exempt)
 
     def _wait_for_ddl(self, why: str) -> str:
         """Wait a little, as no table can be read before its DDL is complete. Raises TablesWait."""

@@ -170,7 +170,7 @@ def remove_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> 
     query(connection, f"DELETE FROM {ref.table(_ROWS.table)} WHERE id IN ({marks_for(ids)})", tuple(ids))
 
 
-def ids_behind(connection: Connection, ref: SubtaskRef, behind: int, most: int) -> list[int]:
+def ids_after(connection: Connection, ref: SubtaskRef, behind: int, most: int) -> list[int]:
     """Return the ids, above `behind`, of a task's next waiting rows of all sources, in order. Locks nothing."""
     rows = query(
         connection,

@@ -1,8 +1,8 @@
 """A driver's work on waiting rows: it moves them, examines them, and ends the run if it must.
 
-At every look (every two seconds, after an epoch with waiting rows, at the end) it moves the rows that it can. Rows of
-its own source that have waited for CONTEST_SECONDS are examined (`collision`), earlier if there are too many. The same
-answer must be found twice, CONFIRM_SECONDS apart, before it ends the run.
+At every check (every two seconds, after an epoch with waiting rows, at the end) it moves the rows whose keys are free.
+Rows of its own source that have waited for CONTEST_SECONDS are examined (`collision`), earlier if there are too many. A
+collision must be found twice, CONFIRM_SECONDS apart, before it ends the run.
 
 A row whose key is held by a row that no source has, or for which a table has dropped a column of the key, is given time
 until the log of every source is applied up to its end at that moment, twice. The holder is then a foreign row
@@ -17,7 +17,7 @@ events in that log suffice. So its image is removed, and no DDL waits for the ro
 the row by the name of its table: the answer counts when the log is read past the query, and the table still has that
 name. A row of a dropped shard no longer exists at its source.
 
-In safe mode colliding rows do not end a run: they overwrite the holders of their keys (`spares`:
+In safe mode colliding rows do not end a run: they overwrite the holders of their keys (`is_exempt`:
 sync/safe_mode/last_wins.py).
 """
 
@@ -49,7 +49,7 @@ from airflow_provider_dm.engine.merge.collision import (
     shown_values,
     verdict_on,
 )
-from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted, RowBehindHeldOne
+from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded, RowWaitsForHeldRow
 from airflow_provider_dm.engine.merge.settling import Settler
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -57,7 +57,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import keys_stay
+from airflow_provider_dm.engine.shard.group import keeps_keys
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +66,9 @@ CONFIRM_SECONDS: Final = 2.0
 JUDGE_SECONDS: Final = 5.0
 FINISH_SECONDS: Final = 10.0
 """The time that a run at its goal waits for waiting rows."""
-FINISH_LOOK_SECONDS: Final = 0.5
-ROWS_LOOKED_INTO: Final = 20
-ROWS_LOOKED_INTO_NOW: Final = 200
+FINISH_POLL_SECONDS: Final = 0.5
+ROWS_EXAMINED: Final = 20
+ROWS_EXAMINED_NOW: Final = 200
 WINDOWS: Final = 2
 
 
@@ -109,11 +109,11 @@ class ContestPorts(TargetRows, Protocol):
         ...
 
 
-Spares: TypeAlias = Callable[[TableMapping], bool]
+IsExempt: TypeAlias = Callable[[TableMapping], bool]
 """Returns True for a source table whose waiting rows are not examined, as they will overwrite other rows."""
 
 
-def spare_none(_mapping: TableMapping) -> bool:
+def exempt_none(_mapping: TableMapping) -> bool:
     """Examine the waiting rows of every source table."""
     return False
 
@@ -123,19 +123,19 @@ class Contests:
     """The waiting rows in the tables of one task, for the driver of one source. For one thread."""
 
     fence: Fence
-    around: ContestPorts
+    ports: ContestPorts
     most: int
     own_only: bool = False
     """See `Settler`."""
     is_filtered: Callable[[Table], bool] = lambda _: False
     """Returns True if a filter may ignore events of a source table."""
     rows: int = 0
-    """The number of this source's rows that waited at the last look."""
+    """The number of this source's rows that waited at the last check."""
     since: float | None = None
     """The time since which the oldest has waited, by the target's clock, in seconds since 1970."""
     _settler: Settler = field(init=False)
     _seen: dict[int, float] = field(default_factory=dict)
-    """Rows that collided at the last look, with the time at which the collision was first found."""
+    """Rows that collided at the last check, with the time at which the collision was first found."""
     _held: dict[int, tuple[dict[str, Location], int]] = field(default_factory=dict)
     """For a row whose key a foreign row holds: the ends of all logs at that moment, and how often they were reached."""
     _past: dict[int, tuple[TableName, Location]] = field(default_factory=dict)
@@ -146,13 +146,13 @@ class Contests:
 
     def __post_init__(self) -> None:
         self._settler = Settler(
-            self.fence, self.around.transactions, self.around.access, self.around.mapped, own_only=self.own_only
+            self.fence, self.ports.transactions, self.ports.access, self.ports.mapped, own_only=self.own_only
         )
 
-    def look(self, spares: Spares = spare_none, *, now: bool = False) -> int:
+    def check(self, is_exempt: IsExempt = exempt_none, *, now: bool = False) -> int:
         """Move rows, then examine the remaining rows of this source if it is due (`now`: immediately).
 
-        Return how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, RowBehindHeldOne, Fenced.
+        Return how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, RowWaitsForHeldRow, Fenced.
         """
         mine, over = self._count()
         if mine is None:
@@ -163,9 +163,9 @@ class Contests:
             self._seen.clear()
             self._held.clear()
             self._past.clear()
-        elif now or over or self.around.now() >= self._due:
+        elif now or over or self.ports.now() >= self._due:
             seconds = 0.0 if now or over else CONTEST_SECONDS
-            self._look_into(seconds, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO, spares)
+            self._examine(seconds, ROWS_EXAMINED_NOW if now else ROWS_EXAMINED, is_exempt)
         return self.rows
 
     def count(self) -> int:
@@ -176,34 +176,34 @@ class Contests:
     def _settle(self) -> int:
         try:
             return self._settler.settle()
-        except TargetBusy as busy:  # another session has long transactions; a later look can do it
+        except TargetBusy as busy:  # another session has long transactions; a later check moves them
             log.warning("%s: waiting rows were not moved: %s", self.fence.ref.source, busy)
             return 0
 
-    def confirm(self, wait: Callable[[float], bool], spares: Spares = spare_none) -> int:
+    def confirm(self, wait: Callable[[float], bool], is_exempt: IsExempt = exempt_none) -> int:
         """Examine the rows immediately, and again if some collide. `wait(seconds)` is True when the run should stop.
 
-        Return and raise as `look`.
+        Return and raise as `check`.
         """
-        while self.look(spares, now=True) and self._seen:
+        while self.check(is_exempt, now=True) and self._seen:
             if wait(CONFIRM_SECONDS):
                 break
         return self.rows
 
-    def finish(self, wait: Callable[[float], bool], spares: Spares = spare_none) -> int:
+    def finish(self, wait: Callable[[float], bool], is_exempt: IsExempt = exempt_none) -> int:
         """Give the rows a little time, at the goal. Remaining rows wait for logs that this run does not read.
 
-        Return how many remain. Raises OtherSourcesWanted if this run cannot decide about them, and as `look`.
+        Return how many remain. Raises OtherSourcesNeeded if this run cannot decide about them, and as `check`.
         """
-        deadline, looks = self.around.now() + FINISH_SECONDS, 0
-        # A row whose key a foreign row holds takes WINDOWS looks.
-        while self.confirm(wait, spares) and (self.around.now() < deadline or looks < WINDOWS):
-            looks += 1
-            if wait(FINISH_LOOK_SECONDS):
+        deadline, checks = self.ports.now() + FINISH_SECONDS, 0
+        # A row whose key a foreign row holds takes WINDOWS checks.
+        while self.confirm(wait, is_exempt) and (self.ports.now() < deadline or checks < WINDOWS):
+            checks += 1
+            if wait(FINISH_POLL_SECONDS):
                 return self.rows
         if self.rows and self._unknown:
             why = "a source that may have them is not part of this run, or its table now lacks a column of the key"
-            raise OtherSourcesWanted(self.fence.ref.source, self.rows, why)
+            raise OtherSourcesNeeded(self.fence.ref.source, self.rows, why)
         if self.rows:
             source = self.fence.ref.source
             log.warning("%s: %d rows wait for other sources to free their keys", source, self.rows)
@@ -212,38 +212,38 @@ class Contests:
     def _count(self) -> tuple[int | None, bool]:
         """Return (rows of this source, whether too many of one table). (None, …): no source has any."""
         ref = self.fence.ref
-        found = self.around.transactions(lambda connection: waiting(connection, ref))
+        found = self.ports.transactions(lambda connection: waiting(connection, ref))
         mine = [one for one in found if one.source == ref.source]
         self.rows = sum(one.rows for one in mine)
         self.since = min((one.since for one in mine), default=None)
         return (self.rows if found else None), max((one.rows for one in mine), default=0) > self.most
 
-    def _look_into(self, seconds: float, most: int, spares: Spares) -> None:
+    def _examine(self, seconds: float, most: int, is_exempt: IsExempt) -> None:
         ref, behind = self.fence.ref, self._behind
-        rows = self.around.transactions(
+        rows = self.ports.transactions(
             lambda connection: oldest_rows(connection, ref, seconds=seconds, behind=behind, most=most)
         )
         if behind and not rows:
             self._behind = 0
-            self._look_into(seconds, most, spares)
+            self._examine(seconds, most, is_exempt)
             return
         if not behind and len(rows) < most:  # all rows were returned
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
             self._past = {row.id: self._past[row.id] for row in rows if row.id in self._past}
         feeders, held = (
-            self.around.feeders(),
-            {one: self.around.held_shards(one) for one in {row.target for row in rows}},
+            self.ports.feeders(),
+            {one: self.ports.held_shards(one) for one in {row.target for row in rows}},
         )
         collisions: list[Collides] = []
         self._unknown = False
         for row in rows:
             there = [feeder for feeder in feeders if feeder.target == row.target]
-            mapping = self.around.mapped(row.source, row.table, row.target)
-            if spares(mapping):
+            mapping = self.ports.mapped(row.source, row.table, row.target)
+            if is_exempt(mapping):
                 continue
             member = next((one.member for one in held[row.target] if one.is_of(row.source, row.table)), None)
-            dropped, kept = member is not None and member.is_dropped, _keys_stay(held[row.target], mapping)
-            found = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, there, self.around)
+            dropped, kept = member is not None and member.is_dropped, _keep_keys(held[row.target], mapping)
+            found = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, there, self.ports)
             if isinstance(found, Collides):
                 collisions.append(found)
                 continue
@@ -258,12 +258,12 @@ class Contests:
                 if dropped or (not self.is_filtered(mapping.source) and self._was_asked_by_name(row)):
                     self._forget_image(row)
         self._confirm(collisions)
-        self._due = self.around.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
+        self._due = self.ports.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
         if not collisions:  # otherwise the same rows again
             self._behind = rows[-1].id if len(rows) == most else 0
 
     def _confirm(self, collisions: list[Collides]) -> None:
-        now = self.around.now()
+        now = self.ports.now()
         self._seen = {one.row.id: self._seen.get(one.row.id, now) for one in collisions}
         sure = [one for one in collisions if now - self._seen[one.row.id] >= CONFIRM_SECONDS]
         if sure:
@@ -272,10 +272,10 @@ class Contests:
     def _was_asked_by_name(self, row: ContestedRow) -> bool:
         """Return True if the log is read past an earlier query for a row, and its table still has that name."""
         table, end = self._past.get(row.id, (None, None))
-        here = self.around.applied(row.source)
+        here = self.ports.applied(row.source)
         if end is not None and table == row.table and is_in_log_of(here, end):
-            return have_come({row.source: here}, {row.source: end})
-        ends = self.around.ends({row.source})
+            return have_applied({row.source: here}, {row.source: end})
+        ends = self.ports.ends({row.source})
         if ends is not None:
             self._past[row.id] = row.table, ends[row.source]
         return False
@@ -288,29 +288,29 @@ class Contests:
             if lock_rows(connection, self.fence.ref, [row.id]) == [row]:
                 forget_image(connection, self.fence.ref, row.id)
 
-        self.around.transactions(body)
+        self.ports.transactions(body)
 
     def _check_foreign(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
-        if self.around.is_releasing(row.target):
+        if self.ports.is_releasing(row.target):
             self._held.pop(row.id, None)
             return
         ends, windows = self._held.get(row.id, (None, 0))
-        if ends is not None and all(is_in_log_of(self.around.applied(source), end) for source, end in ends.items()):
-            if not have_come({source: self.around.applied(source) for source in ends}, ends):
+        if ends is not None and all(is_in_log_of(self.ports.applied(source), end) for source, end in ends.items()):
+            if not have_applied({source: self.ports.applied(source) for source in ends}, ends):
                 return
             windows += 1
             if windows == WINDOWS:
                 raise self._never_placed(row, mapping)
-        now = self.around.ends(sources)
+        now = self.ports.ends(sources)
         if now is not None:
             self._held[row.id] = (now, windows)
 
-    def _never_placed(self, row: ContestedRow, mapping: TableMapping) -> DuplicateInTarget | RowBehindHeldOne:
-        held = self.around.held_shards(row.target)
+    def _never_placed(self, row: ContestedRow, mapping: TableMapping) -> DuplicateInTarget | RowWaitsForHeldRow:
+        held = self.ports.held_shards(row.target)
         if not held:
             return DuplicateInTarget(str(row.target), "/".join(key.name for key in mapping.target.unique_keys))
-        holders = self.around.holders(row, mapping)
-        return RowBehindHeldOne(
+        holders = self.ports.holders(row, mapping)
+        return RowWaitsForHeldRow(
             row.source,
             self.rows,
             str(row.table),
@@ -321,9 +321,9 @@ class Contests:
         )
 
 
-def _keys_stay(held: Collection[HeldShard], mapping: TableMapping) -> bool:
+def _keep_keys(held: Collection[HeldShard], mapping: TableMapping) -> bool:
     columns = {name.lower() for key in mapping.target.unique_keys for name in key.columns}
-    return all(keys_stay(one.member, columns) for one in held)
+    return all(keeps_keys(one.member, columns) for one in held)
 
 
 def _shown(values: KeyValues) -> str:
@@ -341,7 +341,7 @@ def is_in_log_of(place: Location | None, end: Location) -> bool:
     return place is None or compare(place, end_in(place, end)) is not Order.UNRELATED
 
 
-def have_come(here: Mapping[str, Location | None], ends: Mapping[str, Location]) -> bool:
+def have_applied(here: Mapping[str, Location | None], ends: Mapping[str, Location]) -> bool:
     """Return True if every source has applied its log up to the given end. Unknown ends count as behind."""
     return all(
         place is not None and source in ends and has_passed(place, end_in(place, ends[source]))

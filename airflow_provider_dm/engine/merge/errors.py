@@ -54,7 +54,7 @@ class RowsCollide(DmError):
     )
 
 
-class OtherSourcesWanted(DmError):
+class OtherSourcesNeeded(DmError):
     """A source whose log may free the keys is not part of this run."""
 
     source: str
@@ -68,7 +68,7 @@ class OtherSourcesWanted(DmError):
     hint = "They are in dm_contested_row and nothing is lost. Run the task with all sources of the merged tables."
 
 
-class RowBehindHeldOne(DmError):
+class RowWaitsForHeldRow(DmError):
     """Two rows of shards need one key; one shard is held at a DDL, and the DDL waits for the other row."""
 
     source: str
@@ -94,7 +94,7 @@ class RowBehindHeldOne(DmError):
     )
 
 
-class WrittenToMeanwhile(DmError):
+class WrittenDuringCopy(DmError):
     """Task-mode full has no log by which rows could still get their keys."""
 
     source: str

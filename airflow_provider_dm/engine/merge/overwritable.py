@@ -1,4 +1,4 @@
-"""Which rows of a target table may be overwritten in safe mode (sync/safe_mode/overwriting.py does it)."""
+"""The condition for overwriting rows of a target table in safe mode (sync/safe_mode/overwriting.py does it)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 def has_own_columns(mapping: TableMapping) -> bool:
     """Return True if the target has values of its own that no source row has."""
-    ours = mapping.source.by_name
-    return any(name not in ours and not column.generated for name, column in mapping.target.by_name.items())
+    source = mapping.source.by_name
+    return any(name not in source and not column.generated for name, column in mapping.target.by_name.items())
 
 
 @lru_cache(maxsize=1024)
-def can_be_written_over(mapping: TableMapping) -> bool:
-    """Return True if existing rows are either those of the log or foreign, and can be found.
+def is_overwritable(mapping: TableMapping) -> bool:
+    """Return True if a target row with a key of a source row is that row or a foreign row, and can be found by the key.
 
     False without a key; if two rows of the source may be equal in the target (rules/kept_keys.py); and, if the target
     has columns of its own whose values must be kept, for a unique key that is not one of whole columns.

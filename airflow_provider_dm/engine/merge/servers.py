@@ -1,4 +1,4 @@
-"""The implementation of a driver's surroundings: the target, and the sources of the task in this run."""
+"""The implementation of ContestPorts: the target, and the sources of the task in this run."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.contested_row import (
     ContestedRow,
     RowOwner,
-    ids_behind,
+    ids_after,
     lock_rows,
     remove_rows,
 )
@@ -44,7 +44,7 @@ Mapped = Callable[[str, TableName, TableName], TableMapping]
 
 @dataclass
 class Settler:
-    """Moves rows: it tries them in the order of their waiting, pass by pass, each after the previous."""
+    """Moves waiting rows, the oldest first. Each pass begins after the last row of the previous pass."""
 
     fence: Fence
     transactions: Transactions
@@ -55,10 +55,10 @@ class Settler:
     behind: int = field(default=0, init=False)
 
     def settle(self) -> int:
-        """Try up to MOST rows of the task. Return how many were moved. Raises Fenced or TargetWentBack."""
+        """Try up to ROWS_OF_A_PASS rows of the task. Return how many were moved. Raises Fenced or TargetWentBack."""
         settled = 0
         for _ in range(ROWS_OF_A_PASS // ROWS_OF_A_TRANSACTION):
-            ids = self.transactions(lambda tx: ids_behind(tx, self.fence.ref, self.behind, ROWS_OF_A_TRANSACTION))
+            ids = self.transactions(lambda tx: ids_after(tx, self.fence.ref, self.behind, ROWS_OF_A_TRANSACTION))
             if ids:
                 settled += self.transactions(partial(self._move, ids=ids))
             self.behind = ids[-1] if len(ids) == ROWS_OF_A_TRANSACTION else 0

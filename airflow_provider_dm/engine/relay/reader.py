@@ -92,7 +92,7 @@ class RelayReader:
         found = [(sub_dir, one) for sub_dir in self._directory.sub_dirs() for one in self._directory.files(sub_dir)]
         return [_log_file(sub_dir, one, last=one is found[-1][1]) for sub_dir, one in found]
 
-    def gtid_set_behind(self, known: Location, place: Location) -> str | None:
+    def gtid_set_after(self, known: Location, place: Location) -> str | None:
         """Return the GTID set of a boundary: that of the earlier location `known`, and what was committed in between.
 
         None if the relay has not reached it. Raises the errors of `files` and of the planner.

@@ -105,7 +105,7 @@ class SpoolBound:
     _ahead: int = field(default=0, init=False)
     _mark: LogPosition | None = field(default=None, init=False)
     _seen_end: LogPosition | None = field(default=None, init=False)
-    _look_at: float = field(default=0.0, init=False)
+    _next_check: float = field(default=0.0, init=False)
 
     @classmethod
     def of(cls, root: Path, spec: SpoolSpec) -> SpoolBound:
@@ -124,9 +124,9 @@ class SpoolBound:
         seen, grown = self._seen_end, 0
         if seen is not None and seen[:2] == end[:2]:
             grown = end.position - seen.position
-        if now >= self._look_at or seen is None or seen[:2] != end[:2]:
+        if now >= self._next_check or seen is None or seen[:2] != end[:2]:
             self._look(end)
-            grown, self._look_at = 0, now + SPOOL_POLL_SECONDS
+            grown, self._next_check = 0, now + SPOOL_POLL_SECONDS
         self.pulling = may_pull(
             pulling=self.pulling, ahead=self._ahead + grown, limit=self.limit_bytes, mark=self._mark, begun=begun
         )

@@ -91,15 +91,15 @@ class Item:
         session: list[list[Any]] = self.how.get("session", [])
         return next((float(value) for name, value in session if name == "timestamp"), None)
 
-    def rows_until(self, until: Location, shard: TableName) -> list[Piece]:
+    def rows_until(self, until: Location, shard: TableName) -> list[HeldRows]:
         """Return the held rows of the shard after this DDL, up to the next DDL or to `until`.
 
         `shard`: the name by which the shard is identified.
         """
-        found, table, after = list[Piece](), self.table, self.end
+        found, table, after = list[HeldRows](), self.table, self.end
         for one in (*self.names, NewName(until, until, None)):
             if after.sort_key < one.at.sort_key:
-                found.append(Piece(table, after, one.at, self.needs, shard))
+                found.append(HeldRows(table, after, one.at, self.needs, shard))
             if one.name is None:
                 break
             table, after = replace(table, name=one.name), one.end
@@ -121,7 +121,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Piece:
+class HeldRows:
     """Held rows of one shard that can be applied: those of transactions that end after `after` and not after `until`.
     `table`: the shard's definition for them, under its name in the log there. `needs`: see `Item`. `shard`: the name by
     which the shard is identified."""
@@ -140,7 +140,7 @@ class Resync:
     `plan`: the fingerprint of the plan by which they are being written; "" if nothing is written yet. `since`: the time
     of the DDL, see `Group.since`."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[HeldRows, ...]
     plan: str = ""
     since: float | None = None
 
@@ -159,7 +159,7 @@ class Resync:
         found |= {place.sort_key: place for place in further if first < place.sort_key < last}
         return [found[key] for key in sorted(found)[1:]]
 
-    def before(self, stop: Location) -> list[Piece]:
+    def before(self, stop: Location) -> list[HeldRows]:
         """Return the pieces with rows between the previous stop and this one."""
         return [one for one in self.pieces if one.after.sort_key < stop.sort_key <= one.until.sort_key]
 
@@ -270,7 +270,7 @@ def name_of_dropped(table: TableName, at: Location) -> TableName:
     return TableName(table.schema, f"{name} dropped at {place}")
 
 
-def due(group: Group, tables: Collection[TableName]) -> Item | None:
+def due_item(group: Group, tables: Collection[TableName]) -> Item | None:
     """Return the DDL that all shards of the source have executed; None if a shard is missing or a re-sync is pending.
 
     `tables`: all existing shards of the group. The item is that of the shard which executed it first.
@@ -281,10 +281,10 @@ def due(group: Group, tables: Collection[TableName]) -> Item | None:
     return min(firsts.values(), key=lambda item: item.at.sort_key)
 
 
-def missing(group: Group, tables: Collection[TableName]) -> list[TableName]:
+def missing_shards(group: Group, tables: Collection[TableName]) -> list[TableName]:
     """Return the shards that have not executed the current DDL, which at least one shard has executed."""
-    there = {one.table for one in group.members if one.items}
-    return sorted(set(tables) - there) if there else []
+    executed = {one.table for one in group.members if one.items}
+    return sorted(set(tables) - executed) if executed else []
 
 
 def resolve(group: Group, here: Location) -> Group:
@@ -292,7 +292,7 @@ def resolve(group: Group, here: Location) -> Group:
 
     `here`: the location up to which the sync has skipped held rows.
     """
-    pieces: list[Piece] = []
+    pieces: list[HeldRows] = []
     members: list[Member] = []
     for one in group.members:
         if not one.items:
@@ -318,14 +318,14 @@ def needed_with(needed: Location, groups: Iterable[Group]) -> Location:
     return min(places, key=lambda place: place.sort_key)
 
 
-def zone_that_counts(before: Table, after: Table, zone: str | None) -> tuple[str, ...]:
+def relevant_time_zone(before: Table, after: Table, zone: str | None) -> tuple[str, ...]:
     """Return the session's time zone as a part of a shard's DDL, if the values of a column depend on it: one that is
     added or changed and is a TIMESTAMP before or after the DDL. `zone` None: unknown.
 
     >>> from airflow_provider_dm.engine.schema.model import Column
     >>> name = TableName("shop", "orders")
     >>> after = Table(name, (Column("t", 0, "timestamp", "timestamp", True),), ())
-    >>> zone_that_counts(Table(name, (), ()), after, "+02:00")
+    >>> relevant_time_zone(Table(name, (), ()), after, "+02:00")
     ("SET time_zone = '+02:00'",)
     """
     old, new = ({replace(column, position=0) for column in table.columns} for table in (before, after))
@@ -342,7 +342,7 @@ def has_same_rows(one: Table, other: Table) -> bool:
     return _form(one) == _form(other)
 
 
-def keys_stay(member: Member, columns: Collection[str]) -> bool:
+def keeps_keys(member: Member, columns: Collection[str]) -> bool:
     """Return True if no DDL of a shard changes the key that identifies rows, or a unique key.
 
     `columns`: of the target's unique keys, in lower case.
@@ -372,6 +372,6 @@ def _form(table: Table) -> tuple[object, ...]:
 
 
 def _with(group: Group, member: Member) -> Group:
-    there = group.member(member.table) is not None
-    kept = tuple(member if one.table == member.table else one for one in group.members)
-    return replace(group, members=kept if there else (*kept, member))
+    exists = group.member(member.table) is not None
+    members = tuple(member if one.table == member.table else one for one in group.members)
+    return replace(group, members=members if exists else (*members, member))

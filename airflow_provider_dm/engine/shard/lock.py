@@ -10,7 +10,7 @@ its own shards have executed it (shard/group.py); the first source to report is 
                 person has decided
     skip        the DDL has been executed                 continues         continue without executing it
     differs     it has been executed, and a source that   continues         that source stops, until a person accepts
-                was not waited for reports another DDL                      the executed DDL for its own (`decision`)
+                was not waited for reports another DDL                      the executed DDL instead (`decision`)
     (removed)   every source has continued
 
     event                   waiting      conflict     exec         skip
@@ -111,9 +111,9 @@ class Lock:
 
     @property
     def ddls(self) -> tuple[str, ...]:
-        """The owner's."""
-        mine = self.info(self.owner)
-        return mine.ddls if mine is not None else ()
+        """The DDL texts that the owner has reported."""
+        report = self.info(self.owner)
+        return report.ddls if report is not None else ()
 
     @property
     def phase(self) -> Phase:
@@ -127,7 +127,7 @@ class Lock:
         return Phase.WAITING if self.unsynced else Phase.EXEC
 
     def conflict_of(self, source: str) -> ShardDdlConflict | None:
-        """Return the error for a source whose DDL differs from the owner's; for the owner, the other side's."""
+        """Return the error with this source's DDL and the first different one; None if no source has different DDL."""
         mine = self.info(source)
         others = [one for one in self.infos if mine is not None and one.ddls != mine.ddls]
         if mine is None or not others:

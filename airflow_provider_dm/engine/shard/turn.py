@@ -21,7 +21,7 @@ from collections.abc import Collection
 from enum import StrEnum
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.group import Group, due
+from airflow_provider_dm.engine.shard.group import Group, due_item
 from airflow_provider_dm.engine.shard.lock import Ddls, Lock, Phase
 
 
@@ -53,7 +53,7 @@ def turn_of(
     """
     if group.resync is not None:
         return Turn.RESYNC
-    item = due(group, shards)
+    item = due_item(group, shards)
     if item is None:
         return Turn.SHARDS
     if decided is not None and item.ddls in decided:

@@ -1,8 +1,8 @@
 """Coverage: the keys of a source table that the load has copied, and the filter that removes changes of other keys.
 
-    NONE   no key: all changes of the table are skipped, as for a table whose rows are held back
-    Part   the keys of some chunks, each up to the last key that a page has copied
-    ALL    every key: all changes are applied
+    NONE            no key: all changes of the table are skipped, as for a table whose rows are held back
+    PartlyCovered   the keys of some chunks, each up to the last key that a page has copied
+    ALL             every key: all changes are applied
 
 The filter sets a change's `before` to None if the key of `before` is not covered, and `after` likewise; a change with
 neither is removed. So an UPDATE that moves a key across the border becomes a DELETE or an INSERT, and the history of a
@@ -128,14 +128,14 @@ class CoverageFilter:
         self._source = source
 
     def covered(self, changes: Iterable[RowChange]) -> Iterator[RowChange]:
-        """Yield the changes, restricted to covered keys. Raises what `source_session.read` does."""
+        """Yield the changes, restricted to covered keys. Raises the errors of `source_session.read`."""
         changes = iter(changes)
-        while piece := list(islice(changes, KEYS_OF_A_STATEMENT)):
+        while batch := list(islice(changes, KEYS_OF_A_STATEMENT)):
             answers = Answers()
-            kept = [self._covered(change, answers) for change in piece]
+            kept = [self._covered(change, answers) for change in batch]
             if answers.unanswered:
                 answers.complete(self._source)
-                kept = [self._covered(change, answers) for change in piece]
+                kept = [self._covered(change, answers) for change in batch]
             yield from (change for change in kept if change.before is not None or change.after is not None)
 
     def _covered(self, change: RowChange, answers: Answers) -> RowChange:

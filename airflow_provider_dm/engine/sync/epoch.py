@@ -148,7 +148,7 @@ class EpochSize:
 
         `changes`: of the whole epoch. `largest`: the rows of its largest bucket.
         """
-        return self._as_time_says(size, seconds)._capped(size, changes, largest)
+        return self._for_duration(size, seconds)._capped(size, changes, largest)
 
     def _capped(self, size: int, changes: int, largest: int) -> EpochSize:
         caps = [self.limit]
@@ -158,12 +158,12 @@ class EpochSize:
             caps.append(size * self.most_rows * 3 // (4 * largest))
         return replace(self, limit=max(1, min(caps)))
 
-    def _as_time_says(self, size: int, seconds: float) -> EpochSize:
+    def _for_duration(self, size: int, seconds: float) -> EpochSize:
         if not self.warm and size > self.in_driver:
             return replace(self, warm=True)
         seconds = max(seconds, 0.001)
         if seconds <= TARGET_SECONDS and not self.is_backlog(size):
             return self
         wanted = size * min(2.0, TARGET_SECONDS / seconds)
-        bearable = min(self.usual, self.limit) if seconds <= LONGEST_SECONDS else size * LONGEST_SECONDS / seconds
-        return replace(self, limit=max(self.smallest, min(self.largest, int(max(wanted, bearable)))))
+        acceptable = min(self.usual, self.limit) if seconds <= LONGEST_SECONDS else size * LONGEST_SECONDS / seconds
+        return replace(self, limit=max(self.smallest, min(self.largest, int(max(wanted, acceptable)))))

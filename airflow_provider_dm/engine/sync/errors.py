@@ -66,10 +66,7 @@ class EarlierLogMissing(DescribedError):
 
 
 class NeitherServes(DmError):
-    """The relay log and the upstream both failed. `local`, `upstream`: their errors.
-
-    `remedy`, `asks`: the remedy and the reaction, from `neither_serves`.
-    """
+    """The relay log and the upstream both failed. `local`, `upstream`: their errors. `asks`: the reaction."""
 
     source: str
     here: str
@@ -101,7 +98,7 @@ class OtherUpstream(DmError):
     hint = f"A position means nothing on another server: repair the relay log, or {MIGRATE_AGAIN}."
 
 
-class CutOtherwise(DmError):
+class UnitsChanged(DmError):
     """The frontier is inside a unit: an epoch failed halfway, and was planned again with other units."""
 
     lo: str
@@ -125,8 +122,8 @@ class BrokenChain(DmError):
     code = "DM-6020"
     scope = Scope.UPSTREAM
     what = (
-        "the log changes a row of {table} (key {key_columns}) in a way that does not follow from the change before: "
-        "that one left {held}, the next one begins with {found}."
+        "the log changes a row of {table} (key {key_columns}) in a way that does not follow from the previous change, "
+        "which left {held}, while this change begins with {found}."
     )
     hint = (
         "The log is incomplete (sql_log_bin=0, a lost file), or, with `on-duplicate-logical: replace`, two shards hold "
@@ -233,7 +230,7 @@ class GoalLost(DmError):
     )
 
 
-class StartNotThere(DmError):
+class StartNotInLog(DmError):
     """The log does not have the location of `meta`."""
 
     task: str

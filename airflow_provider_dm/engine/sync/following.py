@@ -77,16 +77,16 @@ from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.ddl.by_hand import statements_of
-from airflow_provider_dm.engine.sync.ddl.chunks_behind import ChunksBehind, chunks_behind
+from airflow_provider_dm.engine.sync.ddl.chunks_after import ChunksAfter, chunks_after
 from airflow_provider_dm.engine.sync.ddl.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
 from airflow_provider_dm.engine.sync.ddl.session import session_of
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables, Surroundings
-from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_left_out, judge_ddl
+from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_ignored_by_filter, judge_ddl
 from airflow_provider_dm.engine.sync.errors import CannotFollow, NeededByRows, ValuesDiffer
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import to_begin
+from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import unbegun_routers
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import plan_for, written_by
@@ -123,7 +123,7 @@ class Following:
             memory = memory.known_to(self.source.rules.block_allow)
         behind, found = self._meaning(parsed, ddl, state.plan, memory)
         not_understood = isinstance(found, Concerns) and found.statement is None
-        if not_understood and is_left_out(parsed, ddl, self.source.rules.events):
+        if not_understood and is_ignored_by_filter(parsed, ddl, self.source.rules.events):
             log.warning("DDL at %s is not understood, and a filter rule leaves it out", ddl.at)
             found = PassOver("a filter rule leaves it out")
         return Meaning(ddl, found, memory, behind)
@@ -141,7 +141,7 @@ class Following:
             LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
             rules=rules,
             tables=tables,
-            applied=plan.applied_behind(ddl.end.sort_key),
+            applied=plan.applied_up_to(ddl.end.sort_key),
         )
         match outcome:
             case PassOver() | ApplyDdl():
@@ -209,9 +209,9 @@ class Following:
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         if change.agreed is not None and ddl.rows is not None:
             raise CannotFollow("it alters a merged table, and its transaction has rows as well")
-        groups = self.shards.meet(change, tables, (ddl.at, ddl.end), needs, session, taken_for_made=skipped)
+        groups = self.shards.meet(change, tables, (ddl.at, ddl.end), needs, session, counts_as_made=skipped)
         groups += self.shards.newly_merged(change, tables)
-        chunks = chunks_behind(load_chunks(connection, fence.ref), tables, change, _shared(tables, around))
+        chunks = chunks_after(load_chunks(connection, fence.ref), tables, change, _shared(tables, around))
         emptied = [TargetDdl(f"TRUNCATE TABLE {name.quoted()}", (name,)) for name in chunks.emptied]
         statements = (*change.statements, *emptied) if change.agreed is None else ()
         target = self.source.target
@@ -225,7 +225,7 @@ class Following:
                 self.source,
                 change.tables.schemas,
                 plan.buckets,
-                held=self.shards.held_behind(groups),
+                held=self.shards.held_after(groups),
                 # The effect of an operator's statements is unknown, so all tables are read again.
                 read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
                 chunks=chunks.chunks,
@@ -250,7 +250,7 @@ class Following:
         ref = self.source.fence.ref
         known = load_table_schemas(connection, ref)
         schemas = [one for one in known if rules.block_allow.allows(one.table.name)]
-        held = self.shards.held_behind([finished(group)])
+        held = self.shards.held_after([finished(group)])
         became = plan_for(connection, self.source, schemas, plan.buckets, held=held)
         return written_by(connection, self.source, became, overwrites=plan.safe)
 
@@ -296,7 +296,7 @@ class Following:
         change: SchemaChange,
         state: LoopState,
         groups: Sequence[Group],
-        chunks: ChunksBehind,
+        chunks: ChunksAfter,
     ) -> None:
         """Save the subtask's state after the statement. `state`: the state before it, with the plan after it."""
         fence = self.source.fence
@@ -355,7 +355,7 @@ class Following:
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
         if self.shards.agreeing:
-            late, mine_go_to = to_begin(self.source), {one.target for one in tables.schemas}
+            late, mine_go_to = unbegun_routers(self.source), {one.target for one in tables.schemas}
             elsewhere |= {target for target in mine_go_to if any(one.leads_to(target) for one in late)}
             elsewhere |= unfinished_targets(target_connection(self.source.target), self.source.fence.ref, elsewhere)
         defaults = self._defaults(ddl, statement, server)

@@ -22,14 +22,14 @@ class Gate:
     ending: threading.Event
     closed: threading.Event = field(default_factory=threading.Event)
     """Set while the work on this source must not continue."""
-    wish: Stage = Stage.RUNNING
+    requested: Stage = Stage.RUNNING
 
-    def want(self, wish: Stage) -> None:
+    def request(self, requested: Stage) -> None:
         """Set the requested stage: Running opens the gate, every other stage closes it."""
-        if wish is Stage.RUNNING:
-            self.closed.clear()  # before `wish`: who reads the request Running must not find the gate closed
-        self.wish = wish
-        if wish is not Stage.RUNNING or self.ending.is_set():  # checked last, as `ending` is set before `end()`
+        if requested is Stage.RUNNING:
+            self.closed.clear()  # before `requested`: a reader of the request Running must not find the gate closed
+        self.requested = requested
+        if requested is not Stage.RUNNING or self.ending.is_set():  # checked last, as `ending` is set before `end()`
             self.closed.set()
 
     def end(self) -> None:
@@ -39,7 +39,7 @@ class Gate:
     @property
     def is_paused(self) -> bool:
         """True if the work should wait to be resumed, instead of ending."""
-        return self.wish is Stage.PAUSED and not self.ending.is_set()
+        return self.requested is Stage.PAUSED and not self.ending.is_set()
 
     def wait(self) -> bool:
         """Wait while a pause is requested. Return True to continue, False to end."""

@@ -35,11 +35,11 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.errors import (
     NOT_UNDERSTOOD,
     CannotFollow,
-    CutOtherwise,
     GoalLost,
     MissingRow,
     RefusedByFilter,
     RoutedElsewhere,
+    UnitsChanged,
 )
 from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
@@ -50,7 +50,7 @@ from airflow_provider_dm.engine.sync.ports import Follower, RunResync, SharedTab
 from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
-from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, note_seen
+from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -158,7 +158,7 @@ class Loop:
 
     def _note_log_time(self, planned: Planned) -> None:
         before = self.state.safe_mode
-        became = note_seen(self.writes.transactions, self.source.fence, before, planned)
+        became = save_window(self.writes.transactions, self.source.fence, before, planned)
         self.state = replace(self.state, safe_mode=became)
 
     def _epoch(self, epoch: Epoch) -> None:
@@ -218,7 +218,7 @@ class Loop:
             try:
                 return self._apply(job, epoch)
             except DmError as error:
-                may_retry = error.reaction is Reaction.RETRY and not isinstance(error, CutOtherwise)
+                may_retry = error.reaction is Reaction.RETRY and not isinstance(error, UnitsChanged)
                 if not may_retry or self.stop.wait(2.0**attempt / 2):
                     raise
                 log.warning("retrying epoch %s..%s after: %s", epoch.lo, epoch.hi, error)
@@ -242,7 +242,7 @@ class Loop:
             self._show_shared()
 
     def _met(self, collisions: Iterable[Collision]) -> None:
-        self.collisions.met(collisions, self.sharing.feeders)
+        self.collisions.add(collisions, self.sharing.feeders)
         self._show_safe_mode()
 
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
@@ -283,7 +283,7 @@ class Loop:
     def _look_at_shared(self, *, now: bool = False) -> None:
         """Check the shared tables. `now`: check all contested rows, while an epoch or a re-sync is in progress."""
         try:
-            self.state = replace(self.state, plan=self.sharing.look(self.state.plan, now=now))
+            self.state = replace(self.state, plan=self.sharing.check(self.state.plan, now=now))
         finally:
             self._show_shared()
         if not now and self.state.edge is None:
@@ -404,7 +404,7 @@ class Loop:
         could not show that it was. It is kept while rows from before it are held back."""
         keep = self.state.safe_mode.until is None or self.state.uncertain is not None or self.shards.unresolved
         if not keep:
-            self.state = self.state.without_past()
+            self.state = self.state.without_inexact_end()
 
     def _gather(self, began: float) -> None:
         """Let the log grow after an epoch at its end, so that the next one has more than a few changes."""
@@ -442,7 +442,7 @@ class Loop:
         the last check was recent."""
         if not self.shards.unresolved:
             return False
-        group = self.shards.look(self.state.applied, self.state.plan.buckets, now=now)
+        group = self.shards.check(self.state.applied, self.state.plan.buckets, now=now)
         self._show_shards()
         if group is None:
             return False
@@ -479,5 +479,5 @@ class Loop:
         self.notes.in_target(self.state, stage)
         self._look_at_shared()
         self.by_hand.passed(self.state.applied)
-        self.tail.look(self.state.here, self.state.goal, held=self.shards.needs)
+        self.tail.update_progress(self.state.here, self.state.goal, held=self.shards.needs)
         self.notes.elsewhere(self.state, stage)

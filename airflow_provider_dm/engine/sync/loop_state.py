@@ -46,7 +46,7 @@ class LoopState:
     online_ddl: OnlineDdls | None = None
     """The state of online DDL at `applied`; None: not read yet."""
     written_over: bool = False
-    """True once the rows that were contested when `written_by` was taken are written over others."""
+    """True once the rows that were contested when `written_by` was chosen have overwritten the rows in their places."""
     furthest: Location | None = None
     """The end of the last epoch or statement that was begun."""
 
@@ -83,7 +83,7 @@ class LoopState:
         safe = self.safe_mode.is_lenient(self.applied)
         return self if self.plan.safe == safe else replace(self, plan=replace(self.plan, safe=safe))
 
-    def without_past(self) -> LoopState:
+    def without_inexact_end(self) -> LoopState:
         """Return the state without the end of the inexact part of the log."""
         return replace(self, safe_mode=replace(self.safe_mode, until=None))
 

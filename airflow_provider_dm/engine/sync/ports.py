@@ -58,7 +58,7 @@ class SourceLog(Protocol):
         """Wait until the log has grown or `stop` is set, at most about `seconds`."""
         ...
 
-    def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
+    def update_progress(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
         """Update the progress with the end of the source's log."""
         ...
 
@@ -106,7 +106,7 @@ class SharedTables(Protocol):
         """The time since which the oldest of them waits, in seconds since 1970."""
         ...
 
-    def look(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
+    def check(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         """Settle contested rows where possible; return the plan as `noticed` does."""
         ...
 

@@ -33,13 +33,13 @@ class Meter:
     _looks: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
     _first: tuple[float, dict[str, int]] | None = None
 
-    def look(self, counters: Mapping[str, int], now: float | None = None) -> dict[str, Speed]:
+    def record(self, counters: Mapping[str, int], now: float | None = None) -> dict[str, Speed]:
         """Record the values of the counters, and return the speed of each.
 
         >>> meter = Meter()
-        >>> _ = meter.look({"rows": 0}, now=0.0)
-        >>> _ = meter.look({"rows": 600}, now=60.0)
-        >>> meter.look({"rows": 700}, now=70.0)["rows"]
+        >>> _ = meter.record({"rows": 0}, now=0.0)
+        >>> _ = meter.record({"rows": 600}, now=60.0)
+        >>> meter.record({"rows": 700}, now=70.0)["rows"]
         Speed(total=10.0, recent=10.0)
         """
         moment, here = time.monotonic() if now is None else now, dict(counters)
@@ -242,7 +242,7 @@ class SyncProgress:
 
     def beat(self) -> dict[str, Any]:
         """Measure the speed and add a point to the history. Return the progress for the run row."""
-        self._speeds = self.meter.look({"rows": self.changes, "transactions": self.transactions, "bytes": self.bytes})
+        self._speeds = self.meter.record({"rows": self.changes, "transactions": self.transactions, "bytes": self.bytes})
         self.history.note(time.time(), self.lag_seconds(), self._speeds["rows"].recent)
         return self.to_json()
 

@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.downstream.errors import TargetUnreachable, tran
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
-from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted
+from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 GIVE_UP_SECONDS: Final = 300.0
 """Airflow's own default for `retry_delay`, which takes over then, and the longest pause."""
-NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesWanted,)
+NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesNeeded,)
 """Errors that are transient for another run, with other sources, but permanent for this run."""
 
 
@@ -205,7 +205,7 @@ def wait_for_resumption(source: SyncSource, store: MetaStore, gate: Gate) -> boo
     """Wait, after an error has paused the sync, until a user resumes it. Return False if the sync must end instead."""
     ref = source.fence.ref
     close_target(source.target)
-    while not (gate.wish is Stage.STOPPED or gate.ending.wait(GATE_POLL_SECONDS)):
+    while not (gate.requested is Stage.STOPPED or gate.ending.wait(GATE_POLL_SECONDS)):
         try:
             found = store.list_subtasks(task=ref.task, source=ref.source)
         except DmError as error:

@@ -22,8 +22,8 @@ from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import plan_shared
-from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_law, replaces, write_over_waiting
+from airflow_provider_dm.engine.sync.plan.plan_making import with_shared_targets
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_safe_mode, overwrite_by_waiting, replaces
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
 
@@ -75,14 +75,14 @@ class Sharing:
         """Read the table definitions again at their next use."""
         self.servers.forget_mappings()
 
-    def look(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
+    def check(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         """Settle contested rows where possible (`now`: check all of them); return the plan as `noticed` does.
 
-        Raises what `Contests.look` raises.
+        Raises what `Contests.check` raises.
         """
         plan = self.noticed(plan)
         if plan.merged or plan.held:  # rows may still be contested when all shards of a table are held
-            self.contests.look(partial(self._writes_over, plan), now=now)
+            self.contests.check(partial(self._writes_over, plan), now=now)
         return plan
 
     def noticed(self, plan: SyncPlan) -> SyncPlan:
@@ -91,12 +91,12 @@ class Sharing:
             return plan
         mine, feeders = self.contests.fence.ref.source, self.servers.feeders()
         elsewhere = {feeder.target for feeder in feeders if feeder.source != mine}
-        check_one_law({part.name for part in plan.targets if part.key is not None}, self.safe, mine, feeders)
-        return plan_shared(plan, elsewhere, self.in_order(feeders), owned=self.lawful)
+        check_same_safe_mode({part.name for part in plan.targets if part.key is not None}, self.safe, mine, feeders)
+        return with_shared_targets(plan, elsewhere, self.in_order(feeders), owned=self.lawful)
 
     def write_over(self, plan: SyncPlan) -> list[Collision]:
-        """Write the contested rows into their places, over the rows there. Raises what `write_over_waiting` raises."""
-        found = write_over_waiting(self.contests.fence, self.servers, plan)
+        """Overwrite the rows in the places of contested rows by these. Raises what `overwrite_by_waiting` raises."""
+        found = overwrite_by_waiting(self.contests.fence, self.servers, plan)
         self.contests.count()
         return found
 

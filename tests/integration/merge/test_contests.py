@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.copy.migration import load_progress
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.merge import servers
-from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted, RowsCollide, WrittenToMeanwhile
+from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded, RowsCollide, WrittenDuringCopy
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync import sharing
@@ -112,7 +112,7 @@ def test_a_run_without_the_other_source_says_that_it_wants_it(one_pair: Shops) -
     one_pair.write("a", "DELETE FROM o_0 WHERE id = 1")
     one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
 
-    with pytest.raises(OtherSourcesWanted):
+    with pytest.raises(OtherSourcesNeeded):
         one_pair.sync("b", only=True)
 
     one_pair.sync()
@@ -204,7 +204,7 @@ def test_task_mode_full_has_no_log_to_wait_for(one_pair: Shops) -> None:
 
         real, turn = Gathering.gather, threading.Lock()
         patch.setattr(Gathering, "gather", moved)
-        with pytest.raises(WrittenToMeanwhile):
+        with pytest.raises(WrittenDuringCopy):
             one_pair.migration().go()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
-from airflow_provider_dm.engine.merge.errors import RowBehindHeldOne, RowsCollide
+from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -248,7 +248,7 @@ def test_a_row_that_waits_during_a_ddl_when_the_rules_change(one_source: Shops) 
     shops.load()
     shops.write("a", "ALTER TABLE o_0 ADD c int NOT NULL DEFAULT 7", "UPDATE o_0 SET u = 7")
     shops.write("a", "INSERT INTO o_2 VALUES (2, 1, 'b')", "ALTER TABLE o_2 ADD c int NOT NULL DEFAULT 7")
-    with pytest.raises(RowBehindHeldOne):
+    with pytest.raises(RowWaitsForHeldRow):
         sync(shops, "a")
     refused()
     shops.write("a", "DELETE FROM o_2")

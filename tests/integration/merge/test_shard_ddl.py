@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge import contests
-from airflow_provider_dm.engine.merge.errors import RowBehindHeldOne, RowsCollide
+from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Info, reported
@@ -299,7 +299,7 @@ def test_rows_that_move_from_a_held_shard_wait_for_a_person(one_pair: Shops, *, 
         shops.write("b", f"ALTER TABLE o_3 {C}")
     shops.sync("a")
     named = r"2 rows of b wait.* of .*o_3, .* the row \((id: 1\)|id: 2, u: 2\)) .*o_1 \(a\)"
-    with pytest.raises(RowBehindHeldOne, match=named):
+    with pytest.raises(RowWaitsForHeldRow, match=named):
         shops.sync("b")
 
     shops.write("b", "DELETE FROM o_3 WHERE id IN (1, 22)")
@@ -325,7 +325,7 @@ def test_a_ddl_that_drops_the_key_in_which_rows_meet_waits_for_a_person(one_pair
     if has_made_it:
         shops.write("b", "ALTER TABLE o_3 DROP COLUMN u")
     shops.sync("a")
-    with pytest.raises(RowBehindHeldOne, match=r"1 rows of b wait.* the row \(id: 2, u: 2\)"):
+    with pytest.raises(RowWaitsForHeldRow, match=r"1 rows of b wait.* the row \(id: 2, u: 2\)"):
         shops.sync("b")
     if has_made_it:
         shops.target.sql("DROP TABLE o", database=shops.schema)

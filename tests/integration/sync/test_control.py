@@ -110,17 +110,17 @@ def test_a_sync_that_waits_goes_on_where_it_was(kit: TailKit) -> None:
     try:
         kit.write("INSERT INTO plain VALUES (1, 'a')")
         wait_for(kit.applied)
-        gate.want(Stage.PAUSED)
+        gate.request(Stage.PAUSED)
         wait_for(lambda: stage() is Stage.PAUSED)
         kit.write("INSERT INTO plain VALUES (2, 'b')")
         wait_for(kit.caught_up)
         assert not kit.applied()
 
-        gate.want(Stage.RUNNING)
+        gate.request(Stage.RUNNING)
         wait_for(kit.applied)
         assert stage() is Stage.RUNNING
     finally:
-        gate.want(Stage.STOPPED)
+        gate.request(Stage.STOPPED)
         thread.join(30)
 
     (result,) = ended

@@ -87,7 +87,7 @@ def syncing(one_kit: SyncKit) -> Iterator[Syncing]:
     one_kit.begin()
     made = Syncing(one_kit)
     yield made
-    made.gate.want(Stage.STOPPED)
+    made.gate.request(Stage.STOPPED)
     if not one_kit.target.alive():
         one_kit.target.start()
     made.pool.shutdown()
@@ -110,7 +110,7 @@ def test_a_target_that_comes_back_is_gone_on_with(one_kit: SyncKit, syncing: Syn
     wait_for(lambda: syncing.progress.changes == 1)
     assert (syncing.status().stage, syncing.status().error) == (Stage.RUNNING, None)
     assert one_kit.differences() == []
-    syncing.gate.want(Stage.STOPPED)
+    syncing.gate.request(Stage.STOPPED)
     assert not sync.result(SECONDS).finished
 
 
@@ -121,7 +121,7 @@ def test_a_stop_is_heard_while_it_waits(one_kit: SyncKit, syncing: Syncing) -> N
     sync = syncing.start(source)
     wait_for(syncing.waits)
 
-    syncing.gate.want(Stage.STOPPED)
+    syncing.gate.request(Stage.STOPPED)
 
     with pytest.raises(TargetUnreachable):
         sync.result(SECONDS)
@@ -156,9 +156,9 @@ def test_a_target_that_comes_back_older_stops_it(one_kit: SyncKit, syncing: Sync
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     sync = syncing.start(source)
     wait_for(lambda: syncing.progress.changes == 1)
-    syncing.gate.want(Stage.STOPPED)
+    syncing.gate.request(Stage.STOPPED)
     sync.result(SECONDS)
-    syncing.gate.want(Stage.RUNNING)
+    syncing.gate.request(Stage.RUNNING)
     one_kit.target.sql(f"UPDATE {frontier} SET position = '{older}'")
 
     again = syncing.start(source)

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.binlog.open_places import OpenPlace, check_passe
 from airflow_provider_dm.engine.binlog.planned import Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.log.open_places import known_behind
+from airflow_provider_dm.engine.sync.log.open_places import known_end_after
 from tests.unit.binlog.failovers import HUGE, A, B, T, World, set_of
 
 OLD = [T(A, number) for number in range(1, 6)]
@@ -108,4 +108,4 @@ def test_a_place_behind_a_rotation_that_was_never_pulled(here: str, within: Loca
     ],
 )
 def test_a_load_tells_of_its_own_places_only(place: Location, until: Location | None, known: bool) -> None:
-    assert known_behind(place.sort_key, until) == (until if known else None)
+    assert known_end_after(place.sort_key, until) == (until if known else None)

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.relay.directory import INDEX
 from airflow_provider_dm.engine.relay.errors import RelayStartsTooLate
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.sync.errors import EarlierLogMissing
-from airflow_provider_dm.engine.sync.log.locations import check_numbers, location_at, numbered
+from airflow_provider_dm.engine.sync.log.locations import check_numbers, location_at, with_gtid_set
 from tests.unit.binlog.failovers import A, B, T, World, set_of
 
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
@@ -104,12 +104,12 @@ def test_a_set_is_read_in_the_log(failed_over: World, flavour: str, tmp_path: Pa
     noted = replace(failed_over.first, gtid_set="")
     last, newest = failed_over.files[1:]
     end = Location(last.name, last.size)
-    assert reader.gtid_set_behind(noted, end) == reader.own_gtid_set_at(end) == set_of(OLD, flavour)
+    assert reader.gtid_set_after(noted, end) == reader.own_gtid_set_at(end) == set_of(OLD, flavour)
     there = Location(newest.name, newest.size, suffix=2)
-    assert reader.gtid_set_behind(noted, there) == set_of([*OLD, *NEW], flavour)
+    assert reader.gtid_set_after(noted, there) == set_of([*OLD, *NEW], flavour)
     assert reader.own_gtid_set_at(there) == set_of([*OLD, *NEW], flavour)
     assert reader.own_gtid_set_at(replace(there, position=BINLOG_HEADER_SIZE)) == set_of(OLD[:3], flavour)
-    assert reader.gtid_set_behind(noted, replace(there, position=newest.size + 1)) is None
+    assert reader.gtid_set_after(noted, replace(there, position=newest.size + 1)) is None
     assert reader.own_gtid_set_at(replace(there, position=newest.size + 1)) is None
     with pytest.raises(LocationNotInLog):
         reader.own_gtid_set_at(replace(there, position=newest.size - 1))
@@ -129,7 +129,7 @@ def test_a_crashed_sync_knows_what_it_has_applied(failed_over: World, flavour: s
     lo = Location(failed_over.files[2].name, repeated.files[0].size, suffix=2)
     noted = Location(failed_over.files[0].name, failed_over.files[0].size, set_of(OLD[:3], flavour))
     assert reader.own_gtid_set_at(lo) == set_of(OLD[:5], flavour)
-    assert numbered(lo, subtask(noted, failed_over.first), reader) == replace(lo, gtid_set=set_of(OLD, flavour))
+    assert with_gtid_set(lo, subtask(noted, failed_over.first), reader) == replace(lo, gtid_set=set_of(OLD, flavour))
     again = location_at(lo.sort_key, noted, reader.base_of)
     assert again == lo
 
@@ -140,12 +140,14 @@ def test_nobody_guesses_behind_a_failover(failed_over: World, flavour: str, tmp_
     noted = Location(failed_over.files[0].name, failed_over.files[0].size, set_of(OLD[:3], flavour))
     remove(failed_over, 0, 1)
     with pytest.raises(EarlierLogMissing, match="is unknown, because"):
-        numbered(lo, subtask(replace(noted, gtid_set=set_of(OLD[:2], flavour)), failed_over.first), reader, seconds=0)
+        with_gtid_set(
+            lo, subtask(replace(noted, gtid_set=set_of(OLD[:2], flavour)), failed_over.first), reader, seconds=0
+        )
     old = replace(failed_over.first, position=noted.position - 1)
     with pytest.raises(EarlierLogMissing, match="is unknown, because"):
-        numbered(old, subtask(noted, failed_over.first), reader, seconds=0)
+        with_gtid_set(old, subtask(noted, failed_over.first), reader, seconds=0)
     yet_to_begin = RelayReader(tmp_path / "none")
-    assert numbered(old, subtask(noted, failed_over.first), yet_to_begin, seconds=0) == old
+    assert with_gtid_set(old, subtask(noted, failed_over.first), yet_to_begin, seconds=0) == old
 
 
 @FLAVOURS
@@ -159,7 +161,7 @@ def test_what_a_sync_has_pulled_for_itself_says_what_is_applied(
     pulled.mkdir()
     Path(first.path).parent.rename(pulled / Path(first.path).parent.name)
     relay, known = RelayReader(tmp_path), subtask(replace(begin, gtid_set=""), begin)
-    found = numbered(lo, known, relay, seconds=0, elsewhere=(RelayReader(pulled),))
+    found = with_gtid_set(lo, known, relay, seconds=0, elsewhere=(RelayReader(pulled),))
     assert found.gtid_set == set_of(OLD[:3], flavour)
 
 
@@ -168,9 +170,9 @@ def test_a_task_that_begins_on_the_new_server_takes_its_word(failed_over: World,
     """Not that of a busy server, which names transactions behind the location, or forgets some before it."""
     reader = RelayReader(tmp_path)
     start = Location(failed_over.files[2].name, failed_over.files[2].size, set_of([*OLD, *NEW, T(B, 99)], flavour), 2)
-    assert numbered(start, subtask(start, start), reader).gtid_set == set_of([*OLD, *NEW], flavour)
+    assert with_gtid_set(start, subtask(start, start), reader).gtid_set == set_of([*OLD, *NEW], flavour)
     lacking = replace(start, gtid_set="")
-    assert numbered(lacking, subtask(lacking, lacking), reader).gtid_set == set_of([*OLD, *NEW], flavour)
+    assert with_gtid_set(lacking, subtask(lacking, lacking), reader).gtid_set == set_of([*OLD, *NEW], flavour)
 
 
 def test_a_server_without_ids_stays_without(tmp_path: Path) -> None:
@@ -178,15 +180,15 @@ def test_a_server_without_ids_stays_without(tmp_path: Path) -> None:
     log = world.add(A, [T(A, number, kind="anonymous") for number in (1, 2)])
     lo = Location(log.name, log.position)
     for noted in (lo, world.first):
-        assert numbered(lo, subtask(noted, world.first), RelayReader(tmp_path)) == lo
+        assert with_gtid_set(lo, subtask(noted, world.first), RelayReader(tmp_path)) == lo
 
 
 def test_a_relay_that_has_not_come_so_far(tmp_path: Path) -> None:
     lo = Location("mysql-bin.000003", 900, f"{A}:1-4")
     reader = RelayReader(tmp_path)
-    assert numbered(lo, subtask(lo, lo), reader) == lo
+    assert with_gtid_set(lo, subtask(lo, lo), reader) == lo
     behind = replace(lo, position=1000, gtid_set="")
-    assert numbered(behind, subtask(lo, lo), reader) == behind
+    assert with_gtid_set(behind, subtask(lo, lo), reader) == behind
 
 
 def test_damage_in_front_of_the_location_does_not_stop_a_task_that_does_not_read_it(tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ def test_damage_in_front_of_the_location_does_not_stop_a_task_that_does_not_read
     data = bytearray(Path(file.path).read_bytes())
     data[300:400] = bytes(100)
     Path(file.path).write_bytes(data)
-    assert numbered(lo, subtask(lo, lo), RelayReader(tmp_path)) == lo
+    assert with_gtid_set(lo, subtask(lo, lo), RelayReader(tmp_path)) == lo
 
 
 def test_a_relay_log_that_was_made_anew_is_not_taken_for_the_old_one(tmp_path: Path) -> None:

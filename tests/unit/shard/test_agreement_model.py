@@ -27,7 +27,7 @@ import pytest
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Group, Item, due, finished, made, renamed, resolve
+from airflow_provider_dm.engine.shard.group import Group, Item, due_item, finished, made, renamed, resolve
 from airflow_provider_dm.engine.shard.lock import Info, Lock, continued, executed, reported
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 
@@ -224,7 +224,7 @@ def shards_of(source: Source, number: int, rules: Rules) -> tuple[TableName, ...
 
 @lru_cache(None)
 def is_due(source: Source, number: int, at: int, rules: Rules) -> bool:
-    return source.group.resolved == at and due(source.group, alive(source, number, rules)) is not None
+    return source.group.resolved == at and due_item(source.group, alive(source, number, rules)) is not None
 
 
 @lru_cache(None)

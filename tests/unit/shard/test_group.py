@@ -15,15 +15,15 @@ from airflow_provider_dm.engine.shard.group import (
     Group,
     Item,
     Resync,
-    due,
+    due_item,
     finished,
     joined,
     made,
-    missing,
+    missing_shards,
     name_of_dropped,
+    relevant_time_zone,
     renamed,
     resolve,
-    zone_that_counts,
 )
 
 T1, T2, T3, T4 = (TableName("s", f"o_{number}") for number in (1, 2, 3, 4))
@@ -55,17 +55,17 @@ def test_a_shard_that_has_made_two_is_held_again_at_its_own_second_one() -> None
     """t1 makes both before t2 begins: its rows in between have the first form, and no others are applied with them."""
     first = replace(item(T1, 10, "A", "a"), needs=at(9))
     group = after((T1, first), (T1, item(T1, 20, "B", "a", "b")), (T2, item(T2, 30, "A", "a")))
-    assert due(group, ALL) == first
+    assert due_item(group, ALL) == first
     assert group.needs == at(9)
 
     group = resolve(group, at(32))
     assert group.resync is not None
     assert group.needs == at(9), "an XA transaction that was prepared in front of it"
     assert [(one.table.name, one.after, one.until) for one in group.resync.pieces] == [(T1, at(12), at(20))]
-    assert due(group, ALL) is None
+    assert due_item(group, ALL) is None
     group = finished(group)
     assert [(one.table, len(one.items), len(one.base.columns)) for one in group.members] == [(T1, 1, 2)]
-    assert missing(group, ALL) == [T2]
+    assert missing_shards(group, ALL) == [T2]
 
     group = finished(resolve(made(group, "a", T2, table(T2, "id", "a"), item(T2, 40, "B", "a", "b")), at(50)))
     assert group == Group(TARGET, resolved=2)
@@ -100,7 +100,7 @@ def test_a_new_shard_has_the_form_from_before_or_the_newest() -> None:
     assert joined(group, table(T3, "id"), base, at(25), at(7)) == group
     newest = joined(group, table(T3, "id", "a", "b"), base, at(25), at(7))
     assert newest is not None
-    assert missing(newest, (T1, T2, T3)) == [T2]
+    assert missing_shards(newest, (T1, T2, T3)) == [T2]
     assert newest.needs == at(7)
     assert joined(group, table(T3, "id", "a"), base, at(25), at(7)) is None, "no shard has this form"
     assert joined(group, table(T3, "id"), None, at(25), at(7)) is None
@@ -129,10 +129,10 @@ def test_a_new_shard_may_be_made_like_any_other() -> None:
 
 def test_all_shards_of_the_source_have_to_make_it() -> None:
     group = after((T1, item(T1, 10, "A", "a")), (T2, item(T2, 20, "A", "a")))
-    assert due(group, ALL) is not None
-    assert due(group, (*ALL, T3)) is None
-    assert due(replace(group, resync=Resync(())), ALL) is None, "rows of the turn before come first"
-    assert due(Group(TARGET), ()) is None
+    assert due_item(group, ALL) is not None
+    assert due_item(group, (*ALL, T3)) is None
+    assert due_item(replace(group, resync=Resync(())), ALL) is None, "rows of the turn before come first"
+    assert due_item(Group(TARGET), ()) is None
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_time_zone_is_a_part_of_ddl_that_makes_values_by_it(
         named = enumerate(reversed(types))
         return Table(T1, tuple(Column(f"c{at}", at, kind, kind, True) for at, kind in named), ())
 
-    zones = {zone_that_counts(of(before), of(behind), zone) for zone in ("+00:00", "+02:00", None)}
+    zones = {relevant_time_zone(of(before), of(behind), zone) for zone in ("+00:00", "+02:00", None)}
     assert len(zones) == (3 if counts else 1)
 
 

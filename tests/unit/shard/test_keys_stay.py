@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.shard.group import Item, Member, keys_stay
+from airflow_provider_dm.engine.shard.group import Item, Member, keeps_keys
 
 NAME = TableName("shop", "o_1")
 ID, V = Column("id", 0, "int", "int", False), Column("v", 1, "varchar", "varchar(20)", True)
@@ -53,4 +53,4 @@ def item(at: int, table: Table) -> Item:
     ],
 )
 def test_rows_are_told_apart_as_before(form: Table, *, stay: bool) -> None:
-    assert keys_stay(Member(NAME, BASE, (item(10, BASE), item(20, form))), {"id", "w"}) is stay
+    assert keeps_keys(Member(NAME, BASE, (item(10, BASE), item(20, form))), {"id", "w"}) is stay

@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.following import Following, Meaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, SafeMode, note_seen
+from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, SafeMode, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
@@ -165,7 +165,7 @@ class Sync:
             self._look()
 
     def _seen(self, planned: Planned) -> None:
-        self.safe_mode = note_seen(self.target.transactions, self.source.fence, self.safe_mode, planned)
+        self.safe_mode = save_window(self.target.transactions, self.source.fence, self.safe_mode, planned)
 
     def _note_location(self) -> None:
         fence, here, exact = self.source.fence, place_of(self.at), self.safe_mode.until is None
@@ -183,7 +183,7 @@ class Sync:
             self._note_location()
             between = self.edge <= self.at
             if not self.world.quirks.unlooked:
-                self.plan = self.sharing.look(self.plan)
+                self.plan = self.sharing.check(self.plan)
             if between:
                 self._follow_plan()
                 self._write_over()
@@ -198,7 +198,7 @@ class Sync:
         return self.safe_mode.is_lenient(here) and not quirks.strict and not too_soon
 
     def _met(self, collisions: Sequence[Collision]) -> None:
-        self.collisions.met(collisions, self.sharing.servers.feeders)
+        self.collisions.add(collisions, self.sharing.servers.feeders)
         self.world.met(collisions)
 
     def _arrive(self) -> None:

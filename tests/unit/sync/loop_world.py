@@ -129,7 +129,7 @@ class Log(SourceLog):
     def wait(self, seconds: float, stop: threading.Event) -> None:
         stop.wait(seconds)
 
-    def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
+    def update_progress(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
         """Show nobody anything."""
 
     def idle(self, here: Cursor, seconds: float) -> None:
@@ -268,9 +268,9 @@ class Watched(Sharing):
     def rows(self) -> int:
         return self.waiting
 
-    def look(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
+    def check(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         self.looks.append(now)
-        return super().look(plan, now=now)
+        return super().check(plan, now=now)
 
     def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
         self.finished += 1

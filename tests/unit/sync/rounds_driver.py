@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.coverage import Coverage, coverages
-from airflow_provider_dm.engine.sync.ddl import chunks_behind
+from airflow_provider_dm.engine.sync.ddl import chunks_after
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
@@ -276,7 +276,7 @@ class Driver:
         if not self.world.ddls:
             return self.plan_of(schemas, frozenset())
         held = held_tables(self.connection(), self.ref)
-        return self.plan_of(schemas, held if without is None else self.shards.held_behind([finished(without)]))
+        return self.plan_of(schemas, held if without is None else self.shards.held_after([finished(without)]))
 
     def plan_of(
         self, schemas: tuple[TableSchema, ...], held: frozenset[TableName], *, several: bool = False
@@ -319,7 +319,7 @@ class Driver:
         """Look after DDL that shards make together, and apply what was held back."""
         if self.world.rng.random() < 0.02:
             self.world.locks.rows.clear()
-        while (group := self.shards.look(self.source.location(here), BUCKETS, now=True)) is not None:
+        while (group := self.shards.check(self.source.location(here), BUCKETS, now=True)) is not None:
             yield
             yield from resync(self, group)
         self._settle_maybe()
@@ -416,7 +416,7 @@ class Driver:
         schemas = [TableSchema(held.table, target_of(name)) for name, held in after.items()]
         before, ended = _tables(load_table_schemas(connection, ref)), ddl.names if ddl.kind == "drop and create" else ()
         change = SchemaChange(_tables(schemas), renamed=ddl.renames, ended=ended)
-        behind = chunks_behind.chunks_behind(load_chunks(connection, ref), before, change, {MERGED})
+        behind = chunks_after.chunks_after(load_chunks(connection, ref), before, change, {MERGED})
         made = ddl.apply(database.state(ddl.names), 0)
         for name in ddl.names:
             if name not in made:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_fr
 from airflow_provider_dm.engine.downstream.identity import Fence, resync_lane
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas, put_table_schemas
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.group import Group, Piece
+from airflow_provider_dm.engine.shard.group import Group, HeldRows
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.shard_ddl import shard_locks, shards
 from tests.unit.sync.rounds_sources import MERGED, SHARD_DDL, Ddl, Place
@@ -55,7 +55,7 @@ def shards_in_the_world() -> Iterator[None]:
             stack.enter_context(patch.object(module, "target_connection", lambda driver: driver.connection()))
         stack.enter_context(patch.object(shards, "run_transaction", lambda driver, body: driver.do(body)))
         stack.enter_context(patch.object(shards, "execute_ddl", execute))
-        stack.enter_context(patch.object(shard_locks, "to_begin", lambda source: source.target.world.late()))
+        stack.enter_context(patch.object(shard_locks, "unbegun_routers", lambda source: source.target.world.late()))
         yield
 
 
@@ -84,7 +84,7 @@ def meet(driver: Driver, at: Place, ddl: Ddl) -> None:
     became = replace(schema, table=source.states[at.number + 1][name].table)
     change = SchemaChange(before.put(became), (TargetDdl(ddl.kind, (MERGED,)),), agreed=name)
     places = source.location(at), source.location(at.behind)
-    groups = driver.shards.meet(change, before, places, places[0], (), taken_for_made=False)
+    groups = driver.shards.meet(change, before, places, places[0], (), counts_as_made=False)
 
     def body(connection: Any) -> None:
         put_table_schemas(connection, driver.ref, [became])
@@ -111,7 +111,7 @@ def resync(driver: Driver, group: Group) -> Iterator[None]:
     driver.world.done["re-syncs"] += 1
 
 
-def _plan(driver: Driver, pieces: Sequence[Piece]) -> Any:
+def _plan(driver: Driver, pieces: Sequence[HeldRows]) -> Any:
     known = {one.table.name: one for one in load_table_schemas(driver.connection(), driver.ref)}
     schemas = tuple(replace(known[one.shard], table=one.table) for one in pieces)
     return replace(driver.plan_of(schemas, frozenset(), several=True), alone=True)

@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Group, Item, Member, Piece, Resync
+from airflow_provider_dm.engine.shard.group import Group, HeldRows, Item, Member, Resync
 from airflow_provider_dm.engine.sync.checkpoint import Points
 from airflow_provider_dm.engine.sync.start.dm_import import DmStart, source_name
 from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead
@@ -35,7 +35,7 @@ def test_the_global_point_stays_in_front_of_what_is_not_resolved() -> None:
     assert waiting.exit_point(None) == at(500), (
         "what follows the global point may be there, up to the position of the sync"
     )
-    piece = Piece(Table(SHARD, (), ()), at(205), at(400), at(205), SHARD)
+    piece = HeldRows(Table(SHARD, (), ()), at(205), at(400), at(205), SHARD)
     resyncing = Group(TableName("shop", "t"), resync=Resync((piece,)))
     assert Points.of(at(500), at(500), [resyncing]).again == at(205)
     prepared = Points.of(at(500), at(100), [])

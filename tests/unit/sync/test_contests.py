@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues
 from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests
-from airflow_provider_dm.engine.merge.errors import RowBehindHeldOne, RowsCollide
+from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -113,7 +113,7 @@ def looks(around: Around) -> Contests:
 def test_a_row_that_has_found_its_place_keeps_nobody_waiting_for_an_answer(around: Around, looks: Contests) -> None:
     around.wait({b"1", b"2"})
     around.here["source_1"].discard(b"2")  # its log will say so
-    looks.look(now=True)
+    looks.check(now=True)
 
     around.free(b"1")
 
@@ -124,10 +124,10 @@ def test_a_row_that_has_found_its_place_keeps_nobody_waiting_for_an_answer(aroun
 def test_a_collision_is_told_when_it_was_seen_twice_without_a_break(around: Around, looks: Contests) -> None:
     around.wait({b"1", b"2"})
     around.here["source_1"].discard(b"2")
-    looks.look(now=True)
+    looks.check(now=True)
     around.sleep(CONFIRM_SECONDS)
     around.here["source_1"] = {b"2"}
-    assert looks.look(now=True) == 2
+    assert looks.check(now=True) == 2
 
     with pytest.raises(RowsCollide) as collided:
         looks.confirm(around.sleep)
@@ -136,11 +136,11 @@ def test_a_collision_is_told_when_it_was_seen_twice_without_a_break(around: Arou
 
 
 def test_all_rows_are_looked_into_in_turn(around: Around, looks: Contests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contests, "ROWS_LOOKED_INTO_NOW", 2)
+    monkeypatch.setattr(contests, "ROWS_EXAMINED_NOW", 2)
     around.wait({b"%d" % number for number in range(4)})
     around.here["source_1"].clear()
-    looks.look(now=True)
-    looks.look(now=True)
+    looks.check(now=True)
+    looks.check(now=True)
     around.here["source_1"] = {b"0", b"1", b"2", b"3"}
 
     with pytest.raises(RowsCollide):
@@ -165,15 +165,15 @@ def test_a_row_whose_place_a_held_shard_gives_free_stops_when_nothing_is_release
     around.stands = around.ended = {"source_0": place, "source_1": place}
     around.releasing = True
     for _ in range(5):
-        assert looks.look(now=True) == 1, "source_1 has rows to apply, and may be paused"
+        assert looks.check(now=True) == 1, "source_1 has rows to apply, and may be paused"
     around.releasing = False
     for _ in range(2):
-        assert looks.look(now=True) == 1, "from here on both logs are applied to their ends twice"
+        assert looks.check(now=True) == 1, "from here on both logs are applied to their ends twice"
     with pytest.raises(
-        RowBehindHeldOne,
+        RowWaitsForHeldRow,
         match=r"1 rows of source_0 .*the row \(k: 1\) of .*the row \(k: 1\).*\(source_1\) are held",
     ):
-        looks.look(now=True)
+        looks.check(now=True)
 
 
 @pytest.mark.parametrize("changes_key", [False, True])
@@ -182,7 +182,7 @@ def test_a_row_that_its_source_has_no_longer_forgets_its_image_if_its_log_is_hel
 ) -> None:
     around.wait({b"1"})
     around.here["source_0"].clear()
-    assert looks.look(now=True) == 1, "its own log goes on to say so"
+    assert looks.check(now=True) == 1, "its own log goes on to say so"
     place = of_server("one", 100)
     form = replace(MINE, unique_keys=()) if changes_key else MINE
     around.held = [
@@ -191,9 +191,9 @@ def test_a_row_that_its_source_has_no_longer_forgets_its_image_if_its_log_is_hel
     around.stands = {"source_0": of_server("one", 100)}
     around.ended = {"source_0": of_server("one", 200)}
     for _ in range(2):
-        assert looks.look(now=True) == 1, "its table may have another name behind 100"
+        assert looks.check(now=True) == 1, "its table may have another name behind 100"
     around.stands = around.ended
-    looks.look(now=True)
+    looks.check(now=True)
     assert looks.count() == int(changes_key), "what has no image is found by its key"
 
 
@@ -204,18 +204,18 @@ def test_a_stranger_is_told_in_the_log_of_the_server_that_has_taken_over(around:
     other = of_server("other", 100)
     around.stands = {"source_0": of_server("old", 900), "source_1": other}
     around.ended = {"source_0": of_server("old", 1000), "source_1": other}
-    looks.look(now=True)
-    looks.look(now=True)
+    looks.check(now=True)
+    looks.check(now=True)
 
     around.stands["source_0"] = of_server("new", 200, suffix=2)  # behind all of the old server's log
     around.ended["source_0"] = of_server("new", 300)
     for _ in range(3):
-        assert looks.look(now=True) == 1
+        assert looks.check(now=True) == 1
     around.stands["source_0"] = of_server("new", 300, suffix=2)
-    assert looks.look(now=True) == 1, "the first of two times"
+    assert looks.check(now=True) == 1, "the first of two times"
 
     with pytest.raises(DuplicateInTarget):
-        looks.look(now=True)
+        looks.check(now=True)
 
 
 def test_a_stranger_is_not_told_before_the_new_servers_log_is_applied(around: Around, looks: Contests) -> None:
@@ -226,4 +226,4 @@ def test_a_stranger_is_not_told_before_the_new_servers_log_is_applied(around: Ar
     around.ended = dict.fromkeys(("source_0", "source_1"), of_server("new", 300))
 
     for _ in range(5):
-        assert looks.look(now=True) == 1
+        assert looks.check(now=True) == 1

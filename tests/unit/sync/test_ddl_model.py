@@ -238,13 +238,14 @@ RULES = [
     # Of merged tables.
     Rule("rows that wait are looked after", quirks=Quirks(unlooked=True), often="shards"),
     Rule("what waits goes with its table to another name", _waiting_by_the_old_name, often="shards"),
-    Rule("rows of others are written over where the user wants it", _off(SyncPlan, "over", frozenset()),
+    Rule("rows of others are written over where the user wants it", _off(SyncPlan, "overwritable", frozenset()),
          way=Way(safe=Safe.ALWAYS, collide=True)),
     Rule("what waits has its place before others are written over", quirks=Quirks(waits_on=True),
          way=Way(safe=Safe.ALWAYS, collide=True)),
     Rule("tables of one source that write over each other keep their order", _off(SyncPlan, "contended", frozenset()),
          way=Way(safe=Safe.ALWAYS, collide=True)),
-    Rule("what is written over is counted", _off(overwriting.OverWrites, "run", _uncounted(overwriting.OverWrites.run)),
+    Rule("what is written over is counted",
+         _off(overwriting.OverwritingWrites, "run", _uncounted(overwriting.OverwritingWrites.run)),
          way=Way(safe=Safe.ALWAYS, collide=True), first=130),
 ]  # fmt: skip
 

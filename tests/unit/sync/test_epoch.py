@@ -211,11 +211,11 @@ def test_what_is_held_back_for_an_unknown_time_makes_the_lag_unknown() -> None:
 @pytest.mark.parametrize(("seconds", "total", "recent"), [(10, 10.0, 10.0), (100, 1.0, 0.0)])
 def test_what_is_recent_is_half_a_minute(seconds: int, total: float, recent: float) -> None:
     meter = Meter()
-    meter.look({"rows": 0}, now=0.0)
-    meter.look({"rows": 100}, now=5.0)
+    meter.record({"rows": 0}, now=0.0)
+    meter.record({"rows": 100}, now=5.0)
     for moment in range(6, seconds):
-        meter.look({"rows": 100}, now=float(moment))
-    speed = meter.look({"rows": 100}, now=float(seconds))["rows"]
+        meter.record({"rows": 100}, now=float(moment))
+    speed = meter.record({"rows": 100}, now=float(seconds))["rows"]
 
     assert (speed.total, speed.recent) == (total, recent)
 

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
-from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_law, write_over_waiting
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_safe_mode, overwrite_by_waiting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
@@ -202,7 +202,7 @@ def test_an_update_does_not_take_the_row_of_another_table_for_its_own() -> None:
 
 def test_a_source_that_is_alone_in_the_target_folds_its_changes() -> None:
     plan = plan_of(1)
-    assert (plan.over, plan.contended, spreads(plan)) == (frozenset({0}), frozenset(), True)
+    assert (plan.overwritable, plan.contended, spreads(plan)) == (frozenset({0}), frozenset(), True)
     assert plan.fingerprint() == replace(plan, safe=False).fingerprint()
     world = World(random.Random(1))
     world.database.sqlite.execute("INSERT INTO shop.'unique' VALUES (1, 1, 0), (3, 3, 0)")
@@ -225,7 +225,11 @@ def test_half_an_epoch_of_the_other_law_is_known_by_its_plan() -> None:
 def test_a_table_whose_rows_may_be_one_in_the_target_keeps_to_its_owners() -> None:
     narrower = replace(UNIQUE, unique_keys=(*UNIQUE.unique_keys, Index("v", ("v",), prefixes=(None,))))
     plan = plan_of(target=narrower)
-    assert (plan.over, plan.contended, plan.kept) == (frozenset(), frozenset(), frozenset({UNIQUE.name}))
+    assert (plan.overwritable, plan.contended, plan.not_overwritable) == (
+        frozenset(),
+        frozenset(),
+        frozenset({UNIQUE.name}),
+    )
     assert plan.policies == replace(plan_of(), safe=False).policies == (WritePolicy.WAIT,) * 2
     assert plan_of().policies == (WritePolicy.OVERWRITE,) * 2
 
@@ -266,14 +270,14 @@ def test_rows_that_wait_are_put_into_their_places_the_last_one_last() -> None:
     waiting(world.database, world.fences[1], "shop_0", image(3, 4, 30))
     waiting(world.database, world.fences[0], "shop_1", image(6, 5, 20))
 
-    assert write_over_waiting(FENCE, around, replace(plan_of(), safe=False)) == []
+    assert overwrite_by_waiting(FENCE, around, replace(plan_of(), safe=False)) == []
     assert world.database.contested() == 4
-    found = write_over_waiting(FENCE, around, plan_of())
+    found = overwrite_by_waiting(FENCE, around, plan_of())
 
     assert found == [Collision("shop.unique", 0, 2, "shop_0.o"), Collision("shop.unique", 0, 1, "shop_1.o")]
     assert world.rows() == {image(1, 2, 10), image(3, 3, 0), image(6, 5, 20)}
     assert world.database.contested() == 1
-    assert write_over_waiting(FENCE, around, plan_of()) == []
+    assert overwrite_by_waiting(FENCE, around, plan_of()) == []
 
 
 def test_rows_that_will_be_put_into_their_places_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,19 +289,19 @@ def test_rows_that_will_be_put_into_their_places_are_not_looked_into(monkeypatch
 
     monkeypatch.setattr(contests_module, "verdict_on", lambda *_: pytest.fail("asked"))
     with pytest.raises(pytest.fail.Exception, match="asked"):
-        asked.look(now=True)
-    assert asked.look(lambda _mapping: True, now=True) == 1
+        asked.check(now=True)
+    assert asked.check(lambda _mapping: True, now=True) == 1
 
 
 @pytest.mark.parametrize(("ours", "theirs", "is_refused"), [(True, True, False), (True, False, True)])
 def test_two_laws_in_one_table_are_refused(*, ours: bool, theirs: bool, is_refused: bool) -> None:
     feeders = [Feeder(name, TableName("shop", "o"), UNIQUE.name) for name in ("one", "two", "gone")]
     safe = {"one": ours, "two": theirs}
-    check_one_law([TableName("shop", "other")], safe, "one", feeders)
+    check_same_safe_mode([TableName("shop", "other")], safe, "one", feeders)
     if not is_refused:
-        check_one_law([UNIQUE.name], safe, "one", feeders)
+        check_same_safe_mode([UNIQUE.name], safe, "one", feeders)
         return
     for mine in safe:
         with pytest.raises(NotSupportedYet, match="some of the sources") as refused:
-            check_one_law([UNIQUE.name], safe, mine, feeders)
+            check_same_safe_mode([UNIQUE.name], safe, mine, feeders)
         assert "one has it, two does not" in str(refused.value)

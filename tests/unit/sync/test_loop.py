@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Operat
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
-from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync
+from airflow_provider_dm.engine.shard.group import Group, HeldRows, Member, Resync
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
@@ -70,13 +70,13 @@ def test_who_sees_groups_has_been_told_of_rows_that_wait(monkeypatch: pytest.Mon
     world = World(goal=LO, several=True)
     world.sharing.waiting = 1
     seen = list[object]()
-    look = world.sharing.look
+    check = world.sharing.check
 
     def watched(plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         seen.append(world.loop.progress.unresolved_groups)
-        return look(plan, now=now)
+        return check(plan, now=now)
 
-    monkeypatch.setattr(world.sharing, "look", watched)
+    monkeypatch.setattr(world.sharing, "check", watched)
     world.run()
     assert seen[0] is None
     assert (world.loop.progress.contested_rows, world.loop.progress.unresolved_groups) == (1, [])
@@ -251,7 +251,7 @@ def test_a_person_comes_too_late_for_a_statement_whose_rows_are_half_written(*, 
 def test_nothing_is_applied_before_a_re_sync_that_was_interrupted() -> None:
     world = World(epoch(100, 200), sharded=True)
     name = TARGETS[0].name
-    piece = Piece(TARGETS[0], LO.at(50), LO, LO.at(50), name)
+    piece = HeldRows(TARGETS[0], LO.at(50), LO, LO.at(50), name)
     world.loop.shards.groups[name] = Group(name, 1, (Member(name, TARGETS[0], ()),), Resync((piece,)))
 
     world.notes.held = LO.at(50)

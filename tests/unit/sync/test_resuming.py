@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.config.source import CheckerConfig
 from airflow_provider_dm.engine.downstream.errors import Fenced, TargetBusy, TargetUnreachable
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
-from airflow_provider_dm.engine.merge.errors import OtherSourcesWanted
+from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -102,7 +102,7 @@ def test_a_pause_that_would_be_too_long_is_not_begun() -> None:
         (NeitherServes("s", "here", "l", "u", "w", Reaction.STOP), False),
         (InvariantBroken("a", "b"), False),
         (Fenced("t", "s", 1, 2), False),
-        (OtherSourcesWanted("s", 3, "why"), False),
+        (OtherSourcesNeeded("s", 3, "why"), False),
     ],
 )
 def test_only_what_may_pass_for_this_very_run_is_waited_for(error: DmError, expected: bool) -> None:
@@ -159,7 +159,7 @@ def pausing(gate: Gate, script: list[SyncResult | DmError], then: Callable[[], o
 
 def gate(wish: Stage) -> Gate:
     made = Gate(threading.Event())
-    made.want(wish)
+    made.request(wish)
     return made
 
 
@@ -168,15 +168,15 @@ def test_a_gate_opens_and_closes_until_the_end_of_all() -> None:
     one = Gate(ending)
     seen = []
     for wish in (Stage.RUNNING, Stage.PAUSED, Stage.RUNNING, Stage.STOPPED, Stage.RUNNING):
-        one.want(wish)
+        one.request(wish)
         seen.append((one.closed.is_set(), one.is_paused))
     assert seen == [(False, False), (True, True), (False, False), (True, False), (False, False)]
 
     ending.set()
     one.end()
-    one.want(Stage.RUNNING)
+    one.request(Stage.RUNNING)
     assert one.closed.is_set()
-    one.want(Stage.PAUSED)
+    one.request(Stage.PAUSED)
     assert not one.is_paused
 
 
@@ -184,7 +184,7 @@ def test_a_gate_opens_and_closes_until_the_end_of_all() -> None:
 def test_it_waits_and_goes_on(first: SyncResult | DmError) -> None:
     paused = gate(Stage.PAUSED)
 
-    ended, times = pausing(paused, [first, result(finished=True)], lambda: paused.want(Stage.RUNNING))
+    ended, times = pausing(paused, [first, result(finished=True)], lambda: paused.request(Stage.RUNNING))
 
     assert (ended.finished, times) == (True, 1)
 
@@ -192,7 +192,7 @@ def test_it_waits_and_goes_on(first: SyncResult | DmError) -> None:
 def test_what_ends_while_it_is_paused_ends_there() -> None:
     paused = gate(Stage.PAUSED)
 
-    assert pausing(paused, [result(finished=False)], lambda: paused.want(Stage.STOPPED))[0].finished is False
+    assert pausing(paused, [result(finished=False)], lambda: paused.request(Stage.STOPPED))[0].finished is False
 
 
 def test_one_that_has_come_to_its_goal_does_not_pause() -> None:
@@ -215,7 +215,7 @@ def test_one_that_is_resumed_while_it_leaves_goes_on() -> None:
     def run() -> SyncResult:
         nonlocal runs
         runs += 1
-        paused.want(Stage.RUNNING)
+        paused.request(Stage.RUNNING)
         return script.pop(0)
 
     ended = run_sync_resuming(SOURCE, cast(MetaStore, cast(Any, None)), paused, SyncProgress(), run)

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.downstream.shard_groups import read_groups
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.errors import RulesChanged
-from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
+from airflow_provider_dm.engine.shard.group import Group, HeldRows, Resync
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import RelaySilent
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
@@ -69,7 +69,7 @@ class Lane:
         self.world, self.plan, self.seen = World(), PLAN, list[tuple[bool, bool]]()
         self.world.tasks.meanwhile = self._look
         self.target = self.world.database.connection()
-        piece = Piece(TARGETS[0], BEGIN, BEGIN.at(400), BEGIN, TARGETS[0].name)
+        piece = HeldRows(TARGETS[0], BEGIN, BEGIN.at(400), BEGIN, TARGETS[0].name)
         self.save(Resync((piece,)))
         begin_frontier(self.target, FENCE.resync(), BEGIN.sort_key, BUCKETS)
         monkeypatch.setattr(resync, "target_connection", lambda _endpoint: self.target)

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
 from airflow_provider_dm.engine.shard import turn
 from airflow_provider_dm.engine.shard.group import Group, Item
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
-from airflow_provider_dm.engine.sync.ddl import chunks_behind
+from airflow_provider_dm.engine.sync.ddl import chunks_after
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
@@ -191,14 +191,14 @@ def test_a_page_of_a_merged_table_replaces_nothing(monkeypatch: pytest.MonkeyPat
 
 def test_a_table_whose_key_changes_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not harms(30)
-    monkeypatch.setattr(chunks_behind, "copied_by", lambda _table: None)
+    monkeypatch.setattr(chunks_after, "copied_by", lambda _table: None)
 
     assert harms()
 
 
 def test_what_a_table_has_begun_anew_is_taken_out_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = chunks_behind.chunks_behind
-    monkeypatch.setattr(chunks_behind, "chunks_behind", lambda *given: replace(real(*given), emptied=()))
+    real = chunks_after.chunks_after
+    monkeypatch.setattr(chunks_after, "chunks_after", lambda *given: replace(real(*given), emptied=()))
 
     assert harms()
 
@@ -227,7 +227,7 @@ def test_what_another_server_repeats_is_left_out(monkeypatch: pytest.MonkeyPatch
 
 
 BROKEN: Final[dict[str, tuple[Any, str, Any]]] = {
-    "the target's DDL waits for shards of the source": (turn, "due", lambda group, _tables: _first(group)),
+    "the target's DDL waits for shards of the source": (turn, "due_item", lambda group, _tables: _first(group)),
     "and for rows that wait": (ShardLocks, "_waiting", lambda *_asked, **_of: ""),
     "and for sources that have not begun": (World, "late", lambda _world: []),
     "rows of a held shard are passed over": (rounds_driver, "held_tables", lambda *_asked: frozenset()),

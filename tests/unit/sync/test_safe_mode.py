@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import Step
 from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, begin_window, load_window
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
@@ -214,12 +214,12 @@ def test_collisions_are_counted_by_table() -> None:
         Feeder(source, TableName(schema, "a"), TableName("shop", target))
         for source, schema, target in (("one", "s1", "m"), ("one", "s2", "m"), ("two", "s1", "m"), ("two", "s1", "x"))
     ]
-    world.loop.collisions.met([Collision("shop.a", 1, 0), Collision("shop.b", 0, 2)], pytest.fail)
-    world.loop.collisions.met(
+    world.loop.collisions.add([Collision("shop.a", 1, 0), Collision("shop.b", 0, 2)], pytest.fail)
+    world.loop.collisions.add(
         [Collision("shop.a", 2, 5), Collision("shop.m", 1, 0, "s1.a"), Collision("shop.m", 0, 1, "s2.a")],
         lambda: feeders,
     )
-    world.loop.collisions.met([Collision("shop.m", 1, 1, "s1.a")], lambda: feeders)
+    world.loop.collisions.add([Collision("shop.m", 1, 1, "s1.a")], lambda: feeders)
 
     assert world.loop.collisions.counts == {
         "shop.a": {"missing": 3, "present": 5},
@@ -271,5 +271,5 @@ def test_no_row_gives_way_where_the_target_takes_two_for_one() -> None:
     mapping = PLAN.targets[0].mapping
     narrower = replace(mapping.target, unique_keys=(*mapping.target.unique_keys, Index("v", ("v",))))
 
-    assert can_be_written_over(mapping)
-    assert not can_be_written_over(replace(mapping, target=narrower))
+    assert is_overwritable(mapping)
+    assert not is_overwritable(replace(mapping, target=narrower))

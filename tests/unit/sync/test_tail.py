@@ -208,7 +208,7 @@ def test_a_piece_of_a_log_that_was_left_meanwhile_says_nothing_about_the_one_tha
         assert isinstance(tail.reading, FromUpstream)
         assert pulled.begun == [80, 4], "the earlier piece is pulled as well"
         assert not pulled.forgotten
-        assert not tail.reading.looks_back(LO)
+        assert not tail.reading.is_return_due(LO)
 
         with pytest.raises(ChangeNotInLog):
             tail.distrust(ChangeNotInLog("bin.000001:4", "UPDATE t", ""), read_from(root, 4, 80), Cursor(LO.at(4)))

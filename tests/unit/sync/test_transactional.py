@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.subtask import BUCKETS, UNIT_SYNC, be
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.errors import CutOtherwise
+from airflow_provider_dm.engine.sync.errors import UnitsChanged
 from airflow_provider_dm.engine.sync.resuming import passes
 from airflow_provider_dm.engine.sync.write import transactional
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
@@ -140,7 +140,7 @@ def test_an_epoch_that_fails_halfway_and_is_cut_otherwise_goes_on_where_it_stand
         world.write()
     world.units = [replace(third, changes=partial(inserts, [1, 2, 3]))]
 
-    with pytest.raises(CutOtherwise) as cut_otherwise:
+    with pytest.raises(UnitsChanged) as cut_otherwise:
         world.write()
     assert passes(cut_otherwise.value)
 

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected, q
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.sync.coverage import PartlyCovered, coverages
-from airflow_provider_dm.engine.sync.ddl.chunks_behind import copied_by
+from airflow_provider_dm.engine.sync.ddl.chunks_after import copied_by
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.source import SyncSource
 
@@ -54,7 +54,7 @@ def load_tables(source: SyncSource) -> SubtaskTables:
     with connected(source.spec.endpoint.resolve()) as upstream:
         server = server_of(upstream)
         cascades = _cascades_are_logged(upstream)
-        known = {**_of_today(upstream, [one for one in schemas if one.table.name not in known]), **known}
+        known = {**_unchanged_definitions(upstream, [one for one in schemas if one.table.name not in known]), **known}
     tracker = Tracker.of(server, {}, load_schema_collations(connection, ref), load_views(connection, ref))
     for schema in schemas:
         if schema.table.name in known:
@@ -69,9 +69,9 @@ def _cascades_are_logged(upstream: Connection) -> bool:
     return bool(found) and text(found[0][1]).upper() == "OFF"
 
 
-def _of_today(upstream: Connection, lacking: list[TableSchema]) -> dict[TableName, Definition]:
-    there = set(list_tables(upstream)) if lacking else set()
-    tables = [one.table for one in lacking if one.table.name in there]
+def _unchanged_definitions(upstream: Connection, lacking: list[TableSchema]) -> dict[TableName, Definition]:
+    existing = set(list_tables(upstream)) if lacking else set()
+    tables = [one.table for one in lacking if one.table.name in existing]
     now = read_tables(upstream, [table.name for table in tables])
     same = [table.name for table in tables if now[table.name] == table]
     return {name: Definition(create_statement(upstream, name)) for name in same}

@@ -63,32 +63,32 @@ def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, target: Endp
 def _of_source(zone: str, need: ZoneNeed, second: int, source: Endpoint, target: Endpoint) -> str:
     """Return the offset by which the source computes; the zone's name if rows need its rules and the target has them.
 
-    Raises ValuesDiffer, for which the remedy `binlog replace` then needs the statement's second only.
+    Raises ValuesDiffer, CannotFollow.
     """
     with _in_zone(source, zone) as connection:
-        ever = _rules(connection)
-        if len(set(ever.values())) == 1:
-            return _written(ever.popitem()[1])
+        offsets = _zone_offsets(connection)
+        if len(set(offsets.values())) == 1:
+            return _as_time_zone(offsets.popitem()[1])
         if need.rules:
-            _check_rules(zone, ever, need, target)
+            _check_rules(zone, offsets, need, target)
             return zone
         needed = {offset for at in need.local_times for offset in _offsets(connection, f"SELECT {_OFFSET_AT}", at, at)}
         if need.moment:
             needed |= _offsets(connection, f"SELECT {_OFFSET.format(n=int(second))}")
     if len(needed) != 1:
         raise CannotFollow(f"it depends on several offsets of the source's time zone {zone} ({sorted(needed)} seconds)")
-    return _written(needed.pop())
+    return _as_time_zone(needed.pop())
 
 
-def _check_rules(zone: str, ever: Mapping[int, int], need: ZoneNeed, target: Endpoint) -> None:
+def _check_rules(zone: str, offsets: Mapping[int, int], need: ZoneNeed, target: Endpoint) -> None:
     if zone.upper() == _SYSTEM:
         raise ValuesDiffer(
             f"{'; '.join(need.rules)}: its session has the time zone SYSTEM of the source's machine, which has "
             "several offsets, and the target cannot know by which of them each row is converted"
         )
     with _in_zone(target, zone) as connection:
-        there = _rules(connection)
-    if any(there.get(second, offset) != offset for second, offset in ever.items()):
+        in_target = _zone_offsets(connection)
+    if any(in_target.get(second, offset) != offset for second, offset in offsets.items()):
         raise ValuesDiffer(
             f"{'; '.join(need.rules)}: the time zone {zone} of its session has other rules in the target"
         )
@@ -101,7 +101,7 @@ def _in_zone(server: Endpoint, zone: str) -> Iterator[Connection]:
         yield connection
 
 
-def _rules(connection: Connection) -> dict[int, int]:
+def _zone_offsets(connection: Connection) -> dict[int, int]:
     """Return the offsets of the session's zone by second."""
     asked = f"SELECT n, {_OFFSET.format(n='n')} FROM ({_MOMENTS}) AS moments"
     return {int(second): int(offset) for second, offset in query(connection, asked) if offset is not None}
@@ -111,10 +111,10 @@ def _offsets(connection: Connection, sql: str, *arguments: str) -> set[int]:
     return {int(offset) for (offset,) in query(connection, sql, arguments) if offset is not None}
 
 
-def _written(offset: int) -> str:
+def _as_time_zone(offset: int) -> str:
     """Format an offset in seconds for the variable time_zone. Raises CannotFollow.
 
-    >>> _written(-34200), _written(0)
+    >>> _as_time_zone(-34200), _as_time_zone(0)
     ('-09:30', '+00:00')
     """
     if offset % 60 or not _LEAST <= offset <= _MOST:

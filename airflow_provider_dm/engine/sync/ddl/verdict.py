@@ -103,7 +103,7 @@ def judge_ddl(
     return _judge(statement, ours)
 
 
-def is_left_out(statement: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: EventFilter) -> bool:
+def is_ignored_by_filter(statement: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: EventFilter) -> bool:
     """Return True if a filter rule ignores a statement that cannot be parsed, because of its text: a rule for all
     tables, or for the statement's tables as far as these are known."""
     known = EventAction.DO
@@ -155,8 +155,8 @@ def _judge(statement: Statement, ours: _Ours) -> Verdict:
                 return PassOver("the rules exclude it")
             return Concerns(f"it drops the schema {name}", statement)
         case DropTables(tables, if_exists):
-            there = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]
-            return _of_tables(there, ours, statement)
+            existing = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]
+            return _of_tables(existing, ours, statement)
         case RenameTables(pairs, if_exists):
             return _of_tables(_renamed(pairs, ours) if if_exists else statement.tables, ours, statement)
         case CreateTable() | CreateTableLike() | CreateTableSelect() | CreateSequence():

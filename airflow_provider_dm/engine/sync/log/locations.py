@@ -58,7 +58,7 @@ def location_at(
     return Location(str(file), position, suffix=suffix, server_uuid=known.server_uuid if here else "")
 
 
-def numbered(
+def with_gtid_set(
     lo: Location,
     subtask: Subtask,
     reader: RelayReader,
@@ -72,7 +72,7 @@ def numbered(
     The set is computed from the log after the location noted in the target. At the task's start it is always read from
     the log, because the answer of a busy server may not match the position exactly. In the first sub-directory it may
     stay empty (a server without GTIDs, a relay that is behind); after a failover this would apply transactions twice.
-    By position it may stay empty anywhere, if none was known before: such a log goes on with the same bytes only.
+    By position it may stay empty anywhere, if none was known before: such a log only continues with the same bytes.
 
     `seconds`: how long to wait for the relay. `elsewhere`: other readers that may have that log.
     """
@@ -106,7 +106,7 @@ def _gtid_set_at(lo: Location, subtask: Subtask, readers: Iterable[RelayReader],
     for reader in readers:
         try:
             if not begins and noted is not None and noted.gtid_set:
-                found = reader.gtid_set_behind(noted, lo)
+                found = reader.gtid_set_after(noted, lo)
             if found is None and (lo.suffix == 1 or (start is not None and start.suffix == lo.suffix)):
                 found = reader.own_gtid_set_at(lo)
         except (DmError, FileNotFoundError) as error:  # a defect after `lo` is reported when it is read

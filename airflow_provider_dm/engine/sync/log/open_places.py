@@ -35,7 +35,7 @@ def read_open_places(
         for schema in load_table_schemas(connection, ref):
             if rules.allows(schema.table.name):
                 until = schema.skip_until
-                yield until, f"DM has applied {schema.table.name} up to there", known_behind(until, overwrite_until)
+                yield until, f"DM has applied {schema.table.name} up to there", known_end_after(until, overwrite_until)
 
     return tuple(
         OpenPlace(ref.source, location_at(key, lo, base_of), what, within=within)
@@ -44,7 +44,7 @@ def read_open_places(
     )
 
 
-def known_behind(key: str, overwrite_until: Location | None) -> Location | None:
+def known_end_after(key: str, overwrite_until: Location | None) -> Location | None:
     """Return the end of the inexact part of the log if its GTID set is known and the location `key` is before it."""
     if overwrite_until is None or not overwrite_until.gtid_set:
         return None

@@ -84,7 +84,7 @@ class Tail:
     """True if, at the last plan, the log did not reach the sync's location (yet)."""
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _opened_at: float = field(default_factory=time.monotonic, init=False)
-    _looked_at: float = field(default=0.0, init=False)
+    _checked_at: float = field(default=0.0, init=False)
     _marks: Marks = field(default_factory=Marks, init=False)
     _last: LogFile | None = field(default=None, init=False)
     """The end of the log at the last plan."""
@@ -158,9 +158,9 @@ class Tail:
         """Check the log after `seconds` without events. Raises RelaySilent if no relay pulls and there is no fallback,
         or NeitherServes."""
         with self._lock:
-            if time.monotonic() - self._looked_at < TAIL_POLL_SECONDS:
+            if time.monotonic() - self._checked_at < TAIL_POLL_SECONDS:
                 return
-            self._looked_at = time.monotonic()
+            self._checked_at = time.monotonic()
             match self.reading:
                 case FromRelay():
                     self._idle_local(here, seconds)
@@ -177,7 +177,7 @@ class Tail:
             if time.monotonic() >= until or self._last is None or self._last.has_changed():
                 return
 
-    def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
+    def update_progress(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
         """Update the progress: the end of the source's log, the bytes after `here`, and the bytes from `held`, the
         location of the first held-back row (None: no row is held back)."""
         status = self._status()
@@ -406,7 +406,7 @@ class Tail:
         if not reading.pulled and reading.failed_at is not None and lo.sort_key != reading.failed_at.sort_key:
             self._go(FromRelay(left_at=lo))
             return
-        if not reading.looks_back(lo):
+        if not reading.is_return_due(lo):
             return
         try:
             serves = self._local_serves(at)
@@ -414,7 +414,7 @@ class Tail:
             log.warning("the status of the relay of %s cannot be read: %s", self.source, error)
             serves = False
         if not serves:
-            reading.looked_in_vain()
+            reading.postpone_return()
             return
         log.info("the relay log of %s can serve %s again", self.source, lo)
         reading.log.end()

@@ -180,13 +180,13 @@ class FromUpstream:
     return_pause: float = RETURN_SECONDS
     return_at: float = field(default_factory=lambda: time.monotonic() + RETURN_SECONDS)
 
-    def looks_back(self, lo: Location) -> bool:
+    def is_return_due(self, lo: Location) -> bool:
         """Return True if it is time to check the relay log again. Never at the location at which it failed: a sync
         that alternated there would make no progress."""
         stuck = self.failed_at is not None and lo.sort_key == self.failed_at.sort_key
         return not stuck and time.monotonic() >= self.return_at
 
-    def looked_in_vain(self) -> None:
+    def postpone_return(self) -> None:
         self.return_pause = min(self.return_pause * 1.5, LONGEST_RETURN_SECONDS)
         self.return_at = time.monotonic() + self.return_pause
 

@@ -20,7 +20,7 @@ from itertools import product
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
@@ -160,23 +160,23 @@ class SyncPlan:
         return frozenset(source.name for source, target in pairs if not _orders_alike(source, target))
 
     @property
-    def over(self) -> frozenset[int]:
+    def overwritable(self) -> frozenset[int]:
         """Return the merged targets whose rows overwrite each other: in safe mode, those that allow it."""
-        return self._able if self.safe else frozenset()
+        return self._can_be_overwritten if self.safe else frozenset()
 
     @cached_property
-    def _able(self) -> frozenset[int]:
+    def _can_be_overwritten(self) -> frozenset[int]:
         """Return the merged targets whose rows can be overwritten."""
         fed = (source for source in self.sources if source.target in self.merged)
         able: dict[int, bool] = {}
         for source in fed:
-            able[source.target] = able.get(source.target, True) and can_be_written_over(self._mapping_of(source))
+            able[source.target] = able.get(source.target, True) and is_overwritable(self._mapping_of(source))
         return frozenset(target for target, can in able.items() if can)
 
     @cached_property
-    def kept(self) -> frozenset[TableName]:
+    def not_overwritable(self) -> frozenset[TableName]:
         """Return the targets whose rows cannot be overwritten, so that contested rows stay contested in safe mode."""
-        return frozenset(self.targets[at].name for at in self.merged - self._able)
+        return frozenset(self.targets[at].name for at in self.merged - self._can_be_overwritten)
 
     @cached_property
     def unowned(self) -> frozenset[TableName]:
@@ -185,10 +185,10 @@ class SyncPlan:
 
     @cached_property
     def contended(self) -> frozenset[int]:
-        """Return the targets of `over` with several tables of this source: their changes are not folded, and keep their
-        order."""
+        """Return the targets of `overwritable` with several tables of this source. Their changes are not folded, and
+        keep their order."""
         shards = Counter(source.target for source in self.sources)
-        return frozenset(target for target in self.over if shards[target] > 1)
+        return frozenset(target for target in self.overwritable if shards[target] > 1)
 
     @cached_property
     def policies(self) -> tuple[WritePolicy, ...]:
@@ -200,11 +200,11 @@ class SyncPlan:
         target, loss = self.sources[lead].target, self.losses.get(lead, Loss.NOTHING)
         if loss is Loss.ROWS or target in self.in_order:
             return WritePolicy.IN_ORDER
-        if target in self.merged and target not in self.over:
+        if target in self.merged and target not in self.overwritable:
             return WritePolicy.WAIT
         if loss is Loss.DELETES:
             return WritePolicy.UNCOUNTED
-        able = target in self._able or can_be_written_over(self.targets[target].mapping)
+        able = target in self._can_be_overwritten or is_overwritable(self.targets[target].mapping)
         return WritePolicy.OVERWRITE if self.safe and able else WritePolicy.EXACT
 
     def _mapping_of(self, source: SourcePart) -> TableMapping:
@@ -221,7 +221,7 @@ class SyncPlan:
         """Return all tables of the task that the source has, including held ones."""
         return (*(part.table for part in self.sources), *self.held)
 
-    def applied_behind(self, position: str) -> frozenset[TableName]:
+    def applied_up_to(self, position: str) -> frozenset[TableName]:
         """Return the tables that DM has applied up to this location (`Location.sort_key`) or further."""
         return frozenset(part.table.name for part in self.sources if part.skip_until >= position)
 

@@ -40,8 +40,8 @@ def make_plan(
     `shared`: target tables into which other sources write, will write, or have written. `owned`: their rows can be
     contested; False: rows of merged tables overwrite each other by configuration.
     `held`: source tables whose rows are skipped, and whose targets may have other definitions.
-    `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
-    target's collations (`text_collations`); text under others takes no part in hashing.
+    `coverage`: of tables that are not covered completely; a table without covered keys is held. `folds`: of the
+    target's collations (`text_collations`); text with other collations is not hashed.
 
     Raises TargetTableMismatch, InvalidInput, UnsupportedColumnType, ExpressionNotSupported, and
     NotSupportedYet (shards whose columns differ).
@@ -74,10 +74,10 @@ def make_plan(
         rules.block_allow,
         held=tuple(one.table for one in everything if one.table.name in held),
     )
-    return plan_shared(plan, shared, in_order, owned=owned)
+    return with_shared_targets(plan, shared, in_order, owned=owned)
 
 
-def plan_shared(
+def with_shared_targets(
     plan: SyncPlan, elsewhere: Collection[TableName], in_order: Collection[TableName], *, owned: bool
 ) -> SyncPlan:
     """Return the plan with these targets as merged tables; `plan` if it has them. `elsewhere`: targets with rows of

@@ -113,7 +113,7 @@ def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = No
     known = folds or {}
 
     def has_form(source: Column, target: Column) -> bool:
-        return _fold(source, target, known) is not None or has_form_of_its_own(mapping, source, target)
+        return _fold(source, target, known) is not None or has_key_form(mapping, source, target)
 
     hashed = columns_with_form(mapping, identity, index, has_form) if identity else everything
     return TargetPart(
@@ -169,7 +169,7 @@ def columns_with_form(
     )
 
 
-def has_form_of_its_own(mapping: TableMapping, source: Column, target: Column) -> bool:
+def has_key_form(mapping: TableMapping, source: Column, target: Column) -> bool:
     """Return True if the codecs of both columns have a key form."""
     return (
         codec_for(mapping.source.name, source).key_form is not None

@@ -73,7 +73,7 @@ class SafeMode:
         return self.at(place) != Off()
 
 
-def note_seen(transactions: Transactions, fence: Fence, before: SafeMode, planned: Planned) -> SafeMode:
+def save_window(transactions: Transactions, fence: Fence, before: SafeMode, planned: Planned) -> SafeMode:
     """Return the safe mode after a piece of the log, and save its window in the target before the piece is applied.
 
     Raises Fenced, TargetWentBack.
@@ -93,7 +93,7 @@ class Collisions:
     counts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By table; for a merged table also by source table (`by`), with all its source tables (`fed_by`)."""
 
-    def met(self, collisions: Iterable[Collision], feeders: Callable[[], Iterable[Feeder]]) -> None:
+    def add(self, collisions: Iterable[Collision], feeders: Callable[[], Iterable[Feeder]]) -> None:
         """Count overwritten rows. `feeders`: returns the source tables of the task; called for merged tables only."""
         merged: set[str] = set()
         for one in collisions:

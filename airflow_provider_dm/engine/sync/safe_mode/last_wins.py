@@ -1,7 +1,7 @@
 """Merged tables in safe mode: the last change of a row wins, whichever source table wrote the row before.
 
 With `safe-mode: true`, and after an inexact start, this rule replaces row ownership (merge/) in tables whose rows can
-be overwritten (`SyncPlan.over`). Each change is first written as the log has it; collisions are overwritten and
+be overwritten (`SyncPlan.overwritable`). Each change is first written as the log has it; collisions are overwritten and
 counted, as in an unmerged table (`overwriting`). So an INSERT replaces a row of another table, and an UPDATE or DELETE
 may hit a row of another table, or none.
 
@@ -46,7 +46,7 @@ from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import ContestPorts
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.merge.settling import ROWS_OF_A_TRANSACTION, known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -54,10 +54,10 @@ from airflow_provider_dm.engine.rules.errors import UNTIL_RESOLVED, RulesChanged
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
-from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverwritingWrites
 
 
-def check_one_law(
+def check_same_safe_mode(
     targets: Collection[TableName], safe: Mapping[str, bool], ours: str, feeders: Iterable[Feeder]
 ) -> None:
     """Raise NotSupportedYet if only some sources of a merged table have `safe-mode: true`.
@@ -75,18 +75,18 @@ def check_one_law(
             )
 
 
-def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Mapping[str, str]]]) -> None:
+def check_same_overwritable(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Mapping[str, str]]]) -> None:
     """Raise NotSupportedYet if the rows of a merged table can be overwritten by the mappings of some sources only.
 
     `others`: tables of other sources, with the extracted values of their rows.
     """
-    reach = {plan.targets[at].name: (plan.targets[at].mapping.target, at in plan.over) for at in plan.merged}
+    reach = {plan.targets[at].name: (plan.targets[at].mapping.target, at in plan.overwritable) for at in plan.merged}
     for source, schema, extracted in others:
         if not plan.safe or schema.target not in reach:
             continue
         target, ours = reach[schema.target]
         try:
-            theirs = can_be_written_over(map_table(schema.table, target, extracted))
+            theirs = is_overwritable(map_table(schema.table, target, extracted))
         except TargetTableMismatch:  # that source raises the error itself, before its first write
             continue
         if theirs != ours:
@@ -97,17 +97,17 @@ def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Map
             )
 
 
-def write_over_waiting(fence: Fence, around: ContestPorts, plan: SyncPlan) -> list[Collision]:
+def overwrite_by_waiting(fence: Fence, ports: ContestPorts, plan: SyncPlan) -> list[Collision]:
     """Write the contested rows of this source that replace others (`replaces`) to their places, in the order in which
     they became contested. Return the collisions with the rows there.
 
     Raises Fenced, TargetWentBack, RulesChanged, and what statements raise.
     """
-    around.transactions(partial(_forget, fence=fence, around=around, plan=plan))
+    ports.transactions(partial(_forget, fence=fence, ports=ports, plan=plan))
     found: list[Collision] = []
     behind = 0
-    while rows := around.transactions(partial(_next, ref=fence.ref, behind=behind)):
-        found += around.transactions(partial(_put, fence=fence, around=around, rows=rows, plan=plan))
+    while rows := ports.transactions(partial(_next, ref=fence.ref, behind=behind)):
+        found += ports.transactions(partial(_put, fence=fence, ports=ports, rows=rows, plan=plan))
         behind = rows[-1].id
     return [one for one in found if one.missing or one.present]
 
@@ -131,20 +131,20 @@ def replaces(plan: SyncPlan, target: TableName, mapping: Callable[[], TableMappi
     the plan lacks while it is held. `safe`: in safe mode."""
     if target in plan.unowned:
         return True
-    return safe and target not in plan.kept and can_be_written_over(mapping())
+    return safe and target not in plan.not_overwritable and is_overwritable(mapping())
 
 
-def _replaces(fence: Fence, around: ContestPorts, plan: SyncPlan, table: TableName, target: TableName) -> bool:
-    mapping = partial(around.mapped, fence.ref.source, table, target)
+def _replaces(fence: Fence, ports: ContestPorts, plan: SyncPlan, table: TableName, target: TableName) -> bool:
+    mapping = partial(ports.mapped, fence.ref.source, table, target)
     return replaces(plan, target, mapping, safe=plan.safe)
 
 
-def _forget(connection: Connection, *, fence: Fence, around: ContestPorts, plan: SyncPlan) -> None:
+def _forget(connection: Connection, *, fence: Fence, ports: ContestPorts, plan: SyncPlan) -> None:
     """Delete such rows without an image: the log of their shard overwrites or deletes each of them. Raises RulesChanged
     if it does not."""
     fence.check(connection)
     check_waiting(connection, fence.ref, plan)
-    forget_without_image(connection, fence.ref, partial(_replaces, fence, around, plan))
+    forget_without_image(connection, fence.ref, partial(_replaces, fence, ports, plan))
 
 
 def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[ContestedRow]:
@@ -152,17 +152,17 @@ def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[Conte
 
 
 def _put(
-    connection: Connection, *, fence: Fence, around: ContestPorts, rows: list[ContestedRow], plan: SyncPlan
+    connection: Connection, *, fence: Fence, ports: ContestPorts, rows: list[ContestedRow], plan: SyncPlan
 ) -> list[Collision]:
     fence.check(connection)
     found, put = [], []
     for (table, target), some in groupby(
         lock_rows(connection, fence.ref, [row.id for row in rows]), key=lambda row: (row.table, row.target)
     ):
-        if not _replaces(fence, around, plan, table, target):
+        if not _replaces(fence, ports, plan, table, target):
             continue
-        mapping, unowned = around.mapped(fence.ref.source, table, target), target in plan.unowned
-        access, waiting = around.access(), list(some)
+        mapping, unowned = ports.mapped(fence.ref.source, table, target), target in plan.unowned
+        access, waiting = ports.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
         put += [row.id for row in waiting]
         if unowned:
@@ -170,7 +170,7 @@ def _put(
             continue
         for row in waiting:  # one by one, as a row may overwrite an earlier one
             part = target_part(mapping)
-            writes = OverWrites(part, access, (), (), [literals(row.row)], (), by=str(table))
+            writes = OverwritingWrites(part, access, (), (), [literals(row.row)], (), by=str(table))
             found.append(writes.run(connection))
     if put:
         remove_rows(connection, fence.ref, put)

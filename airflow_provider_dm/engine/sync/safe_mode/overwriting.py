@@ -23,7 +23,7 @@ servers do not count the replacement of an identical row.
 
 Rows of a merged table are not overwritten, because their owner is unknown here, except by the rules in
 sync/safe_mode/last_wins.py. Nor are rows overwritten if the target may compare the keys of two source rows as equal: a
-right row would be lost. Rows of tables without a key are counted images, which do not collide.
+valid row would be lost. Rows of tables without a key are counted images, which do not collide.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 @dataclass(frozen=True)
 class Collision:
     """The collisions of one table. `missing`: rows to be updated or deleted that did not exist. `present`: rows that
-    unexpectedly existed and were overwritten. `by`: see `OverWrites`."""
+    unexpectedly existed and were overwritten. `by`: see `OverwritingWrites`."""
 
     table: str
     missing: int
@@ -64,8 +64,8 @@ def has_one_feeder(connection: Connection, ref: SubtaskRef, target: TableName) -
 
 
 @dataclass(frozen=True)
-class OverWrites:
-    """The writes of one transaction to one target table, over existing rows. For tables that `can_be_written_over`.
+class OverwritingWrites:
+    """The writes of one transaction to one target table, over existing rows. For tables that `is_overwritable`.
 
     `by`: the source table of the rows, if the target is merged; else "". `unsure`: filters skip changes, so that a
     missing row is no collision.

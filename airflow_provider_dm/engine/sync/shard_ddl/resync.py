@@ -37,10 +37,10 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.shard.group import Group, Piece
+from airflow_provider_dm.engine.shard.group import Group, HeldRows
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
-from airflow_provider_dm.engine.sync.log.locations import location_at, numbered
+from airflow_provider_dm.engine.sync.log.locations import location_at, with_gtid_set
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -76,7 +76,7 @@ def held_from(
 ) -> Location:
     """Return `lo` with its GTID set, which is needed to skip repeated transactions after a failover. `known`: the
     beginning of the held-back rows. Raises EarlierLogMissing."""
-    return numbered(lo, replace(subtask, location=known, start=None), reader, by_gtid=by_gtid)
+    return with_gtid_set(lo, replace(subtask, location=known, start=None), reader, by_gtid=by_gtid)
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Resyncing:
         lo = held_from(lo, known, subtask, reader, by_gtid=self.source.spec.config.enable_gtid)
         return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
 
-    def _plan(self, pieces: Sequence[Piece], group: Group, lo: Location) -> SyncPlan:
+    def _plan(self, pieces: Sequence[HeldRows], group: Group, lo: Location) -> SyncPlan:
         connection: Connection = target_connection(self.source.target)
         known = {one.table.name: one for one in load_table_schemas(connection, self.source.fence.ref)}
         schemas = []

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.errors import ShardDdlRunWithoutSource
-from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
+from airflow_provider_dm.engine.shard.group import Group, Item, due_item, missing_shards
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.source import SyncSource
 
@@ -55,7 +55,7 @@ class ShardLocks:
         ref, item = self.source.fence.ref, item_due(group, names)
         feeders = load_feeders(target_connection(self.source.target), ref)
         expected = {one.source for one in feeders if one.target == group.target}
-        expected |= {one.source_id for one in to_begin(self.source) if one.leads_to(group.target)}
+        expected |= {one.source_id for one in unbegun_routers(self.source) if one.leads_to(group.target)}
         info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
 
         def how(lock: locks.Lock | None) -> locks.Lock:
@@ -68,11 +68,11 @@ class ShardLocks:
         assert became is not None
         return became
 
-    def why_not(self, group: Group, turn: Turn, names: Collection[TableName], lock: locks.Lock | None) -> str:
+    def reason_to_wait(self, group: Group, turn: Turn, names: Collection[TableName], lock: locks.Lock | None) -> str:
         """Return what the group waits for, "for …"; "": nothing. Raises ShardDdlConflict, ShardDdlRunWithoutSource."""
         match turn:
             case Turn.SHARDS:
-                return f"for {', '.join(map(str, missing(group, names)))} of this source"
+                return f"for {', '.join(map(str, missing_shards(group, names)))} of this source"
             case Turn.RESOLVE:  # executed without this source, by a user's decision: its rows may still be contested
                 return self._waiting(group.target, of_source=self.source.fence.ref.source)
         assert lock is not None
@@ -212,7 +212,7 @@ class ShardLocks:
         return None if found is None else locks.Lock.from_json(found)
 
 
-def to_begin(source: SyncSource) -> list[Router]:
+def unbegun_routers(source: SyncSource) -> list[Router]:
     """Return the routers of the task's sources that have not begun. DDL on their target tables waits for them."""
     ref, job = source.fence.ref, source.job
     begun = begun_subtasks(target_connection(source.target), ref.meta_schema, ref.task, job.task.source_ids)
@@ -233,6 +233,6 @@ def _altered_columns(item: Item) -> frozenset[str]:
 
 def item_due(group: Group, names: Collection[TableName]) -> Item:
     """Return the next DDL of a group, which all shards of the source have executed."""
-    item = due(group, names)
+    item = due_item(group, names)
     assert item is not None
     return item

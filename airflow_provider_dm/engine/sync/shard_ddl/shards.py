@@ -8,7 +8,7 @@ DB. Each step, where it is written, and the state after a crash:
                rows are held back from here on              that moves the frontier   resumes after the statement
     2 report   all shards of the source have executed it    metadata DB: the lock     the same report is made again
     3 execute  the owner executes it for all sources        target: DDL, journaled    the journal has what was executed
-    4 note     it has been executed                         target: dm_ddl, then the  the next look finds it in dm_ddl,
+    4 note     it has been executed                         target: dm_ddl, then the  the next check finds it in dm_ddl
                                                             lock                      without the lock
     5 resolve  the held rows have a beginning and an end    target: group, and the    the same re-sync resumes at its
                                                             frontier of its lane      frontier
@@ -66,11 +66,11 @@ from airflow_provider_dm.engine.shard.group import (
     finished,
     joined,
     made,
-    missing,
+    missing_shards,
     name_of_dropped,
+    relevant_time_zone,
     renamed,
     resolve,
-    zone_that_counts,
 )
 from airflow_provider_dm.engine.shard.lock import Action, Lock
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
@@ -83,10 +83,9 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 log = logging.getLogger(__name__)
 
 LOCK_POLL_SECONDS: Final = 0.5
-_STATEMENTS: Final = TypeAdapter(list[TargetDdl])
 """Seconds between two reads of a lock that a source waits for."""
-
-_THERE: Final = 1060
+_STATEMENTS: Final = TypeAdapter(list[TargetDdl])
+_COLUMN_EXISTS: Final = 1060
 """ER_DUP_FIELDNAME: the column already exists."""
 
 Json = dict[str, Any]
@@ -103,7 +102,7 @@ class Shards:
     waits: dict[TableName, str] = field(default_factory=dict)
     """Why a group waits, by merged table, for people."""
     locks: ShardLocks = field(init=False)
-    _looked_at: float = field(default=0.0, init=False)
+    _checked_at: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.locks = ShardLocks(self.source, self.store)
@@ -177,12 +176,12 @@ class Shards:
         needs: Location,
         session: Sequence[Setting],
         *,
-        taken_for_made: bool,
+        counts_as_made: bool,
     ) -> list[Group]:
         """Return the groups that a statement changes, in their state after it. Writes nothing.
 
         `at`: the begin and end of its transaction. `needs`: the location from which the log is needed for the rows
-        after it. `taken_for_made`: an operator skips the statement, and it counts as the one of the other shards.
+        after it. `counts_as_made`: an operator skips the statement, and it counts as the one of the other shards.
         Raises CannotFollow, ShardDdlOutOfSequence.
         """
         found = {one.target: one for one in self._renamed(change, at)}
@@ -197,21 +196,21 @@ class Shards:
         member, form = group.member(schema.table.name), replace(base.table, name=change.agreed)
         newest = member.items[-1].newest if member is not None and member.items else form
         ddls = tuple(one.alike or one.sql for one in change.statements)
-        if not ddls and not taken_for_made:
+        if not ddls and not counts_as_made:
             if member is not None and newest != schema.table:
                 raise CannotFollow(f"the target executes nothing for it, but rows of {schema.table.name} are held back")
             return list(found.values())
         zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
-        ddls = (*zone_that_counts(base.table, schema.table, zone), *ddls)
+        ddls = (*relevant_time_zone(base.table, schema.table, zone), *ddls)
         how: Json = {
             "statements": _STATEMENTS.dump_python(list(change.statements), mode="json"),
             "session": [[one.name, one.value] for one in session],
         }
         item = Item(at[0], at[1], ddls, schema.table, needs, how)
         longest, turn = group.longest(), len(member.items) if member is not None else 0
-        if taken_for_made and longest is not None and turn < len(longest.items):
+        if counts_as_made and longest is not None and turn < len(longest.items):
             item = replace(item, ddls=longest.items[turn].ddls, how=longest.items[turn].how)
-        elif taken_for_made and (decided := self.locks.decided(replace(group, resolved=group.resolved + turn))):
+        elif counts_as_made and (decided := self.locks.decided(replace(group, resolved=group.resolved + turn))):
             item = replace(item, ddls=min(decided))
         ref = self.source.fence.ref
         found[schema.target] = made(group, ref.source, schema.table.name, form, item)
@@ -281,7 +280,7 @@ class Shards:
         """Return the held shards that a statement drops, with the names under which they are kept after it."""
         return [(name, name_of_dropped(name, at)) for name in change.ended if name in self.held]
 
-    def held_behind(self, groups: Iterable[Group]) -> frozenset[TableName]:
+    def held_after(self, groups: Iterable[Group]) -> frozenset[TableName]:
         """Return the tables that are held once `groups` replace the groups of the same target."""
         after = {**self.groups, **{one.target: one for one in groups}}
         return frozenset(one.table for group in after.values() for one in group.members)
@@ -294,11 +293,11 @@ class Shards:
     def take(self, groups: Iterable[Group]) -> None:
         """Use the saved groups from here on."""
         self.groups.update((one.target, one) for one in groups)
-        self._looked_at = 0.0
+        self._checked_at = 0.0
 
     # 2 to 5. Agree, and resolve
 
-    def look(self, here: Location, buckets: int, *, now: bool = False) -> Group | None:
+    def check(self, here: Location, buckets: int, *, now: bool = False) -> Group | None:
         """Check whether a DDL can be or was executed, and execute it. Return a group whose rows must be applied now.
 
         `here`: the location that all buckets have reached. `now`: even if the last check was less than
@@ -307,16 +306,16 @@ class Shards:
         for group in self.unresolved:
             if group.resync is not None:
                 return group
-        if not self.unresolved or (not now and time.monotonic() - self._looked_at < LOCK_POLL_SECONDS):
+        if not self.unresolved or (not now and time.monotonic() - self._checked_at < LOCK_POLL_SECONDS):
             return None
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         for group in self.unresolved:
-            found = self._look_at(group, here, buckets)
+            found = self._check(group, here, buckets)
             if found is not None:
                 return found
         return None
 
-    def _look_at(self, group: Group, here: Location, buckets: int) -> Group | None:
+    def _check(self, group: Group, here: Location, buckets: int) -> Group | None:
         names, me = self._shards_of(group.target), self.source.fence.ref.source
         lock = None
         turn = turn_of(group, names, self.locks.decided(group), None, me)
@@ -324,7 +323,7 @@ class Shards:
             lock = self.locks.report(group, names)
             # Read the target again after the report: another source may have executed the DDL before it.
             turn = turn_of(group, names, self.locks.decided(group), lock, me)
-        why = self.locks.why_not(group, turn, names, lock)
+        why = self.locks.reason_to_wait(group, turn, names, lock)
         if why:
             if self.waits.get(group.target) != why:
                 log.info("DDL number %d of %s waits %s", group.resolved, group.target, why)
@@ -365,7 +364,7 @@ class Shards:
         found = left_behind(connection, shared.ref, ddl_place(group.resolved), statements)
         if found:
             reason = f"already exists: {found}; a filter rule may have skipped the statement that dropped it"
-            raise ShardDdlRefused(statements[0].sql, _THERE, reason)
+            raise ShardDdlRefused(statements[0].sql, _COLUMN_EXISTS, reason)
 
     # 5. Resolve
 
@@ -401,7 +400,7 @@ class Shards:
 
         run_transaction(self.source.target, body)
         self.groups[group.target] = became
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self.locks.report_passed(group.target, group.resolved - 1)
 
     # For people
@@ -414,7 +413,7 @@ class Shards:
                 "DDLs": _sql_of(first) if (first := _first(group)) is not None else [],
                 "firstLocation": _dm_location(first.at) if first is not None else "",
                 "synced": [one.table.quoted() for one in group.members if one.items],
-                "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
+                "unsynced": [name.quoted() for name in missing_shards(group, self._shards_of(group.target))],
                 "waits": self.waits.get(group.target, ""),
                 "since": group.since,
             }

@@ -56,7 +56,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.schema.catalogue import existing_tables, list_tables, read_tables
-from airflow_provider_dm.engine.sync.errors import StartNotThere
+from airflow_provider_dm.engine.sync.errors import StartNotInLog
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.locations import LOCATION_POLL_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.log.tail import Tail
@@ -123,7 +123,7 @@ class Announcer:
 
         self._as_holder(write)
 
-    def take_back(self) -> None:
+    def drop_created(self) -> None:
         """Delete the report: nothing is needed. Raises Fenced, and what the store raises."""
         self._as_holder(lambda: self.store.forget_subtask(*self.source.fence.ref.key))
 
@@ -153,7 +153,7 @@ def is_to_begin(
 def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
     """Set the starts of the sources that have no start yet, or a corrected `meta`.
 
-    Raises InvalidInput, StartNotThere, NotBegunYet (retry), Fenced, and what reading the log and the schemas raises.
+    Raises InvalidInput, StartNotInLog, NotBegunYet (retry), Fenced, and what reading the log and the schemas raises.
     Then the failed source and the sources after it are unchanged in the target.
     """
     waiting = [one for source in sources for one in _to_begin(source, store)]
@@ -236,7 +236,7 @@ class _Beginning:
         """Restore the report to the metadata DB, as the source does not begin. Raises Fenced, and what the store
         raises."""
         if self.before is None:
-            self.announcer.take_back()
+            self.announcer.drop_created()
         else:
             self.announcer.report(self.before)
 
@@ -307,12 +307,12 @@ class _Found:
         return replace(self, schemas=schemas, dm_extent=extent)
 
     def proven(self, stop: threading.Event) -> Location:
-        """Return the verified start with its GTID set. Waits until the log reaches it. Raises StartNotThere,
+        """Return the verified start with its GTID set. Waits until the log reaches it. Raises StartNotInLog,
         NotBegunYet."""
         one = self.beginning
         try:
             found = self._proven(one.configured, stop)
-        except StartNotThere:
+        except StartNotInLog:
             if one.dm is None or not one.dm.by_gtid or not one.dm.checkpoint.point.gtid_set:
                 raise
         else:
@@ -336,7 +336,7 @@ class _Found:
         return replace(place, gtid_set=gtid_set)
 
     def _check_size(self, place: Location) -> None:
-        """Raise StartNotThere for a location that neither the source nor the relay log can have."""
+        """Raise StartNotInLog for a location that neither the source nor the relay log can have."""
         size = next((binlog.size for binlog in self.binlogs if binlog.name == place.file), None)
         if size is not None and size < place.position:
             raise self._refused(place, f"that file ends at {size}")
@@ -350,8 +350,8 @@ class _Found:
         except DmError:
             return False
 
-    def _refused(self, place: Location, reason: str) -> StartNotThere:
-        return StartNotThere(*self.beginning.source.fence.ref.key, str(place), reason)
+    def _refused(self, place: Location, reason: str) -> StartNotInLog:
+        return StartNotInLog(*self.beginning.source.fence.ref.key, str(place), reason)
 
     def _today_unless_exact(self) -> Location | None:
         """Return the current end of the log; None if `safe-mode-duration: 0s` declares `meta` to be exact."""

@@ -58,14 +58,14 @@ from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.coverage import coverages
 from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.errors import SourceWentBack
-from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, numbered
+from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, with_gtid_set
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import make_plan, plan_shared
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan, with_shared_targets
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
-from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_overwritable
 from airflow_provider_dm.engine.sync.sharing import targets_in_order
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
@@ -110,7 +110,7 @@ def open_sync(
         check_numbers(lo, reader, reader.newest_suffix())
     pulled = source.spec.fallback_dir  # an earlier run may have pulled more than the relay
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
-    lo = numbered(lo, subtask, reader, by_gtid=source.spec.config.enable_gtid, elsewhere=elsewhere)
+    lo = with_gtid_set(lo, subtask, reader, by_gtid=source.spec.config.enable_gtid, elsewhere=elsewhere)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(frontier)[0])
     until = subtask.overwrite_until
     if until is not None and not has_passed(lo, until):
@@ -297,14 +297,14 @@ def plan_for(
         held=held,
         coverage=coverages(chunks),
     )
-    plan = plan_shared(plan, shared, targets_in_order(source.job)(load_feeders(connection, ref)), owned=owned)
+    plan = with_shared_targets(plan, shared, targets_in_order(source.job)(load_feeders(connection, ref)), owned=owned)
     return replace(plan, compact=syncer.compact, whole=syncer.apply is Apply.TRANSACTIONAL)
 
 
 def written_by(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
-    """Return the plan with safe mode (`overwrites`) on or off. Raises what `check_one_reach` raises."""
+    """Return the plan with safe mode (`overwrites`) on or off. Raises what `check_same_overwritable` raises."""
     plan = replace(plan, safe=overwrites)
-    check_one_reach(plan, _of_others(connection, source) if overwrites else ())
+    check_same_overwritable(plan, _of_others(connection, source) if overwrites else ())
     return plan
 
 

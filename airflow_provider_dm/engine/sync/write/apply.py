@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.downstream.statements import (
 )
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells, write_values
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
 from airflow_provider_dm.engine.sync.errors import CountsDiffer, MissingRow
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites, has_one_feeder
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverwritingWrites, has_one_feeder
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_in_waves
 from airflow_provider_dm.engine.sync.write.compactor import Image
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
@@ -319,13 +319,13 @@ class _TableWrites:
 _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
 
 
-def _over(writes: _Writes) -> list[OverWrites]:
+def _over(writes: _Writes) -> list[OverwritingWrites]:
     """Return the writes as overwrites, one for each source table; [] if they cannot be overwritten."""
-    if not isinstance(writes, _TableWrites) or not can_be_written_over(writes.part.mapping):
+    if not isinstance(writes, _TableWrites) or not is_overwritable(writes.part.mapping):
         return []
     row = writes.row
     return [
-        OverWrites(
+        OverwritingWrites(
             writes.part,
             writes.access,
             delete=[writes.key(one) for work in works for one in work.delete],

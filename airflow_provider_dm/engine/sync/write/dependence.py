@@ -35,7 +35,7 @@ import xxhash
 from airflow_provider_dm.engine.schema.codec import Row, Transform
 from airflow_provider_dm.engine.schema.model import Column, Index
 from airflow_provider_dm.engine.sync.plan.bucket import form_of
-from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, columns_with_form, has_form_of_its_own
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, columns_with_form, has_key_form
 
 Mark: TypeAlias = int
 MarkOf: TypeAlias = Callable[[Row], Mark | None]
@@ -96,7 +96,7 @@ def _known_values(part: TargetPart, key: Index, index: dict[str, int]) -> tuple[
     folded = {part.mapping.source.columns[number].name for number, _ in part.folds}
 
     def has_form(source: Column, target: Column) -> bool:
-        return source.name in folded or has_form_of_its_own(part.mapping, source, target)
+        return source.name in folded or has_key_form(part.mapping, source, target)
 
     return columns_with_form(part.mapping, key, index, has_form)
 

@@ -10,7 +10,7 @@ them, so readers of the target see a state that the source had, at any time and 
 The frontier is always between two transactions of the source, at one position in all buckets; there are no half epochs.
 A task that is repeated, late or concurrent finds the frontier further ahead than expected, and continues from there:
 the division of the log into target transactions matters only to their writer. Only a plan of the same epoch with other
-ranges may have no unit that ends there (`CutOtherwise`); then the sync opens again at that position.
+ranges may have no unit that ends there (`UnitsChanged`); then the sync opens again at that position.
 
 Within a target transaction changes are folded, or kept one by one (`compact`), as in an epoch. A transaction of the
 source that exceeds the memory limit is decoded and written in parts, within one target transaction.
@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.errors import CountsDiffer, CutOtherwise, MissingRow
+from airflow_provider_dm.engine.sync.errors import CountsDiffer, MissingRow, UnitsChanged
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
@@ -125,7 +125,7 @@ class TransactionalWriter:
     writer: WaveWriter
 
     def write(self, units: Sequence[LogUnit]) -> Applied:
-        """Write the units that are not written yet. Raises Fenced, TargetWentBack, TargetLimit, CutOtherwise,
+        """Write the units that are not written yet. Raises Fenced, TargetWentBack, TargetLimit, UnitsChanged,
         and what decoding and writing raises."""
         applied, here = Applied(), self.writer.step.lo
         while left := [unit for unit in units if unit.hi > here]:
@@ -140,7 +140,7 @@ class TransactionalWriter:
         return applied
 
     def _moved_to(self, *, behind: str, units: Sequence[LogUnit]) -> str:
-        """Return the position to which another call has moved the frontier from `behind`. Raises CutOtherwise if no
+        """Return the position to which another call has moved the frontier from `behind`. Raises UnitsChanged if no
         unit ends there."""
         step, buckets = self.writer.step, range(self.writer.plan.buckets)
         frontier = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
@@ -148,7 +148,7 @@ class TransactionalWriter:
         if here == behind:
             raise InvariantBroken(f"another call has moved the frontier of {step.lo}..{step.hi} from {behind}", here)
         if here < step.hi and here not in {unit.hi for unit in units}:
-            raise CutOtherwise(step.lo, step.hi, here)
+            raise UnitsChanged(step.lo, step.hi, here)
         return here
 
     def _groups(self, units: Iterable[LogUnit]) -> Iterator[_Group]:

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.errors import CannotFollow
 
 
 @dataclass(frozen=True)
-class ChunksBehind:
+class ChunksAfter:
     """The chunks after a statement. `reset`: the tables whose chunks are replaced by a new one. `emptied`: the target
     tables to be truncated, after the statement's own statements, so that rows are kept if the target rejects those.
     """
@@ -30,15 +30,15 @@ class ChunksBehind:
     emptied: tuple[TableName, ...] = ()
 
 
-def chunks_behind(
+def chunks_after(
     chunks: Sequence[ChunkProgress], before: SubtaskTables, change: SchemaChange, shared: Collection[TableName]
-) -> ChunksBehind:
+) -> ChunksAfter:
     """Return the chunks of a subtask after a statement. `shared`: target tables with rows of several source tables.
 
     Raises CannotFollow for a shard whose key changes while it is copied in part.
     """
     if not chunks:
-        return ChunksBehind(())
+        return ChunksAfter(())
     covered = coverages(chunks)
     names = _names(covered, change)
     reset: dict[TableName, Coverage] = {}
@@ -62,7 +62,7 @@ def chunks_behind(
     kept = [replace(one, table=names[one.table]) for one in chunks if one.table in names]
     last = max(one.number for one in chunks)
     fresh = [ChunkProgress(last + 1 + index, name) for index, name in enumerate(sorted(reset))]
-    return ChunksBehind((*(one for one in kept if one.table not in reset), *fresh), tuple(sorted(reset)), emptied)
+    return ChunksAfter((*(one for one in kept if one.table not in reset), *fresh), tuple(sorted(reset)), emptied)
 
 
 def _names(tables: Iterable[TableName], change: SchemaChange) -> dict[TableName, TableName]:
