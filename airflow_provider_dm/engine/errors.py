@@ -24,7 +24,7 @@ CONTINUE_AFTER: Final = (
     "continue after it with another task (another name, task-mode incremental, its `meta` after that location)"
 )
 """The remedy for one event of the log that cannot be applied and whose change was made by hand."""
-UNFORESEEN: Final = "Look at the log of this run; if it happens again, please report it with that log."
+UNFORESEEN: Final = "Read the log of this run; if it happens again, please report it with that log."
 """The workaround of exceptions that are not a DmError."""
 
 
@@ -37,7 +37,7 @@ class Scope(Enum):
 
 
 class Reaction(Enum):
-    """What the program does about an error by itself."""
+    """The automatic reaction of the program to an error."""
 
     RETRY = "retry"  # transient: the same work may succeed soon
     STOP = "stop"  # a person has to decide; a retry would fail in the same way
@@ -151,11 +151,11 @@ class NotInstalled(DescribedError):
 class InvariantBroken(DmError):
     """A rule of the protocol does not hold. The program never repairs this; it stops."""
 
-    law: str
+    invariant: str
     found: str
 
     code = "DM-6900"
-    what = "an invariant does not hold: {law}. Found: {found}."
+    what = "an invariant does not hold: {invariant}. Found: {found}."
     hint = "Nothing was written after this point; please report it with the log of this run."
 
 

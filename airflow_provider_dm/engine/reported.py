@@ -1,4 +1,4 @@
-"""How a process reports its end to its launcher: by an exit code and, after an error, by one line on stderr.
+"""The report of a process's end to its launcher: an exit code and, after an error, one line on stderr.
 
 0     finished
 2     an error: the line is the mark and a ReportedError as JSON
@@ -10,8 +10,8 @@ DM-ERROR {"ErrCode": "DM-4022", "ErrScope": "upstream", "Message": "…", "React
 
 The result of a process is in the metadata DB. If that cannot be written, the process prints `DM-RESULT {…}` instead.
 
-Log records are lines of one format (`LogFormatter`): time, level, logger, and one line of the message. By it the
-launcher distinguishes them from the output of Spark and its JVM. Lines of a traceback have no such prefix.
+Log records are lines of one format (`LogFormatter`): time, level, logger, and one line of the message. By this
+format the launcher distinguishes them from the output of Spark and its JVM. Lines of a traceback have no such prefix.
 """
 
 from __future__ import annotations

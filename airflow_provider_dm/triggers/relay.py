@@ -152,7 +152,7 @@ def next_event(
 
     if goal is not None and isinstance(progress_to(status, goal), CaughtUp):
         return {"status": "caught-up"}
-    match health.seen(status, desired):
+    match health.relay_state(status, desired):
         case health.Alive():
             return None
         case health.AskedToStop():

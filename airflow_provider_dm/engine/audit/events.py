@@ -1,7 +1,7 @@
 """A page of a log's events for people, read by mysql-replication's stream reader from a server or a relay log.
 
-    BinLogStreamReader ── connection ─┬─ a server                    (Listening)
-                                      └─ files of a relay directory  (Files: the bytes that a server would send)
+    BinLogStreamReader ── connection ─┬─ a server                    (_Recording)
+                                      └─ files of a relay directory  (_Files: the bytes that a server would send)
 
 It is for display only: an event that the library cannot read is shown by its name and location with the error, and the
 page continues. Values are shown as the library returns them, without column names unless binlog_row_metadata is FULL.
@@ -68,7 +68,7 @@ class Wanted:
     table: TableName | None = None
     limit: int = 100
     rows: bool = False
-    """Whether to include the values of rows."""
+    """True to include the values of rows."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ class EventPage:
 
 
 @dataclass
-class _Heard:
+class _ReceivedHeaders:
     """The headers received since the last `take`: the reader skips some events silently."""
 
     headers: list[EventHeader] = field(default_factory=list)
 
-    def hear(self, packet: MysqlPacket) -> MysqlPacket:
+    def record(self, packet: MysqlPacket) -> MysqlPacket:
         data: bytes = packet.get_all_data()  # type: ignore[no-untyped-call]
         if len(data) > HEADER_SIZE and data[0] == 0:
             self.headers.append(EventHeader.parse(data, 1))
@@ -101,50 +101,50 @@ class _Heard:
 
 def server_page(endpoint: Endpoint, wanted: Wanted) -> EventPage:
     """Return a page of a server's log. Raises InvalidInput, and TLS errors."""
-    heard = _Heard()
+    received = _ReceivedHeaders()
 
     def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
-        connection = _Listening(database=db, **settings)  # the reader passes PyMySQL's old name
-        connection.heard = heard
+        connection = _Recording(database=db, **settings)  # the reader passes PyMySQL's old name
+        connection.received = received
         return connection
 
     try:
-        return _page(wanted, heard, login(endpoint), connect)
+        return _page(wanted, received, login(endpoint), connect)
     except pymysql.err.MySQLError as error:
         raise InvalidInput(
             f"the source does not send its binlog from {wanted.begin}: {error.args[-1] if error.args else error}.",
-            "Give --from as FILE or FILE:POSITION, a place where an event begins in a file that it still has.",
+            "Give --from as FILE or FILE:POSITION, the beginning of an event in a file that the source still has.",
         ) from error
 
 
 def relay_page(files: Sequence[LogFile], wanted: Wanted) -> EventPage:
     """Return a page of a relay log. `files`: beginning with that of `begin`. Raises the errors of reading files."""
-    heard = _Heard()
-    return _page(wanted, heard, {}, lambda **_settings: _Files(files, wanted.begin.position, heard))
+    received = _ReceivedHeaders()
+    return _page(wanted, received, {}, lambda **_settings: _Files(files, wanted.begin.position, received))
 
 
-class _Listening(GuardedConnection):
+class _Recording(GuardedConnection):
     """A connection to a server that records the headers of events after the request for them."""
 
-    heard: _Heard | None = None
-    listening = False
+    received: _ReceivedHeaders | None = None
+    is_recording = False
 
     def _write_bytes(self, data: bytes) -> None:
         if data[4:5] == _DUMP:
-            self.listening = True
+            self.is_recording = True
             if "MariaDB" in str(self.server_version):  # otherwise it omits the statements' texts
                 data = data[:_FLAGS_AT] + bytes([data[_FLAGS_AT] | _SEND_ANNOTATE]) + data[_FLAGS_AT + 1 :]
         super()._write_bytes(data)  # type: ignore[misc]
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
         packet = super()._read_packet(packet_type)  # type: ignore[no-untyped-call]
-        return self.heard.hear(packet) if self.listening and self.heard is not None else packet
+        return self.received.record(packet) if self.is_recording and self.received is not None else packet
 
 
 # Reading
 
 
-def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., Any]) -> EventPage:
+def _page(wanted: Wanted, received: _ReceivedHeaders, settings: Json, connect: Callable[..., Any]) -> EventPage:
     logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # it warns about logs without column names
     stream = BinLogStreamReader(
         connection_settings=settings,
@@ -160,7 +160,7 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
     begun = (0, wanted.begin)
     """The number of events before the current transaction, and the location of its beginning."""
     try:
-        for place, code, shown in _shown(stream, heard, wanted):
+        for place, code, shown in _shown(stream, received, wanted):
             if wanted.until is not None and place.sort_key >= wanted.until.sort_key:
                 return EventPage(tuple(found), str(place))
             if code in GTIDS:
@@ -175,7 +175,7 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
     return EventPage(tuple(found), None)
 
 
-def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Location, int, Json | None]]:
+def _shown(stream: Any, received: _ReceivedHeaders, wanted: Wanted) -> Iterator[tuple[Location, int, Json | None]]:
     """Yield each event's location, code and document; the document is None if the event is not selected."""
     here = wanted.begin
     while True:
@@ -186,7 +186,7 @@ def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Locatio
             raise
         except Exception as error:  # noqa: BLE001 (an event that the library cannot read is shown with the error)
             event, why = None, f"{type(error).__name__}: {error}"
-        headers = heard.take()
+        headers = received.take()
         for number, header in enumerate(headers, 1):
             of_header = event if number == len(headers) else None
             if header.code == ROTATE and header.flags & ARTIFICIAL_FLAG:
@@ -321,7 +321,7 @@ class _Files:
 
     files: Sequence[LogFile]
     position: int
-    heard: _Heard
+    received: _ReceivedHeaders
     charset: str = "utf8mb4"
     events: Iterator[bytes] | None = field(default=None, init=False)
 
@@ -349,7 +349,7 @@ class _Files:
         event = next(self.events or iter(()), None)
         if event is None:
             return MysqlPacket(_EOF, self.charset)
-        return self.heard.hear(MysqlPacket(b"\0" + event, self.charset))
+        return self.received.record(MysqlPacket(b"\0" + event, self.charset))
 
     def _all(self) -> Iterator[bytes]:
         begin = self.position

@@ -70,7 +70,7 @@ def source_problems(document: YamlDocument) -> Iterator[Problem]:
 
 
 def _sharding(document: YamlDocument, task: Raw) -> Iterator[Problem]:
-    if _true(task.get("strict-optimistic-shard-mode")) and task.get("shard-mode") != "optimistic":
+    if _is_true(task.get("strict-optimistic-shard-mode")) and task.get("shard-mode") != "optimistic":
         line = document.line(("shard-mode",)) if "shard-mode" in task else None
         where = f" (line {line})" if line else ""
         text = f'"strict-optimistic-shard-mode" needs "shard-mode"{where} to be optimistic'
@@ -89,8 +89,8 @@ def _instances(document: YamlDocument, task: Raw) -> Iterator[Problem]:
         elif source is not None:
             first[source] = here
         for unit in UNITS:
-            if _given(instance, unit) and _given(instance, f"{unit}-config-name"):
-                yield _together(document, path, unit, f"{unit}-config-name")
+            if _is_given(instance, unit) and _is_given(instance, f"{unit}-config-name"):
+                yield _exclusive_keys(document, path, unit, f"{unit}-config-name")
         yield from _instance_keys(path, instance)
 
 
@@ -124,12 +124,12 @@ def _references(task: Raw, reference: KeyReference) -> Iterator[Problem]:
 
 
 def _one_password(document: YamlDocument, database: Raw, path: Path) -> Iterator[Problem]:
-    given = [key for key in PASSWORDS if _given(database, key)]
+    given = [key for key in PASSWORDS if _is_given(database, key)]
     for other in given[1:]:
-        yield _together(document, path, given[0], other)
+        yield _exclusive_keys(document, path, given[0], other)
 
 
-def _together(document: YamlDocument, path: Path, one: str, other: str) -> Problem:
+def _exclusive_keys(document: YamlDocument, path: Path, one: str, other: str) -> Problem:
     """Report two keys that exclude each other at the later one, with the line of the earlier one."""
     places = [(document.line((*path, key)) or 0, key) for key in (one, other)]
     (line, earlier), (_, later) = sorted(places, key=lambda place: place[0])
@@ -154,10 +154,10 @@ def _names(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list | tuple) else []
 
 
-def _given(mapping: Raw, key: str) -> bool:
+def _is_given(mapping: Raw, key: str) -> bool:
     """Return True if a key has a value. DM's examples contain empty keys, which do not count."""
     return mapping.get(key) not in (None, "")
 
 
-def _true(value: object) -> bool:
+def _is_true(value: object) -> bool:
     return value is True or str(value).lower() in ("true", "yes", "on")

@@ -56,7 +56,7 @@ def decrypted(password: str, environ: Mapping[str, str]) -> str:
     except UnicodeDecodeError:
         plain = "\0"
     if not plain.isprintable():
-        raise CannotDecrypt(f"it was encrypted with another key; {SECRET_KEY_VARIABLE} may name the file of it")
+        raise CannotDecrypt(f"it was encrypted with another key; name the file of that key in {SECRET_KEY_VARIABLE}")
     return plain
 
 

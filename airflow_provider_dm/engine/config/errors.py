@@ -12,7 +12,7 @@ class ConfigError(DmError):
     problems: tuple[str, ...]
 
     code = "DM-1001"
-    hint = "Correct the file, and run the same again."
+    hint = "Correct the file, and try again."
 
     def happened(self) -> str:
         return "\n".join(self.problems)

@@ -38,7 +38,7 @@ def copy_chunk(
     writing raise.
     """
     seen = run_transaction(target, lambda connection: load_chunk(connection, job.fence, job.chunk))
-    if seen.done or seen.is_broken_off or seen.round != job.chunk.round:
+    if seen.done or seen.is_unresumable or seen.round != job.chunk.round:
         return seen
     order = KeyOrder.of(job.mapping.source)
     if order is None:

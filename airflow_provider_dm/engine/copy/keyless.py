@@ -1,8 +1,8 @@
 """Copies a table without a key for paging: all of its rows, by one SELECT in one round.
 
 If it is the only source table of its target, it is written in pages. It is covered after the last page, so it must be
-copied in one round. If the round breaks (`ChunkProgress.is_broken_off`), its rows are deleted before the log is applied
-(`remove_leftovers`), and the next round starts from the beginning. A page is rejected if another attempt has advanced
+copied in one round. If the round breaks (`ChunkProgress.is_unresumable`), its rows are deleted before the log is
+applied (`remove_leftovers`); the next round starts from the beginning. A page is rejected if another attempt advanced
 the chunk, so two copies of a table are never mixed. Any other table is written in one transaction, because its rows
 could not be distinguished from other rows of the target; this limits its size.
 
@@ -104,7 +104,7 @@ def write_in_pages(
 def remove_leftovers(target: Endpoint, fence: Fence) -> None:
     """Delete the rows of tables whose copy was interrupted. No round may be open. Raises Fenced or TargetWentBack."""
     chunks = run_transaction(target, lambda tx: load_chunks(tx, fence.ref))
-    broken = {one.table: one for one in chunks if one.is_broken_off}
+    broken = {one.table: one for one in chunks if one.is_unresumable}
     if not broken:
         return
     for schema in run_transaction(target, lambda tx: load_table_schemas(tx, fence.ref)):

@@ -124,7 +124,7 @@ class ReadRound:
     def _jobs(self) -> list[ChunkJob]:
         """Return the unfinished chunks of the round: first whole tables, as they take longest, then started chunks."""
         chunks = run_transaction(self.target, lambda tx: load_chunks(tx, self.fence.ref))
-        left = [one for one in chunks if one.round == self.round and not one.done and not one.is_broken_off]
+        left = [one for one in chunks if one.round == self.round and not one.done and not one.is_unresumable]
         if not left:
             return []
         mappings, feeders, merged = run_transaction(

@@ -326,7 +326,7 @@ class SourceLoad:
         return run_transaction(self.target, lambda tx: load_chunks(tx, ref))
 
     def _rows(self) -> int:
-        return sum(one.rows_copied + one.done for one in self._chunks() if not one.is_broken_off)
+        return sum(one.rows_copied + one.done for one in self._chunks() if not one.is_unresumable)
 
     def _is_covered(self) -> bool:
         return all(one.done for one in self._chunks())

@@ -102,7 +102,7 @@ def forget_image(connection: Connection, ref: SubtaskRef, number: int) -> None:
     _ROWS.update(connection, ref, "image = ''", (), "id = %s", (number,))
 
 
-def give_to_dropped(connection: Connection, ref: SubtaskRef, table: TableName, known_as: TableName) -> None:
+def assign_to_dropped(connection: Connection, ref: SubtaskRef, table: TableName, known_as: TableName) -> None:
     """Assign waiting rows of a source table to a held shard that was dropped (`shard.group.name_of_dropped`).
 
     Its source cannot be queried for them any more, so they have no image until the held log gives them one.
@@ -133,7 +133,7 @@ def waiting_targets(connection: Connection, ref: SubtaskRef) -> set[TableName]:
     return {name_of(schema, name) for schema, name in rows}
 
 
-def rows_that_wait(connection: Connection, owner: RowOwner) -> int:
+def count_waiting(connection: Connection, owner: RowOwner) -> int:
     """Count an owner's waiting rows."""
     ((count,),) = _ROWS.select(connection, owner.ref, "COUNT(*)", f"{OF_TABLE} AND {_HAS_IMAGE}", owner.table)
     return int(count)

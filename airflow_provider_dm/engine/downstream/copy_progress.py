@@ -45,7 +45,7 @@ class ChunkProgress:
     """The identity of its table in that round."""
 
     @property
-    def is_broken_off(self) -> bool:
+    def is_unresumable(self) -> bool:
         """True if it has rows but no key to continue from (copy/keyless.py): it is being copied, or has to restart."""
         return not self.done and self.last_key is None and self.rows_copied > 0
 

@@ -100,19 +100,19 @@ def judge(states: Sequence[FrontierRow], step: Step, act: Act, buckets: Sequence
 
     Raises Fenced, InvariantBroken, TargetWentBack.
     """
-    _check_ours(states, step, buckets)
-    return tuple(state.bucket for state in states if _open(state, step, act))
+    _check_generation(states, step, buckets)
+    return tuple(state.bucket for state in states if _is_open(state, step, act))
 
 
-def _check_ours(states: Sequence[FrontierRow], step: Step, buckets: Sequence[int]) -> None:
+def _check_generation(states: Sequence[FrontierRow], step: Step, buckets: Sequence[int]) -> None:
     """Check that all of these buckets exist and have this generation. Raises Fenced, TargetWentBack."""
-    if strangers := {state.generation for state in states} - {step.fence.generation}:
-        raise step.fence.refused(max(strangers))
+    if others := {state.generation for state in states} - {step.fence.generation}:
+        raise step.fence.refused(max(others))
     if len(states) < len(buckets):  # a missing bucket is not applied
         raise step.fence.refused(0)
 
 
-def _open(state: FrontierRow, step: Step, act: Act) -> bool:
+def _is_open(state: FrontierRow, step: Step, act: Act) -> bool:
     if state.position == step.hi:
         return False
     if state.position < step.lo:
@@ -151,7 +151,7 @@ def fenced_transaction(
             raise _NotAllMatched
         body(connection, wanted)
 
-    def look(connection: Connection) -> list[FrontierRow]:
+    def read_rows(connection: Connection) -> list[FrontierRow]:
         return read_frontier(connection, step, wanted)
 
     while wanted:
@@ -159,7 +159,7 @@ def fenced_transaction(
             transactions(attempt)
             break
         except _NotAllMatched:
-            wanted = judge(transactions(look), step, act, wanted)
+            wanted = judge(transactions(read_rows), step, act, wanted)
     return wanted
 
 
@@ -185,7 +185,7 @@ def whole_transaction(
 
 def common_position(states: Sequence[FrontierRow], step: Step, buckets: Sequence[int]) -> str:
     """Return the position that all given buckets have reached. Raises Fenced, TargetWentBack, InvariantBroken."""
-    _check_ours(states, step, buckets)
+    _check_generation(states, step, buckets)
     lowest, furthest = extent(states)
     if lowest < step.lo:
         raise TargetWentBack(*step.fence.ref.key, f"a bucket at {lowest}", f"all up to {step.lo}")

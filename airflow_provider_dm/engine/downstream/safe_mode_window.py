@@ -1,7 +1,7 @@
 """dm_safe_mode: the log time of subtasks whose past is not exact, and its end (sync/safe_mode/states.py).
 
-A row is written with the subtask's start, and moved before the part of the log is applied that moves it: a successor
-finds the state by which a half-applied epoch was written. Without a row no log time is awaited.
+The row is written with the subtask's start. It is updated before the part of the log that changes it is applied, so a
+successor finds the state by which a half-applied epoch was written. Without a row no log time is awaited.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class SafeModeWindow:
         ends_at = timestamp + self.seconds if self.ends_at is None else self.ends_at
         if timestamp < ends_at:
             return replace(self, ends_at=ends_at)
-        behind = until is None or has_passed(end, until)
-        return replace(self, ends_at=ends_at, exit=end if behind else until)
+        is_passed = until is None or has_passed(end, until)
+        return replace(self, ends_at=ends_at, exit=end if is_passed else until)
 
 
 def load_window(connection: Connection, ref: SubtaskRef) -> SafeModeWindow | None:
-    """Return the awaited log time; None: none."""
+    """Return the awaited log time; None if no log time is awaited."""
     rows = _ROWS.select(connection, ref, "seconds, ends_at, exit_location")
     if not rows:
         return None

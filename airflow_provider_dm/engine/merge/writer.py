@@ -16,8 +16,8 @@ from airflow_provider_dm.engine.downstream.contested_row import (
     RowOwner,
     change_contested,
     contest,
+    count_waiting,
     lock_contested,
-    rows_that_wait,
     withdraw,
     withdraw_without_image,
 )
@@ -159,7 +159,7 @@ class OwnerWriter:
         taken = self.place(connection, new)
         if taken:
             most = self.most - len(taken)
-            if len(waiting) > most and rows_that_wait(connection, self.owner) > most:
+            if len(waiting) > most and count_waiting(connection, self.owner) > most:
                 raise TooManyContested(self.owner.ref.source, str(self.owner.table), str(self.target), self.most)
             contest(connection, self.owner, self.mapping.target.name, self._images(new.pick(taken)))
         return len(taken)

@@ -48,7 +48,7 @@ CONNECT_SECONDS: Final = 10
 TRANSACTION_ATTEMPTS: Final = 8
 AWAY_AFTER_SECONDS: Final = 2.0
 """A failure after more than this time means that the DB is away."""
-ASK_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 """Interval of the polls while the DB is away."""
 
 _TLS_FILES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
@@ -88,7 +88,7 @@ class Database:
     def close(self) -> None:
         """Close all connections; the next transaction opens new ones."""
         with self._lock:
-            self._is_back(self._away)
+            self._end_away(self._away)
             if self._engine is not None and self._pid == os.getpid():
                 self._engine.dispose()
             self._engine = None
@@ -134,20 +134,20 @@ class Database:
             with self._lock:
                 if self._away is None and self._pid == os.getpid():
                     self._away = _Away(failed)
-                    threading.Thread(target=self._ask, args=(self._away,), name="metadata-db", daemon=True).start()
+                    threading.Thread(target=self._poll, args=(self._away,), name="metadata-db", daemon=True).start()
         return failed
 
-    def _ask(self, away: _Away) -> None:
+    def _poll(self, away: _Away) -> None:
         """Poll the DB until it answers, then end the state in which all calls fail."""
         engine, answered = self._current_engine(), False
-        while not answered and not away.over.wait(ASK_SECONDS):
+        while not answered and not away.over.wait(POLL_SECONDS):
             with suppress(SQLAlchemyError, DmError), engine.connect() as connection:
                 with connection.execution_options(**{_WRITE: True}).begin():  # on SQLite: when a write is possible
                     answered = True
         with self._lock:
-            self._is_back(away)
+            self._end_away(away)
 
-    def _is_back(self, away: _Away | None) -> None:
+    def _end_away(self, away: _Away | None) -> None:
         if away is not None and self._away is away:
             away.over.set()
             self._away = None

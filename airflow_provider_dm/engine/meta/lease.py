@@ -133,7 +133,7 @@ def _version(row: Row[Any] | None) -> int | None:
 
 
 def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
-    """Update our lease. Incrementing the version makes a concurrent taker fail who read the row before a renewal."""
+    """Update our lease. The new version makes a concurrent acquisition fail that read the row before a renewal."""
     own = tables.lease.c.generation == lease.generation
     where = (matching(tables.lease, {"task": lease.task, "source": lease.source}), own)
     return tx.execute(update(tables.lease).where(*where).values(**values, version=tables.lease.c.version + 1)).rowcount

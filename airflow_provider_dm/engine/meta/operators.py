@@ -2,7 +2,7 @@
 
 A run binds an operator to a transaction *before* it applies the order there (`mark_used`). If the run dies, the next
 one finds the same operator at the same location only: a pattern that was used does not match a second statement. When
-the frontier has passed that location, the operator becomes `passed`, a mere record.
+the frontier has passed that location, the operator becomes `passed` and has no further effect.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class BinlogOperators(StorePart):
         def body(tx: Connection) -> list[Operator]:
             marked = []
             for row in read_with_now(tx, tables.binlog_operator, *_of(task, source)):
-                if is_behind(_operator(row), applied):
+                if is_passed(_operator(row), applied):
                     _update(tx, row, state=OperatorState.PASSED.value)
                     marked.append(_operator(row))
             return marked
@@ -115,7 +115,7 @@ class BinlogOperators(StorePart):
         return self._database.write(body)
 
 
-def is_behind(operator: Operator, applied: Location) -> bool:
+def is_passed(operator: Operator, applied: Location) -> bool:
     """Return True if a sync that has reached `applied` does not need the operator any more."""
     match operator.state, operator.used_at or operator.place:
         case OperatorState.PASSED, _:

@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.schema.model import Table
 
 @dataclass
 class ServerFacts:
-    """The facts of either side."""
+    """The facts of a source or of the target."""
 
     endpoint: Endpoint
     connection: Connection
@@ -163,7 +163,7 @@ class TargetFacts(ServerFacts):
         allows = source.rules.block_allow.allows
         return [(one.table, one.target) for one in begun.schemas if allows(one.table.name)]
 
-    def settled(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
+    def comparable(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
         """Return those of `of_task` that can be compared with their target tables: no DDL of theirs is pending."""
         begun = self.begun.get(source.id)
         altering = begun.altering if begun is not None else frozenset()

@@ -127,9 +127,9 @@ def run_precheck(
     results = list(_named("configuration", TARGET, check_configuration(task, [config for config, _ in sources])))
     if any(one.state is State.FAIL for one in results):
         return PrecheckReport(task.name, tuple(results))
-    ours = {name for one in SOURCE_CHECKS for name in (one.name, one.item)}
-    ours |= {name for one in TARGET_CHECKS for name in (one.name, one.item)}
-    results += _named("configuration", TARGET, unknown_items(task.ignore_checking_items, ours))
+    known_names = {name for one in SOURCE_CHECKS for name in (one.name, one.item)}
+    known_names |= {name for one in TARGET_CHECKS for name in (one.name, one.item)}
+    results += _named("configuration", TARGET, unknown_items(task.ignore_checking_items, known_names))
     with ExitStack() as open_connections:
         reached: list[SourceFacts] = []
         known = _known(task, target)

@@ -46,15 +46,15 @@ def blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> 
         return
     finished = False
     try:
-        yield from _taken(connection, begin_reading(connection, sql))
+        yield from _read_blocks(connection, begin_reading(connection, sql))
         finished = True
     finally:
         if not finished:
             connection._force_close()  # type: ignore[attr-defined]
 
 
-def _taken(connection: Any, width: int) -> Iterator[RowBlock]:
-    """Yield the rows of a result. What the kernel does not take is split here."""
+def _read_blocks(connection: Any, width: int) -> Iterator[RowBlock]:
+    """Yield the rows of a result. Rows that the kernel does not take are split here."""
     from airflow_provider_dm.engine.binlog.kernels.results import take_rows
 
     arriving, parts = Arriving(connection._rfile), list[bytes]()

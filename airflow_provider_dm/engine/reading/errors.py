@@ -37,7 +37,7 @@ class SourceReadFailed(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "{source}: reading failed: {number} {reason}."
-    hint = "Start it again when the source answers: what was copied is kept."
+    hint = "Start the task again when the source answers: rows copied so far are kept."
 
 
 class SourceRefused(DmError):

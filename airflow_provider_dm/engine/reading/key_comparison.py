@@ -2,7 +2,7 @@
 
 Numbers, temporal values and binary strings are compared here: their order is the order of the values. The order of text
 is that of the column's collation, so the source compares texts. It also compares UUID and INET values (MariaDB).
-Equal bytes are equal under every collation and need no question.
+Equal bytes are equal under every collation, so the source is not asked.
 """
 
 from __future__ import annotations

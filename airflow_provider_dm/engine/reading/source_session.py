@@ -85,5 +85,5 @@ def source_error(endpoint: Endpoint, error: Exception) -> DmError:
         return AccessDenied(str(endpoint), str(reason))
     if number in _CHANGED:
         return SchemaChangedDuringCopy(endpoint.name, "a table", f"{number} {reason}")
-    passes = number in CONNECTION_LOST | BUSY or isinstance(error, OSError)
-    return (SourceReadFailed if passes else SourceRefused)(endpoint.name, number, str(reason))
+    is_transient = number in CONNECTION_LOST | BUSY or isinstance(error, OSError)
+    return (SourceReadFailed if is_transient else SourceRefused)(endpoint.name, number, str(reason))

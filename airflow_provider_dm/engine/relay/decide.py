@@ -78,7 +78,7 @@ def decide(header: EventHeader, body: bytes, at: StreamPosition) -> Decision:
     Raises PacketsBroken, UpstreamLogDiffers.
     """
     if header.code == ROTATE and (header.flags & ARTIFICIAL_FLAG or header.log_position == 0 or header.timestamp == 0):
-        return _turn(body, at)
+        return _rotation(body, at)
     if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
         return FileAction.DROP
     if header.code == START_ENCRYPTION and header.log_position == 0:
@@ -90,19 +90,19 @@ def decide(header: EventHeader, body: bytes, at: StreamPosition) -> Decision:
     if at.cursor < at.size:
         return FileAction.COMPARE
     if at.size == 0:
-        return _first(header, at)
+        return _first_event(header, at)
     if at.cursor > at.size:
         raise _stream_has_hole(str(at.file), at.size, at.cursor)
     return FileAction.APPEND
 
 
-def _first(header: EventHeader, at: StreamPosition) -> Decision:
+def _first_event(header: EventHeader, at: StreamPosition) -> Decision:
     if header.code != FORMAT_DESCRIPTION or at.cursor != BINLOG_HEADER_SIZE:
         raise _stream_has_hole(str(at.file), BINLOG_HEADER_SIZE, at.cursor)
     return FileAction.CREATE
 
 
-def _turn(body: bytes, at: StreamPosition) -> Rotation:
+def _rotation(body: bytes, at: StreamPosition) -> Rotation:
     file, position = named_by(body)
     if file not in (at.file, at.file.next()) or (file != at.file and not at.size):
         raise UpstreamLogDiffers(f"{at.file} or the file after it", f"the upstream continues with {file}")

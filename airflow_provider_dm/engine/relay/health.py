@@ -61,10 +61,10 @@ class RelayGone:
     why: str
 
 
-Seen = Alive | AskedToStop | RelayCaughtUp | RelayFailure | RelayGone
+RelayState = Alive | AskedToStop | RelayCaughtUp | RelayFailure | RelayGone
 
 
-def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float = GONE_SECONDS) -> Seen:
+def relay_state(status: RelayStatus | None, desired: Stage | None, gone_seconds: float = GONE_SECONDS) -> RelayState:
     """Return the state of the process, from its row and the desired stage."""
     if status is None:
         return RelayGone("no relay has ever reported")

@@ -1,7 +1,7 @@
-"""Which files of a relay log may be removed, and by which request: pure decisions; purge_files.py executes them.
+"""The files of a relay log that may be removed, by request: pure decisions; purge_files.py executes them.
 
 A log is a sequence of files, oldest first, sub-directory after sub-directory. A purge only removes from its old end, so
-the rest has no gap. Two numbers decide: how many of the oldest files are wanted to go (by name, time, space, or all),
+the rest has no gap. Two numbers decide: how many of the oldest files are requested (by name, time, space, or all),
 and the first file that must be kept (the oldest that any task needs, at the latest the newest file, which is still
 growing). The smaller number of files is removed; further requested files are kept, with the reason.
 

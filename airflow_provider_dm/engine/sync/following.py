@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.ddl.zones import ANY_RULES, AT_ITS_SECOND
-from airflow_provider_dm.engine.downstream.contested_row import give_to_dropped
+from airflow_provider_dm.engine.downstream.contested_row import assign_to_dropped
 from airflow_provider_dm.engine.downstream.copy_progress import add_chunks, forget_chunks, load_chunks
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl, execute_ddl
 from airflow_provider_dm.engine.downstream.ddl_journal import (
@@ -305,7 +305,7 @@ class Following:
             ref = fence.ref
             save_views(connection, ref, ())  # first: a table may take the name of a view, and a view that of a table
             for name, known_as in self.shards.dropped(change, meaning.ddl.at):
-                give_to_dropped(connection, ref, name, known_as)
+                assign_to_dropped(connection, ref, name, known_as)
             forget_table_schemas(connection, ref, change.ended)
             for name in change.ended:
                 forget_chunks(connection, ref, name)

@@ -48,7 +48,7 @@ def read_held_back(
     return {target: HeldBack.of(task, target, members) for target, members in found.items() if members}
 
 
-def attributed(table: Json, held: Mapping[str, HeldBack]) -> Json:
+def with_lock(table: Json, held: Mapping[str, HeldBack]) -> Json:
     """Return the result of a table's comparison; if it differs while rows are held back, the lock instead of rows."""
     lock = held.get(table["target"])
     if lock is None or table["equal"]:

@@ -6,9 +6,9 @@ column needs a conversion, the packet is hashed as received; otherwise its cells
 
 Conversions are needed where the two sides may write the same value differently: ZEROFILL, FLOAT and ENUM (done by the
 codec), a DECIMAL or temporal value with a different number of decimals, a BIT of a different length, JSON if the target
-keeps no DECIMAL in it (1.50 is stored as 1.5). If the charsets of
-a text differ, each server converts its own text to UTF-8, so a latin1 source and a utf8mb4 target compare equal. Within
-one charset the bytes are compared, because a conversion replaces every invalid character by the same `?`.
+keeps no DECIMAL in it (1.50 is stored as 1.5). If the charsets of a text differ, each server converts its own text to
+UTF-8, so a latin1 source and a utf8mb4 target compare equal. Within one charset the bytes are compared, because a
+conversion replaces every invalid character by the same `?`.
 
 Not compared: collations, defaults, indexes, and target columns that the source does not have."""
 

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, DataDiffers, RowsHeldBack, SourceAltered
-from airflow_provider_dm.engine.verify.held_back import HeldBack, attributed, read_held_back
+from airflow_provider_dm.engine.verify.held_back import HeldBack, read_held_back, with_lock
 from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, SumPieces, TablePiece
 from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
 from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
@@ -105,7 +105,7 @@ def verify(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> Js
     tables, SourceAltered (retry), and the errors of reading.
     """
     began = time.monotonic()
-    tables = _compared_at_last(spec, runner, environ)
+    tables = _compared_with_retries(spec, runner, environ)
     return {
         "verified": all(table["equal"] for table in tables),
         "rows": sum(table["target_rows"] for table in tables),
@@ -114,7 +114,7 @@ def verify(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> Js
     }
 
 
-def _compared_at_last(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> list[Json]:
+def _compared_with_retries(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> list[Json]:
     attempt = 1
     while True:
         try:
@@ -135,13 +135,13 @@ def _compared(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) ->
 
     before = locks()
     compared, misfits = _plan(spec, servers, target, runner.slots)
-    everywhere = servers | {TARGET_SIDE: target}
-    sums = _sum_up([side for one in compared for side in (one.source_pieces, one.target_pieces)], runner, everywhere)
+    all_servers = servers | {TARGET_SIDE: target}
+    sums = _sum_up([side for one in compared for side in (one.source_pieces, one.target_pieces)], runner, all_servers)
     pairs = zip(compared, sums[::2], sums[1::2], strict=True)
-    found = [_report(one, here, there, runner, everywhere) for one, here, there in pairs]
+    found = [_report(one, here, there, runner, all_servers) for one, here, there in pairs]
     found += [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
     held = {str(name): one for name, one in {**before, **locks()}.items()}  # locks may appear or disappear meanwhile
-    return [attributed(table, held) for table in found]
+    return [with_lock(table, held) for table in found]
 
 
 def failure(result: Json) -> DataDiffers | RowsHeldBack | None:
@@ -163,10 +163,10 @@ def _plan(
 ) -> tuple[list[Compared], dict[TableName, tuple[list[str], str]]]:
     """Return the tables to compare, and for each target table that cannot be compared its source tables and why."""
     surveys = {name: survey_source(endpoint, SubtaskRules.of(spec.subtask(name))) for name, endpoint in servers.items()}
-    there = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
+    in_target = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
     server = target_dialect(target).server
     compared: dict[TableName, Compared] = {}
-    paired = _paired(surveys, there, spec, target)
+    paired = _paired(surveys, in_target, spec, target)
     for source_id, survey in surveys.items():
         known = [one for one in survey.tables if one.target not in paired.misfits]
         mappings = {one.table.name: paired.mappings[source_id, one.table.name] for one in known}
@@ -179,7 +179,7 @@ def _plan(
                 source_id, mapping.source, source_form(mapping, server), _key(mapping), size.low, size.high
             )
             compared[mapping.target.name].source_pieces.append(piece)
-    for size in _chunked(target, [(there.tables[name], there.rows[name]) for name in compared], slots):
+    for size in _chunked(target, [(in_target.tables[name], in_target.rows[name]) for name in compared], slots):
         entry = compared[size.table]
         mapping = entry.mapping
         piece = TablePiece(

@@ -60,7 +60,7 @@ def test_a_copy_that_breaks_off_begins_anew(one_kit: Kit, monkeypatch: pytest.Mo
         breaks_at(2, patch, ZeroDivisionError())
         with pytest.raises(TaskBug, match="ZeroDivisionError"):
             one_kit.migration.go()
-    assert chunk_of(one_kit, "log").is_broken_off
+    assert chunk_of(one_kit, "log").is_unresumable
     assert 0 < len(rows_of(one_kit.migration.target, one_kit.schema, "log")) < ROWS
     one_kit.write(("DELETE FROM log WHERE v < 3000", "INSERT INTO log VALUES (1, 'one'), (1, NULL)", *ddl))
 

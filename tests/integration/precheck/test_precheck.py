@@ -364,7 +364,10 @@ def test_shards_that_do_not_begin_alike(
     filters = {"f": {"schema-pattern": "*", "table-pattern": "o_1", "events": ["update"], "action": "Ignore"}}
     lossy = [{**safe["mysql-instances"][0], "filter-rules": ["f"]}]
     warned = check(mariadb_source, mysql_target, [schema], task={**safe, "filters": filters, "mysql-instances": lossy})
-    assert "the shards of 2 merged tables are alike" in result(alike, "shard_tables", "target", State.OK).message
+    assert (
+        "the shards of 2 merged tables have the same definitions"
+        in result(alike, "shard_tables", "target", State.OK).message
+    )
     warnings = [one.message for one in warned.results if (one.name, one.state) == ("shard_tables", State.WARN)]
     assert len(warnings) == 3
     assert "safe-mode: true, so rows with the same key" in warnings[0]

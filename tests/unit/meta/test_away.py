@@ -23,7 +23,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("scheme", ["mysql", "postgresql"])
 def test_nobody_waits_for_it_again(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "ASK_SECONDS", 1e6)
+    monkeypatch.setattr(database, "POLL_SECONDS", 1e6)
     callers = 0
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"{scheme}://dm@127.0.0.1:{silent.getsockname()[1]}/meta"
@@ -44,7 +44,7 @@ def test_nobody_waits_for_it_again(scheme: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_it_is_used_again_once_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "ASK_SECONDS", 0.01)
+    monkeypatch.setattr(database, "POLL_SECONDS", 0.01)
     here = Database(parse_url(f"sqlite:///{tmp_path / 'meta.db'}"))
     with sqlite3.connect(tmp_path / "meta.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.relay.health import (
     is_alive,
     is_past,
     is_pulling,
-    seen,
+    relay_state,
     silence,
 )
 
@@ -40,40 +40,40 @@ def test_a_relay_that_reports_is_never_a_failure(
     stage: Stage, error: dict[str, str] | None, desired: Stage | None
 ) -> None:
     status = replace(RUNS, stage=stage, error=error)
-    assert seen(status, desired) == Alive()
+    assert relay_state(status, desired) == Alive()
     assert ("no space" in doing(status)) is (error is not None)
 
 
 @pytest.mark.parametrize("desired", [None, *Stage])
 def test_an_error_is_its_last_word_when_no_process_is_left(desired: Stage | None) -> None:
-    assert seen(replace(ENDED, stage=Stage.PAUSED, error=ERROR), desired) == RelayFailure(ERROR)
+    assert relay_state(replace(ENDED, stage=Stage.PAUSED, error=ERROR), desired) == RelayFailure(ERROR)
 
 
 def test_a_relay_that_died_waiting_may_be_started_again() -> None:
-    found = seen(replace(SILENT, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING)
+    found = relay_state(replace(SILENT, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING)
     assert isinstance(found, RelayGone)
     assert "process 7 on here" in found.why
 
 
 @pytest.mark.parametrize("row", [ENDED, replace(ENDED, stage=Stage.STOPPED), SILENT])
 def test_it_has_stopped_only_if_somebody_wanted_it(row: RelayStatus) -> None:
-    assert seen(row, Stage.STOPPED) == AskedToStop()
-    assert isinstance(seen(row, Stage.RUNNING), RelayGone)
+    assert relay_state(row, Stage.STOPPED) == AskedToStop()
+    assert isinstance(relay_state(row, Stage.RUNNING), RelayGone)
 
 
 def test_a_relay_that_is_about_to_stop_still_runs() -> None:
-    assert isinstance(seen(RUNS, Stage.STOPPED), Alive)
+    assert isinstance(relay_state(RUNS, Stage.STOPPED), Alive)
 
 
 def test_a_last_word_needs_no_silence() -> None:
     """Stopped and Finished are said once, by a process that is at its end."""
-    assert seen(replace(RUNS, stage=Stage.FINISHED), Stage.RUNNING) == RelayCaughtUp()
-    assert seen(replace(RUNS, stage=Stage.STOPPED), Stage.STOPPED) == AskedToStop()
+    assert relay_state(replace(RUNS, stage=Stage.FINISHED), Stage.RUNNING) == RelayCaughtUp()
+    assert relay_state(replace(RUNS, stage=Stage.STOPPED), Stage.STOPPED) == AskedToStop()
     assert not is_alive(replace(RUNS, stage=Stage.STOPPED))
 
 
 def test_nobody_has_ever_reported() -> None:
-    assert isinstance(seen(None, Stage.RUNNING), RelayGone)
+    assert isinstance(relay_state(None, Stage.RUNNING), RelayGone)
 
 
 def test_a_steady_life_forgets_the_deaths_before_it() -> None:

@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
 from airflow_provider_dm.engine.meta.model import Operator, OperatorState
-from airflow_provider_dm.engine.meta.operators import is_behind
+from airflow_provider_dm.engine.meta.operators import is_passed
 from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -144,7 +144,7 @@ class Wishes:
 
     def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
         self.world.step()
-        passed = [one for one in self.operators(task, source) if is_behind(one, applied)]
+        passed = [one for one in self.operators(task, source) if is_passed(one, applied)]
         for one in passed:
             self.kept[self.kept.index(one)] = replace(one, state=OperatorState.PASSED)
         return passed

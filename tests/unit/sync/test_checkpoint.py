@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, HeldRows, Item, Member, Resync
 from airflow_provider_dm.engine.sync.checkpoint import Points
 from airflow_provider_dm.engine.sync.start.dm_import import DmStart, source_name
-from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead
+from airflow_provider_dm.engine.sync.start.dm_points import is_after
 
 SHARD, OTHER = TableName("shop", "t1"), TableName("shop", "t2")
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -74,7 +74,7 @@ def point(text: str) -> Point:
     ],
 )
 def test_points_are_compared_as_dm_does(one: str, other: str, by_gtid: bool, ahead: bool | None) -> None:
-    assert lies_ahead(point(one), point(other), by_gtid=by_gtid) is ahead
+    assert is_after(point(one), point(other), by_gtid=by_gtid) is ahead
 
 
 def test_older_releases_of_dm_wrote_names_in_lower_case() -> None:

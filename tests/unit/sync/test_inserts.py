@@ -162,7 +162,7 @@ def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
     before = gc.isenabled()
     try:
         (gc.enable if enabled else gc.disable)()
-        with suppress(BrokenChain), tasks._uncollected():
+        with suppress(BrokenChain), tasks._without_gc():
             assert not gc.isenabled()
             raise BrokenChain("t", (), "", "")
         assert gc.isenabled() is enabled

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from airflow_provider_dm.engine.reading.logged_ddl import statements_between
 from airflow_provider_dm.engine.sync.errors import DefinitionNeeded
-from airflow_provider_dm.engine.sync.start.past import KnownTable, Today, alike, read_log
+from airflow_provider_dm.engine.sync.start.past import KnownTable, Today, are_alike, read_log
 
 MYSQL, MARIADB = Server(Flavour.MYSQL, (9, 7, 0)), Server(Flavour.MARIADB, (10, 11, 0))
 LO, HI = Location("bin.000001", 4), Location("bin.000001", 900)
@@ -155,7 +155,7 @@ def test_between_families_the_start_is_proven_or_refused(statements: Sequence[st
 def test_two_tables_that_rows_are_read_by_alike() -> None:
     def is_alike(one: str, other: str, server: Server = MYSQL) -> bool:
         ours, theirs = known("a", one)[name("a")], known("a", other, server)[name("a")]
-        return alike(ours, theirs, (MYSQL, server))
+        return are_alike(ours, theirs, (MYSQL, server))
 
     same = ", v varchar(9), KEY k (v)"
     assert is_alike(same, same, MARIADB)

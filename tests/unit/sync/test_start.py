@@ -24,10 +24,10 @@ from airflow_provider_dm.engine.sync.errors import SourceWentBack
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.start.opening import (
-    chosen_start,
+    allowed,
+    applied_and_edge,
     goal_at_end,
     goal_at_place,
-    goal_between,
     plan_to_begin_with,
     shared_targets,
 )
@@ -55,27 +55,27 @@ def no_base(_suffix: int) -> None:
 
 
 def test_where_all_buckets_stand_at_one_place_nothing_is_half_done() -> None:
-    lo, edge = goal_between(stands(100, 100), SUBTASK, no_base)
+    lo, edge = applied_and_edge(stands(100, 100), SUBTASK, no_base)
 
     assert (lo, edge) == (LO, None)
     assert lo.gtid_set == "0-1-5", "it is where the last epoch was noted"
 
 
 def test_reading_begins_behind_the_slowest_bucket_and_ends_first_at_the_fastest() -> None:
-    assert goal_between(stands(300, 200), SUBTASK, no_base) == (LO.at(200), LO.at(300))
+    assert applied_and_edge(stands(300, 200), SUBTASK, no_base) == (LO.at(200), LO.at(300))
 
 
 def test_a_bucket_that_did_its_first_wave_only_makes_an_edge_too() -> None:
     """What that wave deleted is written again by the very same epoch, or never."""
-    assert goal_between(stands(100, 100, released=(0, 200)), SUBTASK, no_base) == (LO, LO.at(200))
+    assert applied_and_edge(stands(100, 100, released=(0, 200)), SUBTASK, no_base) == (LO, LO.at(200))
 
 
 def test_a_first_wave_of_an_epoch_that_is_over_makes_none() -> None:
-    assert goal_between(stands(100, 100, released=(50, 100)), SUBTASK, no_base) == (LO, None)
+    assert applied_and_edge(stands(100, 100, released=(50, 100)), SUBTASK, no_base) == (LO, None)
 
 
 def test_the_gtid_set_of_another_place_is_not_taken_for_that_of_this_one() -> None:
-    lo, _ = goal_between(stands(200, 200), SUBTASK, no_base)
+    lo, _ = applied_and_edge(stands(200, 200), SUBTASK, no_base)
 
     assert (lo.position, lo.gtid_set) == (200, "")
 
@@ -84,7 +84,7 @@ def test_files_of_another_sub_directory_are_called_as_they_are_there() -> None:
     place = Location("new.000004", 50, suffix=2)
     frontier = [FrontierRow(bucket, place.sort_key, "", 7) for bucket in range(2)]
 
-    assert goal_between(frontier, SUBTASK, {2: "new"}.get) == (place, None)
+    assert applied_and_edge(frontier, SUBTASK, {2: "new"}.get) == (place, None)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_files_of_another_sub_directory_are_called_as_they_are_there() -> None:
 )
 def test_a_frontier_of_other_buckets_is_not_gone_on_with(frontier: list[FrontierRow], subtask: Subtask) -> None:
     with pytest.raises(InvariantBroken):
-        goal_between(frontier, subtask, no_base)
+        applied_and_edge(frontier, subtask, no_base)
 
 
 # By which plan
@@ -198,16 +198,16 @@ WITHOUT_B = BlockAllowRules.from_config(
 
 
 def test_tables_that_the_rules_leave_out_are_told_apart() -> None:
-    assert chosen_start([A, B], [A.table.name, B.table.name], WITHOUT_B) == ([A], [B.table.name])
+    assert allowed([A, B], [A.table.name, B.table.name], WITHOUT_B) == ([A], [B.table.name])
 
 
 def test_a_table_that_was_left_out_stays_out_quietly() -> None:
-    assert chosen_start([A], [A.table.name, B.table.name], WITHOUT_B) == ([A], [])
+    assert allowed([A], [A.table.name, B.table.name], WITHOUT_B) == ([A], [])
 
 
 def test_a_table_that_was_left_out_cannot_come_back() -> None:
     with pytest.raises(RulesChanged) as back:
-        chosen_start([A], [A.table.name, B.table.name], ALL)
+        allowed([A], [A.table.name, B.table.name], ALL)
 
     assert str(back.value).startswith("[DM-6042 internal] shop.b was copied by this task and then left out")
 

@@ -38,8 +38,8 @@ def field_of(columns: int, index: int, field: int) -> int:
 def write_cell(columns: int, index: int, constants: int, members: int, source: int, size: int, out: int) -> int:
     """Write the cell of column `index`, `size` bytes at `source`, to `out`.
 
-    All but the numbers are addresses.
-    Return the address after it, or MALFORMED for bytes that no server writes. NULL is the caller's.
+    `columns`, `constants`, `members`, `source` and `out` are addresses. The caller handles NULL.
+    Return the address after the written text, or MALFORMED for bytes that no server writes.
     """
     kind = field_of(columns, index, _KIND)
     if kind == CellKind.SIGNED:
@@ -113,7 +113,7 @@ def _copy_member(constants: int, members: int, member: int, out: int) -> int:
 
 @njit
 def _write_enum(columns: int, index: int, constants: int, members: int, number: int, out: int) -> int:
-    """Write an ENUM's member. Index 0 is one, too: the value of an invalid insert."""
+    """Write an ENUM's member. Index 0 has a member, too: the value of an invalid insert."""
     if number >= field_of(columns, index, _MEMBERS):
         return MALFORMED
     return _copy_member(constants, members, field_of(columns, index, _FIRST_MEMBER) + number, out)

@@ -35,7 +35,7 @@ def _group(source: int, size: int, first: bool, flip: Any) -> Any:
 def write_decimal(source: int, precision: int, scale: int, out: int) -> int:
     """Write a DECIMAL: `scale` digits after the point, no leading zeros, and no sign for zero.
 
-    Gives -1 for a group with too many digits.
+    Return -1 for a group with too many digits.
     """
     negative = load1(source) & _SIGN == uint64(0)
     flip = ~uint64(0) if negative else uint64(0)
@@ -43,7 +43,7 @@ def write_decimal(source: int, precision: int, scale: int, out: int) -> int:
     if negative:
         store1(out, _MINUS)
         out += 1
-    digits_at, first, left, nothing = out, True, precision - scale, True
+    digits_at, first, left, is_zero = out, True, precision - scale, True
     while left:  # the incomplete group comes first
         digits = left % _DIGITS if left % _DIGITS else _DIGITS
         size = _BYTES[digits]
@@ -54,7 +54,7 @@ def write_decimal(source: int, precision: int, scale: int, out: int) -> int:
             out = write_padded(value, digits, out)
         elif value:
             out = write_padded(value, count_digits(value), out)
-        nothing = nothing and value == uint64(0)
+        is_zero = is_zero and value == uint64(0)
         source, first, left = source + size, False, left - digits
     if out == digits_at:
         store1(out, _ZERO)
@@ -70,9 +70,9 @@ def write_decimal(source: int, precision: int, scale: int, out: int) -> int:
         if value >= _LIMITS[digits]:
             return _MALFORMED
         out = write_padded(value, digits, out)
-        nothing = nothing and value == uint64(0)
+        is_zero = is_zero and value == uint64(0)
         source, first, left = source + size, False, left - digits
-    if negative and nothing:
+    if negative and is_zero:
         for place in range(begin, out - 1):
             store1(place, load1(place + 1))
         out -= 1

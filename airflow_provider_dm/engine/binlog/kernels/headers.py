@@ -1,8 +1,8 @@
 """Whole ordinary transactions, by the headers of their events. The plain twin is `boundary`, which calls this.
 
-Ordinary is: a GTID event without unusual flags, BEGIN where the flavour writes one, table maps and rows and events
-without a change, XID. In front of any other transaction, and of one that the buffer does not hold whole, the kernel
-stops, and the twin takes it from its first event on.
+An ordinary transaction has a GTID event without unusual flags, BEGIN if the flavour writes it, table maps, rows and
+events without a change, and XID. The kernel stops before any other transaction, and before a transaction that the
+buffer does not hold completely; the twin handles it from its first event on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _is_begin(body: int, end: int) -> bool:
 
 
 @njit(forceinline=True)
-def _remember(ids: Any, count: int, first: Any, second: Any, number: Any, mariadb: bool) -> int:
+def _add_id(ids: Any, count: int, first: Any, second: Any, number: Any, mariadb: bool) -> int:
     """Append an id to the `count` existing ones, or extend the last of them; return the new count."""
     last = count - 1
     if count and ids[last, 0] == first:
@@ -62,10 +62,10 @@ def _remember(ids: Any, count: int, first: Any, second: Any, number: Any, mariad
 def hop(data: Any, offset: int, end: int, cut: int, trailer: int, mariadb: bool, do_of: Any, ids: Any) -> Any:
     """Walk over ordinary transactions in data[offset:end] until one of them ends at or after `cut`.
 
-    `trailer`: bytes of an event's checksum. `mariadb`: who wrote the log. `do_of`: `events.DO`. Fills `ids`,
+    `trailer`: bytes of an event's checksum. `mariadb`: MariaDB wrote the log. `do_of`: `events.DO`. Fills `ids`,
     uint64[n, 4]: MySQL's as (uuid, uuid, first, last) of a run of numbers, MariaDB's as (domain, server, sequence,
     sequence).
-    Gives (where the last of them ends, how many they are, the newest timestamp of their ends, ids).
+    Return (end of the last transaction, number of transactions, newest timestamp of their ends, number of ids).
     """
     source, do_at = int64(data.ctypes.data), int64(do_of.ctypes.data)
     stop, smallest = source + end, _HEADER + trailer
@@ -75,23 +75,23 @@ def hop(data: Any, offset: int, end: int, cut: int, trailer: int, mariadb: bool,
     first = second = number = uint64(0)
     while position + _HEADER <= stop and (inside or (boundary < source + cut and count < len(ids))):
         code, size = int64(load1(position + 4)), int64(load4(position + 9))
-        behind = position + size
-        if size < smallest or behind > stop:
+        event_end = position + size
+        if size < smallest or event_end > stop:
             break
         body = position + _HEADER
         do = int64(load1(do_at + code))
         if begun:
             if code == _XID:
-                boundary = behind
+                boundary = event_end
                 transactions += 1
                 newest = max(newest, load4(position))
                 if identified:
-                    count = _remember(ids, count, first, second, number, mariadb)
+                    count = _add_id(ids, count, first, second, number, mariadb)
                 inside = begun = False
             elif do != _MAP and do != _ROWS and do != _PASS:
                 break
         elif inside:
-            if code != _QUERY or not _is_begin(body, behind - trailer):
+            if code != _QUERY or not _is_begin(body, event_end - trailer):
                 break
             begun = True
         elif not mariadb and (code == _GTID or code == _ANONYMOUS):
@@ -109,5 +109,5 @@ def hop(data: Any, offset: int, end: int, cut: int, trailer: int, mariadb: bool,
             identified = inside = begun = True
         else:
             break
-        position = behind
+        position = event_end
     return boundary - source, transactions, int64(newest), count

@@ -31,7 +31,7 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> Fi
         yield State.FAIL, f"{gap.feature} is not supported yet ({gap.where})", gap.remedy
     if gaps:
         return
-    yield State.OK, f"task {task.name} asks for nothing that is not supported", ""
+    yield State.OK, f"task {task.name} uses only supported settings", ""
     if task.remove_meta:
         what = "remove-meta in the task file has no effect, as in DM: a task never repeats what it has done"
         yield State.WARN, what, "Remove it. To start again: `dmctl start-task --remove-meta`, or another name."
@@ -40,20 +40,20 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> Fi
 
 
 def unknown_items(given: Iterable[str], ours: Iterable[str]) -> list[Finding]:
-    """Return a warning for each item that is not the name of a check. DM refuses such items; here they only leave out
-    nothing.
+    """Return a warning for each item that is not the name of a check. DM refuses such items; here they have no
+    effect.
 
     >>> unknown_items(["table_schema", "table_keyz"], ["table_keys"])
     [(<State.WARN: 'warn'>, "ignore-checking-items names 'table_keyz', which is not a check", "Write 'table_keys'.")]
     """
     known = sorted({*DM_ITEMS, *ours})
     return [
-        (State.WARN, f"ignore-checking-items names {name!r}, which is not a check", _way_out(name, known))
+        (State.WARN, f"ignore-checking-items names {name!r}, which is not a check", _remedy(name, known))
         for name in given
         if name not in known
     ]
 
 
-def _way_out(name: str, known: list[str]) -> str:
+def _remedy(name: str, known: list[str]) -> str:
     near = get_close_matches(name, known, 1)
     return f"Write {near[0]!r}." if near else "Leave it out."

@@ -36,14 +36,14 @@ def check_server_id(facts: SourceFacts) -> Findings:
 
 def check_source_connections(facts: SourceFacts) -> Findings:
     # One connection for each thread, one for the relay, some for queries.
-    return _enough(facts, facts.subtask.mydumper.threads + 4)
+    return _connections(facts, facts.subtask.mydumper.threads + 4)
 
 
 def check_target_connections(facts: TargetFacts) -> Findings:
-    return _enough(facts, sum(source.subtask.syncer.worker_count or MOST_WORKERS for source in facts.sources) + 4)
+    return _connections(facts, sum(source.subtask.syncer.worker_count or MOST_WORKERS for source in facts.sources) + 4)
 
 
-def _enough(facts: ServerFacts, wanted: int) -> Findings:
+def _connections(facts: ServerFacts, wanted: int) -> Findings:
     most = facts.setting("max_connections")
     message = f"max_connections is {most}, the task may open {wanted} connections"
     few = most.isdigit() and 0 < int(most) < wanted

@@ -64,7 +64,7 @@ def check_shards(facts: TargetFacts) -> Findings:
                 state = State.FAIL if other.source.copies else State.WARN
                 yield state, *message_and_remedy(ShardsDiffer(str(target), str(first), str(other), differs))
     if not found:
-        yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
+        yield State.OK, f"the shards of {len(merged)} merged tables have the same definitions", ""
 
 
 def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:

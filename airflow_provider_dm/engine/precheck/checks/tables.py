@@ -108,7 +108,7 @@ def check_columns(facts: TargetFacts) -> Findings:
     misfits = 0
     for source in facts.sources:
         anew = source.copies and source.id not in facts.begun
-        for table, target in facts.settled(source):
+        for table, target in facts.comparable(source):
             try:
                 if source.follows:
                     row_filter(source.rules.events, source.rules.expressions, table)
@@ -168,7 +168,7 @@ def check_creation(facts: TargetFacts) -> Findings:
     bad = 0
     taken = _other_relations(facts)
     for source in facts.sources:
-        for table, target in facts.settled(source):
+        for table, target in facts.comparable(source):
             if target in facts.tables or target in planned:
                 continue
             planned.add(target)

@@ -102,7 +102,7 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
         case (WholeNumber() | Exact() | Double(), WholeNumber() | Exact() | Double()):
             if isinstance(left.type, Double) or isinstance(right.type, Double):
                 pair = (left, right)
-                if any(isinstance(part.type, WholeNumber) for part in pair) and any(map(_coarse, pair)):
+                if any(isinstance(part.type, WholeNumber) for part in pair) and any(map(_is_coarse, pair)):
                     raise Refused("a whole number is compared with a double of 9007199254740992 or more")
                 return _through(float, left.read), _through(float, right.read), _order
             return left.read, right.read, _order
@@ -137,7 +137,7 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
             raise Refused(f"{described(left.type)} is compared with {described(right.type)}")
 
 
-def _coarse(part: Part) -> bool:
+def _is_coarse(part: Part) -> bool:
     """Return True if a part is a constant double so large that integers near it are not representable."""
     return isinstance(part.constant, float) and abs(part.constant) >= 1 << 53
 

@@ -131,7 +131,7 @@ def _nullif(one: Part, other: Part) -> Part:
     return choice([(comparison("=", one, other), NULL_PART)], one)
 
 
-def _known(reads: Sequence[Read], kind: Type, compute: Callable[..., Any]) -> Part:
+def _null_propagating(reads: Sequence[Read], kind: Type, compute: Callable[..., Any]) -> Part:
     """Return a part that is NULL if one of its arguments is; the arguments after a NULL are not evaluated."""
 
     def read(row: Row) -> Any:
@@ -155,12 +155,12 @@ def _of(*kinds: tuple[type, ...], to: Callable[[Any], tuple[Type, Callable[..., 
                 raise Refused(f"a function is called with {described(part.type)}")
         if any(isinstance(part.type, Null) for part in arguments):
             return NULL_PART
-        return _known([part.read for part in arguments], *to(arguments[0].type))
+        return _null_propagating([part.read for part in arguments], *to(arguments[0].type))
 
     return make
 
 
-def _alike(expected: tuple[type, ...], compute: Callable[..., Any]) -> Callable[..., Part]:
+def _one_type(expected: tuple[type, ...], compute: Callable[..., Any]) -> Callable[..., Part]:
     """Return a constructor for a function whose arguments and result have one type."""
 
     def make(*arguments: Part) -> Part:
@@ -169,7 +169,7 @@ def _alike(expected: tuple[type, ...], compute: Callable[..., Any]) -> Callable[
         kind, reads = _common(arguments)
         if not isinstance(kind, expected):
             raise Refused(f"a function is called with {described(kind)}")
-        return _known(reads, kind, compute)
+        return _null_propagating(reads, kind, compute)
 
     return make
 
@@ -262,13 +262,13 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "FLOOR": _IDENTITY,
     "CEIL": _IDENTITY,
     "CEILING": _IDENTITY,
-    "GREATEST": Function(2, _ANY, _alike(_NUMBERS, max)),
-    "LEAST": Function(2, _ANY, _alike(_NUMBERS, min)),
+    "GREATEST": Function(2, _ANY, _one_type(_NUMBERS, max)),
+    "LEAST": Function(2, _ANY, _one_type(_NUMBERS, min)),
     "LENGTH": Function(1, 1, _of(_STRINGS, to=_length)),
     "OCTET_LENGTH": Function(1, 1, _of(_STRINGS, to=_length)),
     "CHAR_LENGTH": Function(1, 1, _of(_STRINGS, to=_characters)),
     "CHARACTER_LENGTH": Function(1, 1, _of(_STRINGS, to=_characters)),
-    "CONCAT": Function(1, _ANY, _alike(_STRINGS, _joined)),
+    "CONCAT": Function(1, _ANY, _one_type(_STRINGS, _joined)),
     "LEFT": _PART,
     "RIGHT": Function(
         2, 2, _of(_STRINGS, (WholeNumber,), to=_cut(lambda text, count: text[-count:] if count > 0 else ""))

@@ -1,9 +1,9 @@
 """Types and values of the parts of an expression.
 
-Whole     a whole number of at most 64 bits      1, `id`
-Exact     a decimal                              1.5, `price`
-Double    a double                               1e3
-Quoted    a string constant, whose type is that of the other operand: `born` > '2024-02-29'
+WholeNumber   a whole number of at most 64 bits      1, `id`
+Exact         a decimal                              1.5, `price`
+Double        a double                               1e3
+Quoted        a string constant, whose type is that of the other operand: `born` > '2024-02-29'
 """
 
 from __future__ import annotations

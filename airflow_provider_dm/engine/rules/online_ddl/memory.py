@@ -28,8 +28,7 @@ class LoggedText:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The state of a ghost. `like`: the tables that had the same definition when it was created. If empty, it has a
-    flaw.
+    """The state of a ghost. `like`: the tables that had the same definition when it was created; empty: it has a flaw.
 
     There may be two, if two names are possible for the real table and both have the definition: the RENAME decides.
     """

@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChang
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls, Remembered
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     CREATING,
+    DdlView,
     GhostOutcome,
     GhostStep,
     Ordinary,
@@ -29,7 +30,6 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     Stop,
     TableEffect,
     TableRole,
-    View,
     statement_head,
 )
 from airflow_provider_dm.engine.rules.online_ddl.same_definition import definition_difference
@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.schema.charsets import UNSURE
 class _Touch:
     """The effect of a statement on one of its tables."""
 
-    view: View
+    view: DdlView
     statement: Statement | NotRead
     table: TableName
     effect: TableEffect
@@ -50,12 +50,12 @@ class _Touch:
         return self.view.memory
 
 
-def judge_table(view: View, statement: Statement | NotRead, table: TableName, effect: TableEffect) -> GhostStep:
+def judge_table(view: DdlView, statement: Statement | NotRead, table: TableName, effect: TableEffect) -> GhostStep:
     return _ONE_TABLE[view.role(table), effect](_Touch(view, statement, table, effect))
 
 
 def judge_each(
-    view: View, statement: DropTables | NotRead, tables: tuple[TableName, ...], effect: TableEffect
+    view: DdlView, statement: DropTables | NotRead, tables: tuple[TableName, ...], effect: TableEffect
 ) -> GhostStep:
     """Decide about each table of a statement in turn; what remains of it is returned as an ordinary statement."""
     outcomes: dict[TableName, GhostOutcome] = {}
@@ -73,9 +73,9 @@ def judge_each(
     return view.memory, Ordinary(statement)
 
 
-def judge_alter(view: View, statement: AlterTable) -> GhostStep:
+def judge_alter(view: DdlView, statement: AlterTable) -> GhostStep:
     table, further = statement.table, statement.tables[1:]
-    if further and (view.is_tools(table) or any(map(view.is_tools, further))):
+    if further and (view.is_tool_table(table) or any(map(view.is_tool_table, further))):
         if TableRole.OURS in map(view.role, (table, *further)):
             return view.memory, Stop(f"it moves rows or names between {table} and {', '.join(map(str, further))}")
         memory = view.memory.with_flaw((table, *further), f"it was changed by {statement_head(view.text)}")
@@ -97,7 +97,7 @@ def _ghost_created(touch: _Touch) -> GhostStep:
     return memory.with_ghost(ghost, made), Remember(ghost)
 
 
-def _made(view: View, statement: Statement | NotRead, ghost: TableName) -> Remembered:
+def _made(view: DdlView, statement: Statement | NotRead, ghost: TableName) -> Remembered:
     match statement:
         case CreateTableLike(like=like):
             return Remembered((like,))
@@ -156,8 +156,8 @@ def _ours_touched(touch: _Touch) -> GhostStep:
             f"{real}, a table of the task, was renamed to {trash}, no ghost has replaced it, and now it is "
             f"{touch.effect.value}"
         )
-    there = isinstance(statement, CREATING) and statement.if_not_exists and real in touch.view.tables
-    if there or (isinstance(statement, AlterTable) and _changes_nothing(statement)):
+    exists = isinstance(statement, CREATING) and statement.if_not_exists and real in touch.view.tables
+    if exists or (isinstance(statement, AlterTable) and _changes_nothing(statement)):
         return memory, Ordinary(statement)
     return memory.outdated(real, f"{real} was {touch.effect.value} after it"), Ordinary(statement)
 

@@ -101,7 +101,7 @@ class TableEffect(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DdlView:
     """The context of a decision: state, logged statement, the task's rules, and its tables at this location."""
 
     memory: OnlineDdls
@@ -119,7 +119,7 @@ class View:
             case TableKind.REAL:
                 return TableRole.OURS if self.rules.allows(table) else TableRole.OUTSIDE
 
-    def is_tools(self, table: TableName) -> bool:
+    def is_tool_table(self, table: TableName) -> bool:
         return self.rules.kind_of(table) is not TableKind.REAL
 
     def known_reals(self, ghost: TableName) -> list[TableName]:

@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChang
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     ApplyDdl,
+    DdlView,
     GhostStep,
     Ordinary,
     PassOver,
@@ -24,7 +25,6 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     Remember,
     Stop,
     TableRole,
-    View,
 )
 
 
@@ -40,17 +40,17 @@ class _Move:
 
 
 def judge_rename(
-    view: View, statement: AlterTable | RenameTables, pairs: list[tuple[TableName, TableName]], *, if_exists: bool
+    view: DdlView, statement: AlterTable | RenameTables, pairs: list[tuple[TableName, TableName]], *, if_exists: bool
 ) -> GhostStep:
     """Decide about a RENAME by its net effect: all tables leave their names, then each gets its new one."""
-    if not any(view.is_tools(table) for pair in pairs for table in pair):
+    if not any(view.is_tool_table(table) for pair in pairs for table in pair):
         memory = view.memory
         for table in (table for pair in pairs for table in pair if view.role(table) is TableRole.OURS):
             if trash := memory.trash_of(table):
                 return view.memory, Stop(f"{table} was renamed to {trash}, and no ghost has replaced it")
             memory = memory.outdated(table, f"{table} was renamed after it")
         return memory, Ordinary(statement)
-    memory, moves = _taken_off(view.memory, _net(pairs))
+    memory, moves = _without_old_names(view.memory, _net(pairs))
     roles = [(view.role(move.old), view.role(move.new)) for move in moves]
     if if_exists and any(role[0] is not TableRole.TRASH or move.holds for role, move in zip(roles, moves, strict=True)):
         return view.memory, Stop("the effect of RENAME … IF EXISTS on a ghost is not known")
@@ -87,7 +87,7 @@ def _net(pairs: list[tuple[TableName, TableName]]) -> list[tuple[TableName, Tabl
     return [(old, new) for old, new in now.items() if old != new]
 
 
-def _taken_off(memory: OnlineDdls, pairs: list[tuple[TableName, TableName]]) -> tuple[OnlineDdls, list[_Move]]:
+def _without_old_names(memory: OnlineDdls, pairs: list[tuple[TableName, TableName]]) -> tuple[OnlineDdls, list[_Move]]:
     moves = [_Move(old, new, memory.ghosts.get(old), memory.away.get(old)) for old, new in pairs]
     for old, _ in pairs:
         memory = memory.with_ghost(old, None).with_away(old, None)
@@ -98,7 +98,7 @@ _Moved: TypeAlias = tuple[OnlineDdls, ApplyDdl | PassOver | Stop]
 _NOTHING: Final = PassOver("")
 
 
-def _moved(view: View, move: _Move, role: tuple[TableRole, TableRole]) -> _Moved:
+def _moved(view: DdlView, move: _Move, role: tuple[TableRole, TableRole]) -> _Moved:
     """Decide about one table's rename, unless DM has applied all of the task's part of it up to a later location."""
     ours = [name for name, one in zip((move.old, move.new), role, strict=True) if one is TableRole.OURS]
     if not ours or not all(name in view.applied for name in ours):
@@ -109,55 +109,55 @@ def _moved(view: View, move: _Move, role: tuple[TableRole, TableRole]) -> _Moved
     return memory, PassOver(f"{' and '.join(map(str, ours))} is applied up to a later location")
 
 
-def _ours_to_trash(view: View, move: _Move) -> _Moved:
+def _ours_to_trash(view: DdlView, move: _Move) -> _Moved:
     return view.memory.with_away(move.new, move.old), _NOTHING
 
 
-def _trash_to_ours(view: View, move: _Move) -> _Moved:
+def _trash_to_ours(view: DdlView, move: _Move) -> _Moved:
     if move.holds == move.new:
         return view.memory, PassOver(f"{move.new} has its name again")
     return view.memory, Stop(f"{move.old} becomes {move.new}, and its rows are not known")
 
 
-def _trash_to_trash(view: View, move: _Move) -> _Moved:
+def _trash_to_trash(view: DdlView, move: _Move) -> _Moved:
     return view.memory.with_away(move.new, move.holds), _NOTHING
 
 
-def _trash_to_outside(view: View, move: _Move) -> _Moved:
+def _trash_to_outside(view: DdlView, move: _Move) -> _Moved:
     if move.holds:
         return view.memory, Stop(f"{move.holds}, a table of the task, is renamed by way of {move.old} to {move.new}")
     return view.memory, _NOTHING
 
 
-def _trash_to_ghost(view: View, move: _Move) -> _Moved:
+def _trash_to_ghost(view: DdlView, move: _Move) -> _Moved:
     return _trash_to_outside(view, move) if move.holds else _outside_to_ghost(view, move)
 
 
-def _outside_to_ghost(view: View, move: _Move) -> _Moved:
+def _outside_to_ghost(view: DdlView, move: _Move) -> _Moved:
     made = Remembered(flaw=f"it was {move.old} before, whose definition is not known")
     return view.memory.with_ghost(move.new, made), _NOTHING
 
 
-def _ghost_to_ghost(view: View, move: _Move) -> _Moved:
+def _ghost_to_ghost(view: DdlView, move: _Move) -> _Moved:
     held = move.held or Remembered(flaw=f"it was {move.old} before, of which nothing is recorded")
     return view.memory.with_ghost(move.new, held), _NOTHING
 
 
-def _forgotten(view: View, _: _Move) -> _Moved:
+def _untracked(view: DdlView, _: _Move) -> _Moved:
     return view.memory, _NOTHING
 
 
-def _ours_leaves(view: View, move: _Move) -> _Moved:
+def _ours_leaves(view: DdlView, move: _Move) -> _Moved:
     return view.memory, Stop(
         f"{move.old}, a table of the task, becomes {move.new}, which trash-table-rules do not match"
     )
 
 
-def _into_ours(view: View, move: _Move) -> _Moved:
+def _into_ours(view: DdlView, move: _Move) -> _Moved:
     return view.memory, Stop(f"{move.old} becomes {move.new}, a table of the task, and its rows are not known")
 
 
-def _cut_over(view: View, move: _Move) -> _Moved:
+def _cut_over(view: DdlView, move: _Move) -> _Moved:
     """Replace the real table by the ghost: once, with all changes of the ghost, or not at all."""
     ghost, real, memory, held = move.old, move.new, view.memory, move.held
     if real not in view.rules.tools.real_tables(ghost):
@@ -201,11 +201,11 @@ def _folded(table: TableName) -> tuple[str, str]:
     return table.schema.casefold(), table.table.casefold()
 
 
-_RENAMED: Final[dict[tuple[TableRole, TableRole], Callable[[View, _Move], _Moved]]] = {
+_RENAMED: Final[dict[tuple[TableRole, TableRole], Callable[[DdlView, _Move], _Moved]]] = {
     (TableRole.GHOST, TableRole.OURS): _cut_over,
     (TableRole.GHOST, TableRole.GHOST): _ghost_to_ghost,
-    (TableRole.GHOST, TableRole.TRASH): _forgotten,
-    (TableRole.GHOST, TableRole.OUTSIDE): _forgotten,
+    (TableRole.GHOST, TableRole.TRASH): _untracked,
+    (TableRole.GHOST, TableRole.OUTSIDE): _untracked,
     (TableRole.TRASH, TableRole.OURS): _trash_to_ours,
     (TableRole.TRASH, TableRole.GHOST): _trash_to_ghost,
     (TableRole.TRASH, TableRole.TRASH): _trash_to_trash,
@@ -216,7 +216,7 @@ _RENAMED: Final[dict[tuple[TableRole, TableRole], Callable[[View, _Move], _Moved
     (TableRole.OURS, TableRole.OUTSIDE): _ours_leaves,
     (TableRole.OUTSIDE, TableRole.OURS): _into_ours,
     (TableRole.OUTSIDE, TableRole.GHOST): _outside_to_ghost,
-    (TableRole.OUTSIDE, TableRole.TRASH): _forgotten,
-    (TableRole.OUTSIDE, TableRole.OUTSIDE): _forgotten,
+    (TableRole.OUTSIDE, TableRole.TRASH): _untracked,
+    (TableRole.OUTSIDE, TableRole.OUTSIDE): _untracked,
 }
 assert _RENAMED.keys() == {(old, new) for old in TableRole for new in TableRole}

@@ -1,9 +1,9 @@
-"""Whether a CREATE TABLE makes the columns and unique keys of a table that the task knows.
+"""Comparison of a CREATE TABLE with the columns and unique keys of a table that the task knows.
 
 pt-online-schema-change writes its new table as SHOW CREATE TABLE shows the real table, and alters it afterwards. A
-difference in the CREATE TABLE itself is a change, too, which no ALTER repeats. What cannot be compared with certainty
-counts as a difference. A `schema.model.Table` holds what rows depend on, and only that is compared: not defaults,
-comments, plain keys, CHECKs, foreign keys, partitions and options of tables.
+difference in the CREATE TABLE itself is a change, too, which no ALTER repeats. A part that cannot be compared with
+certainty counts as a difference. Only the properties in `schema.model.Table` are compared, on which rows depend: not
+defaults, comments, plain keys, CHECKs, foreign keys, partitions and options of tables.
 """
 
 from __future__ import annotations

@@ -34,12 +34,12 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.one_table import judge_alter, judge_each, judge_table
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
+    DdlView,
     GhostOutcome,
     GhostStep,
     Ordinary,
     Stop,
     TableEffect,
-    View,
 )
 from airflow_provider_dm.engine.rules.online_ddl.renames import judge_rename
 from airflow_provider_dm.engine.schema.charsets import UNSURE
@@ -62,7 +62,7 @@ def step(
     state has to be saved with the location after the statement, for any outcome but Stop, which returns the given
     state.
     """
-    view = View(memory, text, rules, tables, applied)
+    view = DdlView(memory, text, rules, tables, applied)
     named = statement.about.tables if isinstance(statement, NotRead) else statement.tables
     if not rules.tools:
         return OnlineDdls(), Ordinary(statement)  # an outdated state must not be used when it is turned on again
@@ -72,7 +72,7 @@ def step(
     return (memory if isinstance(outcome, Stop) else after), outcome
 
 
-def _judged(view: View, statement: ddl.Statement | NotRead) -> GhostStep:
+def _judged(view: DdlView, statement: ddl.Statement | NotRead) -> GhostStep:
     match statement:
         case NotRead():
             return judge_each(view, statement, statement.about.tables, TableEffect.UNKNOWN)
@@ -96,7 +96,7 @@ def _judged(view: View, statement: ddl.Statement | NotRead) -> GhostStep:
             return view.memory, Ordinary(statement)
 
 
-def _schema_dropped(view: View, statement: ddl.DropDatabase, name: str) -> GhostStep:
+def _schema_dropped(view: DdlView, statement: ddl.DropDatabase, name: str) -> GhostStep:
     lost = [real for trash, real in view.memory.away.items() if trash.schema == name and real.schema != name]
     if lost:
         return view.memory, Stop(f"it drops {lost[0]}, which was renamed into it")

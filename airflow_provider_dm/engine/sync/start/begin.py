@@ -123,7 +123,7 @@ class Announcer:
 
         self._as_holder(write)
 
-    def drop_created(self) -> None:
+    def withdraw_report(self) -> None:
         """Delete the report: nothing is needed. Raises Fenced, and what the store raises."""
         self._as_holder(lambda: self.store.forget_subtask(*self.source.fence.ref.key))
 
@@ -156,12 +156,12 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
     Raises InvalidInput, StartNotInLog, NotBegunYet (retry), Fenced, and what reading the log and the schemas raises.
     Then the failed source and the sources after it are unchanged in the target.
     """
-    waiting = [one for source in sources for one in _to_begin(source, store)]
+    waiting = [one for source in sources for one in _beginnings(source, store)]
     for one in waiting:
         one.announcer.report(None)
     try:
-        found = [one.look() for one in waiting]
-        proven = [(one.at(start, stop), start) for one in found for start in [one.proven(stop)]]
+        found = [one.read_source() for one in waiting]
+        proven = [(one.at(start, stop), start) for one in found for start in [one.verified_start(stop)]]
         for here, start in proven:
             here.begin(start)
             waiting.pop(0)
@@ -171,7 +171,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
         raise
 
 
-def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
+def _beginnings(source: SyncSource, store: MetaStore) -> list[_Beginning]:
     config, ref = source.config, source.fence.ref
     connection = target_connection(source.target)
     subtask, frontier = read_subtask(connection, ref), read_whole_frontier(connection, ref)
@@ -205,7 +205,7 @@ class _Beginning:
     dm: DmStart | None = None
     """The start by DM's checkpoint; None: the start is `meta`."""
 
-    def look(self) -> _Found:
+    def read_source(self) -> _Found:
         """Read the source's tables and the extent of its log."""
         rules = self.source.rules
         with connected(self.source.spec.endpoint.resolve()) as connection:
@@ -236,7 +236,7 @@ class _Beginning:
         """Restore the report to the metadata DB, as the source does not begin. Raises Fenced, and what the store
         raises."""
         if self.before is None:
-            self.announcer.drop_created()
+            self.announcer.withdraw_report()
         else:
             self.announcer.report(self.before)
 
@@ -274,7 +274,7 @@ class _Found:
             tables = today.at_start(name, self._ddl_since(start, stop))
         log.info("%s: %d tables at %s, determined from the log and the target", name, len(tables), start)
         definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
-        return replace(self, schemas=one._schemas(tables), definitions=definitions).behind(start)
+        return replace(self, schemas=one._schemas(tables), definitions=definitions).with_dm_extent(start)
 
     def _ddl_since(self, start: Location, stop: threading.Event) -> Sequence[Logged]:
         """Read the DDL of the log between `start` and today."""
@@ -293,7 +293,7 @@ class _Found:
             statements = statements_between(held, idle, start, self.today, stop, source=name, bounded=bounded)
             return read_log(statements, self.server)
 
-    def behind(self, start: Location) -> _Found:
+    def with_dm_extent(self, start: Location) -> _Found:
         """Return a copy with the changes after the start that DM may have applied. Raises KeylessUncertain,
         CheckpointUnusable."""
         one = self.beginning
@@ -306,21 +306,21 @@ class _Found:
         extent.check_keys(one.source.config.source_id, start, keyless_of(schemas, targets))
         return replace(self, schemas=schemas, dm_extent=extent)
 
-    def proven(self, stop: threading.Event) -> Location:
+    def verified_start(self, stop: threading.Event) -> Location:
         """Return the verified start with its GTID set. Waits until the log reaches it. Raises StartNotInLog,
         NotBegunYet."""
         one = self.beginning
         try:
-            found = self._proven(one.configured, stop)
+            found = self._verified(one.configured, stop)
         except StartNotInLog:
             if one.dm is None or not one.dm.by_gtid or not one.dm.checkpoint.point.gtid_set:
                 raise
         else:
-            if one.dm is None or one.dm.check_proven(found):
+            if one.dm is None or one.dm.is_at_checkpoint(found):
                 return found
-        return self._proven(find_place(one.dm.endpoint, behind=one.dm.checkpoint.point.gtid_set), stop)
+        return self._verified(find_place(one.dm.endpoint, behind=one.dm.checkpoint.point.gtid_set), stop)
 
-    def _proven(self, place: Location, stop: threading.Event) -> Location:
+    def _verified(self, place: Location, stop: threading.Event) -> Location:
         """Verify that a location is between two transactions of the log, and return it with its GTID set."""
         place = replace(place, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
         self._check_size(place)
@@ -341,8 +341,8 @@ class _Found:
         if size is not None and size < place.position:
             raise self._refused(place, f"that file ends at {size}")
         if size is None and not self._is_held(place):
-            there = f"{self.binlogs[0].name} to {self.binlogs[-1].name}" if self.binlogs else "no binlog"
-            raise self._refused(place, f"the source has {there}, and the relay log does not have that file either")
+            held = f"{self.binlogs[0].name} to {self.binlogs[-1].name}" if self.binlogs else "no binlog"
+            raise self._refused(place, f"the source has {held}, and the relay log does not have that file either")
 
     def _is_held(self, place: Location) -> bool:
         try:

@@ -42,8 +42,8 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.errors import CheckpointMoves, DefinitionNeeded, KeylessUncertain
 from airflow_provider_dm.engine.sync.start.before_ddl import Logged
-from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead, place_to_begin, same_suffix
-from airflow_provider_dm.engine.sync.start.past import KnownTable, Today, alike, first_statements
+from airflow_provider_dm.engine.sync.start.dm_points import is_after, place_to_begin, same_suffix
+from airflow_provider_dm.engine.sync.start.past import KnownTable, Today, are_alike, first_statements
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class DmStart:
             return replace(self.checkpoint.point.place, suffix=1)
         return place_to_begin(self.checkpoint, self.endpoint, by_gtid=self.by_gtid)
 
-    def check_proven(self, start: Location) -> bool:
+    def is_at_checkpoint(self, start: Location) -> bool:
         """Return True if a verified location is that of DM's checkpoint. False: it must be found by its GTID set.
 
         Raises CheckpointUnusable if position and GTID set do not agree.
@@ -132,7 +132,7 @@ class DmStart:
         return DmExtent(points, until, exit_is_known=leaving is not None)
 
     def _is_ahead(self, point: Point, what: str) -> bool:
-        ahead = lies_ahead(point, self.checkpoint.point, by_gtid=self.by_gtid)
+        ahead = is_after(point, self.checkpoint.point, by_gtid=self.by_gtid)
         if ahead is None:
             raise self.checkpoint.unusable(
                 f"{what} ({point}) cannot be compared with the global one ({self.checkpoint.point})"
@@ -244,7 +244,7 @@ class DmTables:
         found = {}
         for name, theirs in self.known.items():
             ours = today.source.get(name)
-            found[name] = ours if ours is not None and alike(ours, theirs, servers) else theirs
+            found[name] = ours if ours is not None and are_alike(ours, theirs, servers) else theirs
         rest = replace(
             today,
             source={name: one for name, one in today.source.items() if name not in found},
@@ -255,7 +255,7 @@ class DmTables:
         log_since = read_log()
         statements = first_statements(log_since)
         for name, why in self.refused.items():
-            if name in statements and statements[name].there and name not in today.by_hand:
+            if name in statements and statements[name].existed and name not in today.by_hand:
                 raise DefinitionNeeded(
                     f"{source}: {name} was altered after DM's checkpoint, at {statements[name].at}, and its table_info "
                     f"there cannot be read: {why}.",

@@ -28,7 +28,7 @@ def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: boo
     return replace(point.place, suffix=1, gtid_set=point.gtid_set)
 
 
-def lies_ahead(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
+def is_after(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
     """Return True if `point` is after `other` in the log, False if it is not, None if the order is unknown.
 
     If the GTID sets are equal, the position decides: inside a transaction the set may be that of its beginning.

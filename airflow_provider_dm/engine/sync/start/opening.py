@@ -102,7 +102,7 @@ def open_sync(
     if subtask is None or subtask.location is None or subtask.unit != (UNIT_LOAD if loading else UNIT_SYNC):
         raise SubtaskMissing(*ref.key)
     reader = RelayReader(Path(source.spec.relay_dir))
-    lo, edge = goal_between(frontier, subtask, reader.base_of)
+    lo, edge = applied_and_edge(frontier, subtask, reader.base_of)
     prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
     needed = needed_with(needed_location(lo, prepared), read_groups(connection, ref))
     announcer.report(None if loading else lo, needed, again=True)
@@ -137,7 +137,7 @@ def open_sync(
     )
 
 
-def goal_between(
+def applied_and_edge(
     frontier: Sequence[FrontierRow], subtask: Subtask, base_of: Callable[[int], str | None]
 ) -> tuple[Location, Location | None]:
     """Return `applied` and `edge` of the `LoopState`. `base_of`: see `location_at`. Raises InvariantBroken."""
@@ -222,16 +222,16 @@ def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> 
     """Return the plan, and the tables of the task that the rules now exclude. `lo`: the frontier's lowest sort key."""
     ref, rules = source.fence.ref, source.rules
     known = load_table_schemas(connection, ref)
-    schemas, left_out = chosen_start(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
+    schemas, left_out = allowed(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
     for schema in schemas:
         schema.check_route(rules.router.route(schema.table.name))
     under_way = tables_under_way(connection, ref, lo)
     held = held_tables(connection, ref)
-    check_none_waits(left_out, held, {one.target for one in known if one.table.name in held}, known)
+    check_excluded_shards(left_out, held, {one.target for one in known if one.table.name in held}, known)
     return plan_for(connection, source, schemas, buckets, under_way=under_way, held=held), left_out
 
 
-def check_none_waits(
+def check_excluded_shards(
     left_out: Collection[TableName],
     held: Collection[TableName],
     unresolved: Collection[TableName],
@@ -317,7 +317,7 @@ def _of_others(connection: Connection, source: SyncSource) -> Iterator[tuple[str
             yield name, schema, router.extracted(schema.table.name) if router else {}
 
 
-def chosen_start(
+def allowed(
     known: Sequence[TableSchema], copied: Iterable[TableName], rules: BlockAllowRules
 ) -> tuple[list[TableSchema], list[TableName]]:
     """Return the task's tables that the rules allow, and the names of those that they exclude.

@@ -65,9 +65,9 @@ class KnownTable:
 
 @dataclass(frozen=True)
 class FirstStatement:
-    """The first statement about a table. `there`: the table existed before it."""
+    """The first statement about a table. `existed`: the table existed before it."""
 
-    there: bool
+    existed: bool
     at: Location
 
 
@@ -120,8 +120,8 @@ def first_statements(log: Iterable[Logged]) -> dict[TableName, FirstStatement]:
     found: dict[TableName, FirstStatement] = {}
     for one in log:
         touched = ((name, True) for name in one.tables) if one.statement is None else _touched(one.statement)
-        for name, there in touched:
-            found.setdefault(name, FirstStatement(there, one.at))
+        for name, existed in touched:
+            found.setdefault(name, FirstStatement(existed, one.at))
     return found
 
 
@@ -149,7 +149,7 @@ def _touched(statement: Statement) -> Iterator[tuple[TableName, bool]]:
                 yield name, True
 
 
-def alike(ours: KnownTable, theirs: KnownTable, servers: tuple[Server, Server]) -> bool:
+def are_alike(ours: KnownTable, theirs: KnownTable, servers: tuple[Server, Server]) -> bool:
     """Return True if two tables have the same columns in the same order and the same named keys."""
     sides = [[(one.name.lower(), *row_form(one)) for one in known.table.columns] for known in (ours, theirs)]
     if sides[0] != sides[1]:
@@ -177,7 +177,7 @@ class Today:
     """The default collation of each schema of the source."""
 
     @property
-    def one_family(self) -> bool:
+    def is_one_family(self) -> bool:
         return len({Flavour.MYSQL if one.flavour is Flavour.TIDB else one.flavour for one in self.servers}) == 1
 
     def at_start(self, source: str, log: Sequence[Logged]) -> dict[TableName, KnownTable]:
@@ -189,7 +189,7 @@ class Today:
             if statement is None:
                 if name in self.source:
                     found[name] = self.source[name]
-            elif statement.there:
+            elif statement.existed:
                 altered = self._altered(source, name, statement, log)
                 if altered is not None:
                     found[name] = altered
@@ -204,7 +204,7 @@ class Today:
         try:
             return self._before(History.of(name, log), theirs)
         except (Undecided, CannotTrack) as error:
-            if self.one_family:
+            if self.is_one_family:
                 return self._as_of_source(theirs)
             raise DefinitionNeeded(
                 f"{source}: {name} was altered since the start of the task (`meta`), at {statement.at}, and neither "

@@ -63,7 +63,7 @@ def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
     folded, losses = Folded(), plan.losses
     for blob in blobs:
         changes, keyed, counts, in_order = pickle.loads(blob)  # written by `pack`, in the same job
-        folded.counted(changes)
+        folded.add_count(changes)
         for table, items in keyed.items():
             into = folded.keyed.setdefault(table, {})
             later = ((key, Change(before, after)) for key, before, after in items)

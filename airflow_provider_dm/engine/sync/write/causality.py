@@ -26,8 +26,8 @@ one bucket (`in_order`).
 (`dependence`). Each level is sorted like an epoch, with deletes before writes, so there is no wave 1; all levels are
 written in one transaction. The same is done if tables of one source may overwrite each other's rows (`last_wins`).
 
-In merged tables this applies to the rows of each source table separately; `merge.writer` treats a row whose place
-another table's row has.
+In merged tables this applies to the rows of each source table separately; `merge.writer` handles a row whose key a row
+of another table has.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Folded:
     """Rows to insert, by source table, of tables that have only inserts in the epoch (`inserts`)."""
     changes: int = 0
 
-    def counted(self, changes: int) -> Folded:
+    def add_count(self, changes: int) -> Folded:
         """Add to the number of logged changes; return self."""
         self.changes += changes
         return self
@@ -91,7 +91,7 @@ class Compactor:
         for table, before, after in changes:
             adders[table](before, after)
             count += 1
-        return self.folded.counted(count)
+        return self.folded.add_count(count)
 
     def _adder(self, table: int) -> Adder:
         if table not in self._adders:
@@ -224,7 +224,7 @@ def _reordered(add: Adder, order: Sequence[int]) -> Adder:
 
 
 class Image(tuple[Value, ...]):  # noqa: SLOT001 (a tuple cannot have more)
-    """A row without the values of columns that the target computes, so that these do not count in comparisons.
+    """A row without the values of columns that the target computes, so that these are not compared.
 
     `computed`: the logged values of these columns, by column; rows of the target are compared with them.
     """

@@ -72,19 +72,20 @@ class WritesInOrder:
                     self._delete(connection, old)
                 case ChangeKind.UPDATE if self.part.key is None:
                     pairs = zip(old, new, strict=True)
-                    self._write(connection, [row for image, row in pairs if self._take(connection, image)], Verb.INSERT)
+                    updated = [row for image, row in pairs if self._delete_image(connection, image)]
+                    self._write(connection, updated, Verb.INSERT)
                 case ChangeKind.UPDATE:
                     self._update(connection, changes)
 
     def _update(self, connection: Connection, changes: list[Change]) -> None:
-        there = self._there(connection, changes)
-        new = list(map(_after, there))
+        existing = self._existing(connection, changes)
+        new = list(map(_after, existing))
         if self.part.unique:
-            self._delete(connection, list(map(_before, there)))
+            self._delete(connection, list(map(_before, existing)))
             self._make_room(connection, new)
             self._write(connection, new, Verb.INSERT)
             return
-        self._delete(connection, [_before(change) for change in there if self._moves(change)])
+        self._delete(connection, [_before(change) for change in existing if self._moves(change)])
         self._write(connection, new, Verb.UPSERT)
 
     def _moves(self, change: Change) -> bool:
@@ -100,15 +101,15 @@ class WritesInOrder:
     def _delete(self, connection: Connection, old: Sequence[Row]) -> None:
         if self.part.key is None:
             for image in old:
-                self._take(connection, image)
+                self._delete_image(connection, image)
             return
         self.access.delete_rows(connection, self.part.mapping, map(self.key, old))
 
-    def _take(self, connection: Connection, image: Row) -> bool:
+    def _delete_image(self, connection: Connection, image: Row) -> bool:
         """Delete a row of a table without a key; return True if it existed."""
         return bool(self.access.execute(connection, delete_image(self.part.mapping, self.row(image), 1)))
 
-    def _there(self, connection: Connection, changes: list[Change]) -> list[Change]:
+    def _existing(self, connection: Connection, changes: list[Change]) -> list[Change]:
         """Lock the rows to be updated; return the changes whose rows exist."""
         if not changes:
             return []
@@ -119,7 +120,7 @@ class WritesInOrder:
         if not found:
             return []
         half = len(changes) // 2
-        return self._there(connection, changes[:half]) + self._there(connection, changes[half:])
+        return self._existing(connection, changes[:half]) + self._existing(connection, changes[half:])
 
 
 def _before(change: Change) -> Row:

@@ -107,7 +107,7 @@ class Inserting:
             self._held[table] = [cells]
             if _keys_are_distinct(cells, self._plan.part(table)):
                 self._compactor.folded.inserted[table] = cells
-                self._compactor.folded.counted(len(cells))
+                self._compactor.folded.add_count(len(cells))
             else:
                 self._give_back({table})
         return self._compactor.folded

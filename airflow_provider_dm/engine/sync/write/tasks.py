@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.sync.write.writing import Writing
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_gc() -> Iterator[None]:
     """Disable the garbage collector during a task; pyspark collects after each task.
 
     An epoch makes a million small objects without cycles, and searching them takes 40 % of the time of a fold.
@@ -87,7 +87,7 @@ class ApplyRanges:
 
     job: EpochJob
 
-    @_uncollected()
+    @_without_gc()
     def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
         plan = self.job.plan.value
         compactor = Compactor(plan)
@@ -108,7 +108,7 @@ class ApplyTransactions:
     job: EpochJob
     together: bool
 
-    @_uncollected()
+    @_without_gc()
     def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
         changes_in = partial(_changes, self.job.plan.value, self.job.source)
         units = units_of(ranges, self.job.step.hi, changes_in, together=self.together)
@@ -122,7 +122,7 @@ class FoldRange:
     job: EpochJob
     groups: int
 
-    @_uncollected()
+    @_without_gc()
     def __call__(self, one: ByteRange) -> list[bytes]:
         plan = self.job.plan.value
         folded = Compactor(plan).add_all(_changes(plan, self.job.source, one))
@@ -137,7 +137,7 @@ class ApplyGroup:
     groups: int
     act: Act
 
-    @_uncollected()
+    @_without_gc()
     def __call__(self, group: int, blobs: Sequence[bytes]) -> Applied:
         plan = self.job.plan.value
         folded = unpack(plan, blobs)
@@ -160,15 +160,15 @@ def _changes(
     try:
         changes = decode_range(one, plan.wanted(), take=take)
         if plan.filters:
-            changes = _counting(changes, plan.filters)
+            changes = _filtered(changes, plan.filters)
         if plan.parts:
             changes = CoverageFilter(plan.parts, source).covered(changes)
-        yield from (_whole(changes, plan.sources) if any(source.added for source in plan.sources) else changes)
+        yield from (_with_added(changes, plan.sources) if any(source.added for source in plan.sources) else changes)
     except OSError as error:
         raise unreadable(one.path, error) from error
 
 
-def _counting(changes: Iterator[RowChange], filters: Mapping[int, RowFilter]) -> Iterator[RowChange]:
+def _filtered(changes: Iterator[RowChange], filters: Mapping[int, RowFilter]) -> Iterator[RowChange]:
     keepers = {table: one.keeper() for table, one in filters.items()}
     for change in changes:
         keeps = keepers.get(change.table)
@@ -176,7 +176,7 @@ def _counting(changes: Iterator[RowChange], filters: Mapping[int, RowFilter]) ->
             yield change
 
 
-def _whole(changes: Iterator[RowChange], sources: Sequence[SourcePart]) -> Iterator[RowChange]:
+def _with_added(changes: Iterator[RowChange], sources: Sequence[SourcePart]) -> Iterator[RowChange]:
     for table, before, after in changes:
         source = sources[table]
         yield RowChange(table, source.whole(before), source.whole(after))
