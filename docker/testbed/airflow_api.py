@@ -129,13 +129,13 @@ class AirflowApi:
         """Wait until the run has ended: "success" or "failed". `each_poll` sees the tasks. Raises RunTimeout."""
         deadline = time.monotonic() + seconds
         while True:
-            tasks = self.tasks(dag_id, run_id)
             if each_poll is not None:
-                each_poll(tasks)
+                each_poll(self.tasks(dag_id, run_id))
             state = self.run_state(dag_id, run_id)
             if state in FINISHED:
                 return state
             if time.monotonic() > deadline:
+                tasks = self.tasks(dag_id, run_id)
                 raise RunTimeout(f"run {run_id} of {dag_id} did not end in {seconds} s: {tasks}")
             time.sleep(poll_seconds)
 
@@ -170,7 +170,7 @@ class AirflowApi:
         while (one := self.task(dag_id, run_id, task_id)).state not in states:
             if time.monotonic() > deadline:
                 raise RunTimeout(f"{task_id} is {one.state}, not {' or '.join(states)}, after {seconds} s")
-            time.sleep(0.3)
+            time.sleep(1)
         return one
 
     def set_task_state(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:

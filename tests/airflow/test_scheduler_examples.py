@@ -46,7 +46,7 @@ def approve(airflow: Airflow, run: str, task: str) -> None:
             since = time.monotonic()
         elif time.monotonic() - since > READS_SECONDS:
             airflow.api.call("PATCH", asked, {"chosen_options": ["Approve"], "params_input": {}})
-        time.sleep(0.5)
+        time.sleep(1)
 
 
 def task_file(airflow: Airflow) -> str:
