@@ -19,7 +19,10 @@ from mypy.types import Instance, Type, UnionType, get_proper_type
 
 ROOT: Final = Path(__file__).parents[3]
 MODELS: Final = "airflow_provider_dm.engine.config."
-LIBRARIES: Final = ("airflow", "alembic", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "rich", "sqlalchemy")
+LIBRARIES: Final = (
+    *("airflow", "alembic", "cryptography", "llvmlite", "numba", "numpy", "pyarrow", "pydantic", "pydantic_core"),
+    *("pyspark", "rich", "sqlalchemy"),
+)
 READERS: Final = ("airflow_provider_dm/engine", "airflow_provider_dm/launch", "airflow_provider_dm/cli", "spark_apps")
 
 

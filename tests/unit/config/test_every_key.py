@@ -49,7 +49,7 @@ def reads() -> frozenset[tuple[str, str]]:
     return frozenset((model, name) for model, name in json.loads(done.stdout))
 
 
-@pytest.mark.timeout(1200)  # mypy infers the types for the first of them: a minute of CPU
+@pytest.mark.timeout(1200)  # mypy infers the types for the first of them: 15 s of CPU
 @pytest.mark.parametrize(("model", "name"), KEYS, ids=[f"{model.__name__}-{name}" for model, name in KEYS])
 def test_every_key_has_an_effect_or_is_refused_or_documented(model: type[DmModel], name: str) -> None:
     key = aliases_of(model, name)[0]
