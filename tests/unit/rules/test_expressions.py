@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import cache
 
 import pytest
 
@@ -238,6 +239,12 @@ def test_a_timestamp_of_an_unknown_zone_is_refused(zone: str, why: str) -> None:
     assert compiled("ts IS NULL", T, ExpressionSession(zone)).truth(NULLS) is True
 
 
+@cache
+def weights() -> tuple[CollationWeights, CollationWeights]:
+    """Made by the tests that compare: a second of work, which the other sessions need not do to collect this file."""
+    return weights_of("utf8mb4_0900_ai_ci"), weights_of("utf8mb4_general_ci")
+
+
 def weights_of(collation: str) -> CollationWeights:
     """A collation of our own: letters weigh as their capitals, 'ß' as two, what follows U+0300 as nothing."""
 
@@ -248,9 +255,6 @@ def weights_of(collation: str) -> CollationWeights:
 
     found = [weight(code) for code in range(0x32400)]
     return CollationWeights(collation, "ours", zlib.compress(bytes(map(len, found)) + b"".join(found)))
-
-
-WEIGHTS = (weights_of("utf8mb4_0900_ai_ci"), weights_of("utf8mb4_general_ci"))
 
 
 @pytest.mark.parametrize(
@@ -268,7 +272,7 @@ WEIGHTS = (weights_of("utf8mb4_0900_ai_ci"), weights_of("utf8mb4_general_ci"))
     ],
 )
 def test_text_is_compared_by_the_weights_of_its_characters(text: str, value: str, expected: bool) -> None:
-    found = compiled(text, T, ExpressionSession(weights=WEIGHTS))
+    found = compiled(text, T, ExpressionSession(weights=weights()))
     row = tuple(value.encode() if one.name == "ci" else None for one in T.columns)
 
     assert found.truth(row) is expected
@@ -276,7 +280,7 @@ def test_text_is_compared_by_the_weights_of_its_characters(text: str, value: str
 
 
 def test_a_character_whose_weight_is_unknown_stops() -> None:
-    found = compiled("ci = 'a'", T, ExpressionSession(weights=WEIGHTS))
+    found = compiled("ci = 'a'", T, ExpressionSession(weights=weights()))
     with pytest.raises(ExpressionOutOfRange):
         found.is_true(tuple("\U000e0001".encode() if one.name == "ci" else None for one in T.columns))
     with pytest.raises(InvariantBroken):  # nobody has asked for weights: such a filter only checks expressions
