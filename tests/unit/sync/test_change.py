@@ -110,6 +110,25 @@ def test_a_row_that_moves_between_shards_is_a_delete_and_an_insert(*, delete_fir
     assert (tables[0].delete, tables[1].insert) == ([A], [B])
 
 
+@pytest.mark.parametrize("place", [1, 2])
+def test_every_further_unique_value_is_given_up_before_another_row_takes_it(place: int) -> None:
+    """Two rows swap it, by way of a third value."""
+    further = (Index(name, (name,), prefixes=(None,)) for name in ("a", "b"))
+    plan, one, other = plan_of(table("t", ("id", "a", "b"), PRIMARY, *further)), (b"1",) * 3, (b"2",) * 3
+
+    def with_value(row: Row, value: bytes) -> Row:
+        return (*row[:place], value, *row[place + 1 :])
+
+    steps = [
+        (one, with_value(one, b"0")),
+        (other, with_value(other, b"1")),
+        (with_value(one, b"0"), with_value(one, b"2")),
+    ]
+    waves = make_waves(plan, fold(plan, [(0, *step) for step in steps]))
+
+    assert sorted(row for tables in waves.first.values() for row in tables[0].delete) == [one, other]
+
+
 def test_a_row_goes_back_into_the_column_order_of_its_shard() -> None:
     shard = table("item_1", ("w", "v", "id"), PRIMARY)
     whole = table("item", ("id", "v", "w"), PRIMARY)
