@@ -119,12 +119,13 @@ def test_a_new_shard_may_be_made_like_any_other() -> None:
     """Rows behind plain keys all look alike; then the whole definition tells, and nothing is guessed."""
     group = after((T1, item(T1, 10, "A")), (T1, item(T1, 20, "B")), (T2, item(T2, 30, "A")))
 
-    def items(like: TableName | None) -> int | None:
-        became = joined(group, table(T4, "id"), table(T3, "id"), at(35), at(7), like=[like] if like else [])
+    def items(*like: TableName) -> int | None:
+        became = joined(group, table(T4, "id"), table(T3, "id"), at(35), at(7), like=like)
         member = became.member(T4) if became is not None else None
         return None if became is None else len(member.items) if member is not None else 0
 
-    assert [items(like) for like in (T1, T2, T3, None)] == [2, 1, 0, None]
+    assert [items(T1), items(T2), items(T3), items()] == [2, 1, 0, None]
+    assert items(T3, T2, T1) == 2, "it makes none of those DDL any more"
 
 
 def test_all_shards_of_the_source_have_to_make_it() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.contested_row import ContestedRow, RowOwner, contest
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.contested_row import ContestedRow, RowOwner, change_contested, contest
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.row_key import row_key
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
@@ -56,6 +56,14 @@ class Around:
         owner = RowOwner(REF, MINE.name)
         contest(self.database.connection(), owner, TARGET.name, [(row_key([key]), (key, b"0")) for key in sorted(keys)])
         self.database.sqlite.executemany("INSERT INTO shop.plain VALUES (?, 1)", [(int(key),) for key in keys])
+
+    def rename(self, name: TableName) -> None:
+        self.database.sqlite.execute(f"UPDATE {META}.dm_contested_row SET table_name = ?, table_schema = ?", name[::-1])
+
+    def changes(self, *_asked: object) -> bool:
+        """The log has given the row another image while its source was asked for it."""
+        change_contested(self.database.connection(), RowOwner(REF, MINE.name), [(row_key([b"1"]), (b"1", b"9"))])
+        return False
 
     def free(self, key: bytes) -> None:
         self.database.sqlite.execute("DELETE FROM shop.plain WHERE k = ?", (int(key),))
@@ -147,6 +155,14 @@ def test_all_rows_are_looked_into_in_turn(around: Around, looks: Contests, monke
         looks.confirm(around.sleep)  # behind the last one there are none: from the first one on
 
 
+def test_whoever_was_replaced_moves_no_row(around: Around) -> None:
+    around.wait({b"1"})
+    around.free(b"1")
+    with pytest.raises(Fenced):
+        Contests(Fence(REF, 0), around, most=1000).check()
+    assert around.database.sqlite.execute("SELECT * FROM shop.plain").fetchall() == []
+
+
 # A place that is held by a row which no source has
 
 
@@ -176,25 +192,34 @@ def test_a_row_whose_place_a_held_shard_gives_free_stops_when_nothing_is_release
         looks.check(now=True)
 
 
-@pytest.mark.parametrize("changes_key", [False, True])
+@pytest.mark.parametrize("meanwhile", ["nothing", "another key", "another name", "another image"])
 def test_a_row_that_its_source_has_no_longer_forgets_its_image_if_its_log_is_held_back(
-    around: Around, looks: Contests, *, changes_key: bool
+    around: Around, looks: Contests, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     around.wait({b"1"})
     around.here["source_0"].clear()
     assert looks.check(now=True) == 1, "its own log goes on to say so"
     place = of_server("one", 100)
-    form = replace(MINE, unique_keys=()) if changes_key else MINE
-    around.held = [
-        HeldShard("source_0", TARGET.name, Member(MINE.name, MINE, (Item(place, place, (), form, place, {}),)))
-    ]
+    form = replace(MINE, unique_keys=()) if meanwhile == "another key" else MINE
+    member = Member(MINE.name, MINE, (Item(place, place, (), form, place, {}),))
+    around.held = [HeldShard("source_0", TARGET.name, member)]
     around.stands = {"source_0": of_server("one", 100)}
     around.ended = {"source_0": of_server("one", 200)}
     for _ in range(2):
         assert looks.check(now=True) == 1, "its table may have another name behind 100"
     around.stands = around.ended
-    looks.check(now=True)
-    assert looks.count() == int(changes_key), "what has no image is found by its key"
+    if meanwhile == "another name":
+        around.held = [HeldShard("source_0", TARGET.name, replace(member, table=OTHER.name))]
+        around.rename(OTHER.name)
+        looks.check(now=True)
+        assert looks.count() == 1, "another table may have had the old name when it was asked for the row"
+    with monkeypatch.context() as patched:
+        if meanwhile == "another image":
+            patched.setattr(around, "has", around.changes)
+        looks.check(now=True)
+    assert looks.count() == int(meanwhile in ("another key", "another image")), (
+        "without an image it is found by its key"
+    )
 
 
 def test_a_stranger_is_told_in_the_log_of_the_server_that_has_taken_over(around: Around, looks: Contests) -> None:

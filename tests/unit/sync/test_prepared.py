@@ -104,8 +104,10 @@ def test_whoever_was_replaced_notes_nothing() -> None:
 
 
 def test_the_loop_plans_each_piece_with_what_is_prepared_there() -> None:
-    world = World(epoch_with(100, 200, X), epoch(200, 300), epoch_with(300, 400))
+    world, seen = World(epoch_with(100, 200, X), epoch(200, 300), epoch_with(300, 400)), list[list[Prepared]]()
+    world.tasks.meanwhile = lambda: seen.append(noted(world))
     world.run()
+    assert seen[0] == [X], "a driver that dies behind its rows would not find it again"
     assert world.log.prepared[:4] == [(), (X,), (X,), ()]
     assert noted(world) == []
 

@@ -1,0 +1,81 @@
+"""A reader whose page is refused ends: its snapshot is not that of the next round, nor of the attempt before it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.copy import copier, keyless
+from airflow_provider_dm.engine.copy.job import ChunkJob
+from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
+from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.statements import Verb
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+
+NAME = TableName("shop", "orders")
+TABLE = Table(NAME, (Column("id", 0, "bigint", "bigint", nullable=False),), (Index("PRIMARY", ("id",)),))
+SEEN = ChunkProgress(0, NAME, round=1)
+FENCE = Fence(SubtaskRef("dm_meta", "task", "one"), 1)
+JOB = ChunkJob(FENCE, SEEN, map_table(TABLE, TABLE), Verb.INSERT, is_alone=True)
+ENDPOINT: Any = SimpleNamespace(name="one")
+DIALECT: Any = SimpleNamespace(server=SimpleNamespace(flavour=None))
+
+
+class Reader:
+    """A reader that was not told yet that its round is over."""
+
+    is_over = False
+
+    @contextmanager
+    def reading(self, _table: TableName) -> Generator[None, None, None]:
+        yield None
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the pages that are offered to a target that refuses them."""
+    offered: list[int] = []
+
+    def write(_job: ChunkJob, cells: Cells, *_how: object) -> object:
+        offered.append(len(cells))
+        assert len(offered) < 5, "it goes on"
+        return None
+
+    for module in (copier, keyless):
+        monkeypatch.setattr(module, "check_born_so", lambda *_asked: None)
+        monkeypatch.setattr(module, "row_literals", lambda *_of: None)
+        monkeypatch.setattr(module, "write_rows_of", write)
+        monkeypatch.setattr(module, "run_transaction", lambda _target, body: body(None))
+        monkeypatch.setattr(module, "advance_chunk", lambda *_asked, **_step: False)
+    monkeypatch.setattr(copier, "target_dialect", lambda _target: DIALECT)
+    monkeypatch.setattr(copier, "load_chunk", lambda *_asked: SEEN if not offered else replace(SEEN, round=2))
+    return offered
+
+
+def test_a_reader_does_not_go_on_in_the_next_round(refused: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(Cells.of([(b"1",), (b"2",)]), 2, last=False, last_key='["2"]')
+    monkeypatch.setattr(PageReader, "page", lambda *_asked: page)
+
+    copied = copier.copy_chunk(JOB, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT)
+
+    assert (refused, copied.round) == ([2], 2)
+
+
+def test_a_copy_without_a_key_does_not_go_on_behind_another_attempt(
+    refused: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyless, "_pieces", lambda *_asked: (Cells.of([(b"%d" % row,)]) for row in range(3)))
+
+    keyless.write_in_pages(ENDPOINT, ReaderSnapshot(ENDPOINT, cast(Any, None)), JOB, SEEN, DIALECT)
+
+    assert refused == [1]
