@@ -78,16 +78,15 @@ class Batch:
         """Return the file position of each change's event."""
         return self.changes[:, EVENT].tolist()  # type: ignore[no-any-return]
 
-    def inserted(self, number: int) -> Cells:
-        """Return the cells of the inserted rows of this layout. Raises MalformedImage as `rows` does."""
-        chosen, images = self.images(number, AFTER)
-        layout = self.layouts[number].layout
+    def cells(self, number: int, place: int, columns: Sequence[int]) -> Cells:
+        """Return these columns of the rows of this layout at `place`. Raises MalformedImage as `rows` does."""
+        chosen, images = self.images(number, place)
         with _located(chosen):
-            return cells_of(layout, self.data, images, layout.everything, compiled=self.compiled)
+            return cells_of(self.layouts[number].layout, self.data, images, columns, compiled=self.compiled)
 
-    def only(self, wanted: Any) -> Batch:
-        """Return the changes for which `wanted` is true."""
-        return replace(self, changes=self.changes[wanted])
+    def with_changes(self, changes: Any) -> Batch:
+        """Return a batch of these changes, with offsets into the same data."""
+        return replace(self, changes=changes)
 
     def _rows_of(self, number: int, chosen: Any, images: Any) -> list[Row]:
         of = self.layouts[number]

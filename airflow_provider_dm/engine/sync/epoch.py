@@ -9,10 +9,11 @@ before wave 2 begins.
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, Planned
 from airflow_provider_dm.engine.downstream.errors import RowStatementError
 from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.sync.log.fallback import unreadable
@@ -118,6 +119,15 @@ class EpochSize:
     def tasks(self, epoch_bytes: int, slots: int) -> int:
         """Return the number of tasks that write an epoch, on a cluster with `slots` slots."""
         return 1 if self.one_task is None or epoch_bytes <= self.one_task else slots
+
+    def ahead(self, epoch_bytes: int, following: Future[Planned] | None) -> tuple[ByteRange, ...]:
+        """Return the ranges of the next epoch if they are folded while this one is written: both by one process, and
+        without a limit for the changes in memory. An error of the planning is left to `Planning.next`."""
+        by_one = self.one_task is None and self.most_changes is None and epoch_bytes > self.in_driver
+        if not by_one or following is None or following.exception() is not None:
+            return ()
+        planned = following.result()
+        return planned.ranges if isinstance(planned, Epoch) and planned.size > self.in_driver else ()
 
     def range_bytes(self, slots: int) -> int:
         """Return the size of a range: two ranges for each slot, within the limits for one task."""

@@ -131,7 +131,7 @@ class Loop:
                         if self.size.is_backlog(size):  # plan the next epoch while this one is applied
                             ahead = planner.submit(self.planning.after, self.state.after(planned), self.size)
                         began = time.monotonic()
-                        self._epoch(planned)
+                        self._epoch(planned, ahead)
                         if ahead is None and not self.state.at_goal:
                             self._gather(began)
                     case DdlStatement():
@@ -161,7 +161,7 @@ class Loop:
         became = save_window(self.writes.transactions, self.source.fence, before, planned)
         self.state = replace(self.state, safe_mode=became)
 
-    def _epoch(self, epoch: Epoch) -> None:
+    def _epoch(self, epoch: Epoch, ahead: Future[Planned] | None = None) -> None:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
         self.progress.looked(caught_up=False)
@@ -172,7 +172,7 @@ class Loop:
         began = time.monotonic()
         note_xa(self.writes.transactions, self.state, epoch)
         try:
-            applied = self._apply_with_retries(epoch)
+            applied = self._apply_with_retries(epoch, ahead)
         except DmError as error:
             if not self._has_become_shared(error):
                 # Raises the error, unless the same range can be read from another log.
@@ -204,7 +204,7 @@ class Loop:
         self.progress.wrote(applied.changes, applied.rows)
         self._met(applied.collisions)
 
-    def _apply_with_retries(self, epoch: Epoch) -> Applied:
+    def _apply_with_retries(self, epoch: Epoch, ahead: Future[Planned] | None) -> Applied:
         tasks = self.size.tasks(epoch.size, self.runner.slots)
         job = EpochJob(
             self._share(self.state.written_by),
@@ -213,6 +213,7 @@ class Loop:
             self.state.step(epoch.hi),
             Writing.of(self.source.config.syncer, self.state.written_by, tasks=tasks),
             log_bytes=epoch.size,
+            ahead=self.size.ahead(epoch.size, ahead),
         )
         for attempt in range(RETRIES):
             try:

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.write import tasks
+from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead, FoldedEpoch
 from spark_apps.runner import SparkRunner
 from tests.integration.sync.conftest import SyncKit, random_transactions
 
@@ -90,3 +94,23 @@ def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: R
     for size in (SMALL, ON_WORKERS):
         with pytest.raises(DuplicateInTarget):
             one_kit.sync(spark, size=size)
+
+
+def test_an_epoch_is_folded_while_the_one_before_is_written(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bool] = []
+
+    class Watched(FoldedAhead):
+        def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> FoldedEpoch | None:
+            found = super().take(plan, ranges)
+            taken.append(found is not None)
+            return found
+
+    monkeypatch.setattr(tasks, "FOLDED_AHEAD", Watched())
+    one_kit.create()
+    one_kit.begin()
+    random_transactions(one_kit, seed=7, transactions=300, keys=30)
+
+    one_kit.sync(size=EpochSize(in_driver=0, one_task=None, limit=8192, smallest=4096, usual=8192, largest=8192))
+
+    assert taken.count(True) > 3
+    assert one_kit.differences() == []

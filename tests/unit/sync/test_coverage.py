@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
+from airflow_provider_dm.engine.sync.write.inserts import Inserting, unchanged_tables
 from tests.unit.sync.test_change import NOWHERE, PAIR, PRIMARY, RULES, fold, plan_of, table
 from tests.unit.sync.test_inserts import ONE, TABLES, log_of
 
@@ -249,7 +249,7 @@ def test_a_log_is_filtered_before_it_is_folded_and_only_where_it_must_be(tmp_pat
         [(0, None, 1), (0, None, 3), (1, None, 1), (2, None, 9)],
         [(0, 1, 4), (0, 3, 2), (2, None, 8)],
     ]
-    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan))
+    inserting = Inserting(compactor := Compactor(plan), plan, unchanged_tables(plan))
     for piece in log_of(log, tmp_path):
         compactor.add_all(tasks._changes(plan, NOWHERE, piece, inserting.take))
 

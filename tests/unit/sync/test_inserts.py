@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
+from airflow_provider_dm.engine.sync.write.inserts import Inserting, unchanged_tables
 from tests.unit.binlog.building import ORDERS, Log, order
 from tests.unit.sync.test_change import NOWHERE, plan_of
 
@@ -70,7 +70,7 @@ def sorted_out(waves: Waves) -> Work:
 
 def applied(plan: SyncPlan, ranges: Sequence[ByteRange], *, cells: bool) -> tuple[int, Work] | str:
     compactor = Compactor(plan)
-    inserting = Inserting(compactor, plan, may_stay_cells(plan) if cells else set())
+    inserting = Inserting(compactor, plan, unchanged_tables(plan) if cells else set())
     try:
         for one in ranges:
             compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
@@ -117,7 +117,7 @@ def test_they_go_where_ordinary_changes_go(
 def test_only_the_table_that_is_changed_becomes_ordinary(tmp_path: Path) -> None:
     ranges = log_of([[(0, None, 1), (1, None, 1), (2, None, 1)], [(1, 1, 2), (2, None, 2)], [(1, None, 3)]], tmp_path)
     plan = plan_of(*TABLES)
-    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan))
+    inserting = Inserting(compactor := Compactor(plan), plan, unchanged_tables(plan))
     for one in ranges:
         compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
 
@@ -131,7 +131,7 @@ def test_only_the_table_that_is_changed_becomes_ordinary(tmp_path: Path) -> None
 def test_what_is_held_is_no_larger_than_its_rows(tmp_path: Path) -> None:
     ranges = log_of([[(table, None, key) for table in range(len(TABLES))] for key in range(1, 4)], tmp_path)
     plan = plan_of(*TABLES)
-    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan))
+    inserting = Inserting(compactor := Compactor(plan), plan, unchanged_tables(plan))
     for one in ranges:
         compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
 
@@ -145,7 +145,7 @@ def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
     plan = plan_of(ONE)
     (source,) = plan.sources
 
-    assert may_stay_cells(plan) == {0}
+    assert unchanged_tables(plan) == {0}
     for other in (
         replace(plan, compact=False),
         replace(plan, whole=True),
@@ -154,7 +154,7 @@ def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
         plan_of(ONE, TWO, target=ONE),
         plan_of(replace(ONE, unique_keys=())),
     ):
-        assert may_stay_cells(other) == set()
+        assert unchanged_tables(other) == set()
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -13,6 +13,7 @@ and raises the error if it is one. So unusual cases are implemented once, in slo
     rows        row images as cells, side by side
     literals    cells side by side as the tuples of an INSERT
     split       events to row images
+    chains      consecutive changes of one row as one
     headers     events to transactions, by their headers
     build       compilation of the kernels, and their cache on disk
     cache       numba's interface to that cache

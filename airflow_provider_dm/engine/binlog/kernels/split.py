@@ -28,7 +28,7 @@ _TRIED: Final = 32  # texts, where there is no hint: beyond that the twin has a 
 
 
 @njit(forceinline=True)
-def _equal(left: int, right: int, size: int) -> bool:
+def equal(left: int, right: int, size: int) -> bool:
     end = left + size
     while left + 8 <= end:
         if load8(left) != load8(right):
@@ -51,10 +51,10 @@ def _known(text: int, size: int, number: int, texts: int, known: Any, hints: Any
     """
     slot = int64((uint64(number) * _HASH) >> uint64(32)) & (len(hints) - 1)
     hint = hints[slot]
-    if hint >= 0 and known[hint, 1] == size and _equal(text, texts + known[hint, 0], size):
+    if hint >= 0 and known[hint, 1] == size and equal(text, texts + known[hint, 0], size):
         return hint
     for index in range(min(len(known), _TRIED)):
-        if known[index, 1] == size and _equal(text, texts + known[index, 0], size):
+        if known[index, 1] == size and equal(text, texts + known[index, 0], size):
             hints[slot] = index
             return index
     return -1

@@ -21,7 +21,7 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.images import Cells
-from airflow_provider_dm.engine.binlog.splitting import BEFORE, LAYOUT
+from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, LAYOUT
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import BucketOf
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -50,8 +50,8 @@ class Inserts:
         return iter(self.cells.some_rows(self.numbers))
 
 
-def may_stay_cells(plan: SyncPlan) -> set[int]:
-    """Return the indexes of the source tables for which the fast path is possible."""
+def unchanged_tables(plan: SyncPlan) -> set[int]:
+    """Return the indexes of the source tables whose rows are written unchanged, as above."""
     feeders, optional = Counter(source.target for source in plan.sources), plan.optional_columns()
     return {
         index
@@ -68,7 +68,7 @@ def may_stay_cells(plan: SyncPlan) -> set[int]:
 
 class Inserting:
     """A filter before a compactor, which keeps the inserts of tables that have only inserts so far. `tables`: from
-    `may_stay_cells`."""
+    `unchanged_tables`."""
 
     def __init__(self, compactor: Compactor, plan: SyncPlan, tables: set[int]) -> None:
         self._compactor = compactor
@@ -94,11 +94,11 @@ class Inserting:
         self._give_back(others)
         taken = [number for number in numbers.tolist() if batch.layouts[number].table in self._open]
         for number in taken:
-            cells = batch.inserted(number)
+            cells = batch.cells(number, AFTER, batch.layouts[number].layout.everything)
             # A copy, because the buffer is as large as twice the log's bytes of all tables.
             alone = replace(cells, text=bytes(cells.text))
             self._held.setdefault(batch.layouts[number].table, []).append(alone)
-        return batch.only(~np.isin(layouts, taken)) if taken else batch
+        return batch.with_changes(batch.changes[~np.isin(layouts, taken)]) if taken else batch
 
     def folded(self) -> Folded:
         """Return the compactor's folded changes with the kept rows. Raises BrokenChain."""

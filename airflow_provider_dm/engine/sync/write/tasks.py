@@ -1,6 +1,7 @@
 """The tasks of an epoch, which run on executors. Picklable values; each may run twice, because writes are fenced.
 
-    small epoch     ApplyRanges         decode and fold all ranges, write both waves of all buckets
+    small epoch     ApplyRanges         decode and fold all ranges, write both waves of all buckets; meanwhile fold the
+                                        next epoch, if the next task will probably run in the same process
     transactional   ApplyTransactions   decode and write whole transactions one by one
     large epoch     FoldRange           decode and fold one range; return one blob for each group of buckets
                     ApplyGroup          combine the blobs of one group, then write one wave
@@ -17,6 +18,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.planned import ByteRange
@@ -29,11 +31,13 @@ from airflow_provider_dm.engine.sync.log.fallback import unreadable
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart
 from airflow_provider_dm.engine.sync.runner import Shared
+from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead, FoldedEpoch
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.write.chains import Chains
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
+from airflow_provider_dm.engine.sync.write.inserts import Inserting, unchanged_tables
 from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, units_of
 from airflow_provider_dm.engine.sync.write.writing import Writing
 
@@ -64,6 +68,8 @@ class EpochJob:
     writing: Writing
     log_bytes: int = 0
     """The uncompressed size of the epoch."""
+    ahead: tuple[ByteRange, ...] = ()
+    """The ranges of the next epoch, to be folded while this one is written."""
 
     def waves(self, folded: Folded) -> Waves:
         return make_waves(self.plan.value, folded)
@@ -88,17 +94,28 @@ class ApplyRanges:
     job: EpochJob
 
     @_without_gc()
-    def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
+    def __call__(self, ranges: tuple[ByteRange, ...]) -> Applied:
+        plan, ahead = self.job.plan.value, self.job.ahead
+        folded = FOLDED_AHEAD.take(plan, ranges) or self._folded(ranges)
+        waves = folded.waves
+        writer = self.job.writer(_pool(self.job.writing.connections))
+        with FOLDED_AHEAD.folding(plan, ahead, partial(self._folded, ahead)):
+            contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
+        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
+
+    def _folded(self, ranges: tuple[ByteRange, ...]) -> FoldedEpoch:
         plan = self.job.plan.value
         compactor = Compactor(plan)
-        inserting = Inserting(compactor, plan, may_stay_cells(plan))
+        inserting = Inserting(compactor, plan, unchanged_tables(plan))
+        chains = Chains.of(compactor, plan)
+
+        def take(batch: Batch) -> Batch:
+            return chains.take(inserting.take(batch))
+
         for one in ranges:
-            compactor.add_all(_changes(plan, self.job.source, one, inserting.take))
+            compactor.add_all(_changes(plan, self.job.source, one, take))
         folded = inserting.folded()
-        waves = self.job.waves(folded)
-        writer = self.job.writer(_pool(self.job.writing.connections))
-        contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
-        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
+        return FoldedEpoch(folded.changes, self.job.waves(folded))
 
 
 @dataclass(frozen=True)
@@ -125,7 +142,8 @@ class FoldRange:
     @_without_gc()
     def __call__(self, one: ByteRange) -> list[bytes]:
         plan = self.job.plan.value
-        folded = Compactor(plan).add_all(_changes(plan, self.job.source, one))
+        compactor = Compactor(plan)
+        folded = compactor.add_all(_changes(plan, self.job.source, one, Chains.of(compactor, plan).take))
         return pack(plan, folded, self.groups)
 
 
@@ -181,6 +199,9 @@ def _with_added(changes: Iterator[RowChange], sources: Sequence[SourcePart]) -> 
         source = sources[table]
         yield RowChange(table, source.whole(before), source.whole(after))
 
+
+FOLDED_AHEAD: Final = FoldedAhead()
+"""Of this process."""
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 

@@ -1,0 +1,105 @@
+"""Consecutive changes of one row made one change, without decoding their images.
+
+Two changes are joined if the image that one leaves is the image that the next one finds, byte for byte. Its plain twin
+is the fold itself (`sync.write.compactor`), to which joined changes mean the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import int64, njit, uint64
+
+from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, TABLE, entry
+from airflow_provider_dm.engine.binlog.kernels.machine import load1, load8
+from airflow_provider_dm.engine.binlog.kernels.split import equal
+from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, EVENT, HASH, NO_ROW
+
+_HASH = uint64(HASH)
+
+
+@njit(forceinline=True)
+def _start(ends: Any, cell: int) -> int:
+    """Return where a cell begins: at the end of the one before, which is inverted for NULL."""
+    end = ends[cell - 1] if cell else 0
+    return ~end if end < 0 else end
+
+
+@njit(forceinline=True)
+def _hash(source: int, size: int) -> Any:
+    mixed, end = uint64(size) * _HASH, source + size
+    while source + 8 <= end:
+        mixed = (mixed ^ load8(source)) * _HASH
+        mixed ^= mixed >> uint64(32)
+        source += 8
+    while source < end:
+        mixed = (mixed ^ load1(source)) * _HASH
+        source += 1
+    return mixed ^ (mixed >> uint64(32))
+
+
+@njit(forceinline=True)
+def _same_key(left: int, right: int, text: int, ends: Any, width: int) -> bool:
+    """Return True if two keys have the same cells: no cell of a key is NULL."""
+    left, right = left * width, right * width
+    left_start, right_start = _start(ends, left), _start(ends, right)
+    for column in range(width):
+        if ends[left + column] - left_start != ends[right + column] - right_start:
+            return False
+    return equal(text + left_start, text + right_start, ends[left + width - 1] - left_start)
+
+
+@njit(forceinline=True)
+def _slot(key: int, text: int, ends: Any, width: int, slots: Any) -> int:
+    """Return the slot of a key, which is put there if it is new."""
+    start = _start(ends, key * width)
+    slot = int64(_hash(text + start, ends[key * width + width - 1] - start)) & (len(slots) - 1)
+    while slots[slot] >= 0 and not _same_key(slots[slot], key, text, ends, width):
+        slot = (slot + 1) & (len(slots) - 1)
+    if slots[slot] < 0:
+        slots[slot] = key
+    return slot
+
+
+@njit(forceinline=True)
+def _continues(source: int, joined: Any, held: int, changes: Any, number: int) -> bool:
+    """Return True if a change finds what the held one leaves, and both together are not a row that comes and goes."""
+    left, right = joined[held, AFTER], changes[number, BEFORE]
+    if left == NO_ROW or right == NO_ROW:
+        return left == right
+    if joined[held, BEFORE] == NO_ROW and changes[number, AFTER] == NO_ROW:
+        return False
+    size = joined[held, AFTER_END] - left
+    return size == changes[number, BEFORE_END] - right and equal(source + left, source + right, size)
+
+
+@entry(f"int64({BYTES}, {TABLE}, {BYTES}, {LIST}, int64, {LIST}, {LIST}, {TABLE})")
+def join_chains(data: Any, changes: Any, text: Any, ends: Any, width: int, before: Any, after: Any, joined: Any) -> int:
+    """Write the changes to `joined`, as long as `changes`, with those of a chain in one; gives how many there are.
+
+    `changes`: of one layout, in log order. `text`, `ends`: the cells of keys of `width` columns, none of them NULL.
+    `before[i]`, `after[i]`: which of them change i has on that side; -1 without a row. The changes of one key keep
+    their order. A row that is inserted and deleted stays two changes, as one without a row would have no key.
+    """
+    size = 16
+    while size < 4 * len(changes):
+        size *= 2
+    slots, last = np.full(size, -1, np.int64), np.full(size, -1, np.int64)  # a key; its last change in `joined`
+    source, text_at, count = int64(data.ctypes.data), int64(text.ctypes.data), 0
+    for number in range(len(changes)):
+        old, new = before[number], after[number]
+        slot = _slot(old if old >= 0 else new, text_at, ends, width, slots)
+        other = _slot(new, text_at, ends, width, slots) if old >= 0 and new >= 0 else slot
+        held = last[slot]
+        if other != slot:  # the row moves to another key: it belongs to no chain
+            last[slot] = last[other] = -1
+        elif held >= 0 and _continues(source, joined, held, changes, number):
+            joined[held, EVENT] = changes[number, EVENT]
+            joined[held, AFTER], joined[held, AFTER_END] = changes[number, AFTER], changes[number, AFTER_END]
+            continue
+        else:
+            last[slot] = count
+        joined[count] = changes[number]
+        count += 1
+    return count

@@ -1,0 +1,68 @@
+"""The rows of the next epoch, folded by a task's process while that task writes its own epoch.
+
+Folding is a pure function of the plan and of a part of the log. So nothing depends on the folded rows: the next epoch
+uses them if its task runs in this process by the same plan, and folds the log itself if not. They are written only by
+that task, behind the frontier of the epoch before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.planned import ByteRange
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.write.causality import Waves
+
+MOST_MISSES: Final = 3
+"""After so many epochs in a row that were folded ahead in vain, this process folds none ahead: another one writes."""
+
+
+@dataclass(frozen=True)
+class FoldedEpoch:
+    """An epoch's rows, ready to be written. `changes`: the changes in the log."""
+
+    changes: int
+    waves: Waves
+
+
+@dataclass
+class FoldedAhead:
+    """At most one epoch that is folded ahead, in one process."""
+
+    _kept: tuple[SyncPlan, tuple[ByteRange, ...], Future[FoldedEpoch]] | None = field(default=None, init=False)
+    _misses: int = field(default=0, init=False)
+
+    @cached_property
+    def _thread(self) -> ThreadPoolExecutor:
+        """A thread that keeps its connections between epochs. Made by its first use: workers are forked before."""
+        return ThreadPoolExecutor(1, thread_name_prefix="fold-ahead")
+
+    def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> FoldedEpoch | None:
+        """Return these ranges as folded by this plan, or None. Forget what is kept."""
+        kept, self._kept = self._kept, None
+        if kept is None:
+            return None
+        by, of, folded = kept
+        if by is not plan or of != ranges or folded.exception() is not None:
+            self._misses += 1
+            return None
+        self._misses = 0
+        return folded.result()
+
+    @contextmanager
+    def folding(self, plan: SyncPlan, ranges: tuple[ByteRange, ...], fold: Callable[[], FoldedEpoch]) -> Iterator[None]:
+        """Fold these ranges beside the body, if there are any. An error is left to the task that needs them."""
+        if not ranges or self._misses >= MOST_MISSES:
+            yield
+            return
+        folded = self._thread.submit(fold)
+        self._kept = plan, ranges, folded
+        try:
+            yield
+        finally:
+            folded.exception()  # wait: the task has ended then

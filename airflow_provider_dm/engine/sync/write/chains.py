@@ -1,0 +1,81 @@
+"""Consecutive changes of one row are joined before their images become values.
+
+A row that changes ten times between two events of the log costs two conversions then, not twenty. The images are
+compared byte by byte: what is not joined here, because one value has two encodings or a change does not fit, is folded
+(or refused) by the compactor, to which joined changes mean the same.
+
+For the same tables as `inserts`: joined changes of several tables, or of rows that a filter hides at times, could be in
+another order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from airflow_provider_dm.engine.binlog.changes import Batch
+from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, LAYOUT
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.inserts import unchanged_tables
+
+FEWEST: Final = 256
+"""Fewer changes of a table are not worth the calls."""
+
+
+@dataclass(frozen=True)
+class Chains:
+    """A filter before a compactor, which joins the changes of a row. `keys`: of its tables, by source table."""
+
+    compactor: Compactor
+    keys: dict[int, tuple[int, ...]]
+    fewest: int = FEWEST
+
+    @classmethod
+    def of(cls, compactor: Compactor, plan: SyncPlan) -> Chains:
+        """Return the filter for all tables of the plan for which this is possible."""
+        return cls(compactor, {index: plan.part(index).key or () for index in unchanged_tables(plan)})
+
+    def take(self, batch: Batch) -> Batch:
+        """Return the batch with joined changes, and add to the compactor's count what it lacks then.
+
+        Raises MalformedImage. Images in the middle of a chain are not decoded.
+        """
+        if not batch.compiled or len(batch) < self.fewest:
+            return batch
+        layouts = batch.changes[:, LAYOUT]
+        numbers, counts = np.unique(layouts, return_counts=True)
+        pieces, joined = [], []
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            if count >= self.fewest and self._joins(batch, number, numbers):
+                pieces.append(_joined(batch, number, self.keys[batch.layouts[number].table]))
+                joined.append(number)
+        if not pieces:
+            return batch
+        pieces.append(batch.changes[~np.isin(layouts, joined)])
+        changes = np.concatenate(pieces)
+        self.compactor.folded.add_count(len(batch) - len(changes))
+        return batch.with_changes(changes)
+
+    def _joins(self, batch: Batch, number: int, numbers: Any) -> bool:
+        """Return True if the table has one layout in the batch, with complete images whose key a kernel can read."""
+        one = batch.layouts[number]
+        key = self.keys.get(one.table, ())
+        others = [other for other in numbers.tolist() if batch.layouts[other].table == one.table and other != number]
+        return bool(key) and not (others or one.absent or one.layout.for_kernels.plain_only.intersection(key))
+
+
+def _joined(batch: Batch, number: int, key: tuple[int, ...]) -> Any:
+    from airflow_provider_dm.engine.binlog.kernels.chains import join_chains
+
+    changes = batch.changes[batch.changes[:, LAYOUT] == number]
+    cells = Cells.joined([batch.cells(number, place, key) for place in (BEFORE, AFTER)])
+    has_old, has_new = (changes[:, place] >= 0 for place in (BEFORE, AFTER))
+    old = np.where(has_old, np.cumsum(has_old) - 1, -1)
+    new = np.where(has_new, np.cumsum(has_new) - 1 + np.count_nonzero(has_old), -1)
+    joined = np.empty_like(changes)
+    data, text = (np.frombuffer(one, np.uint8) for one in (batch.data, cells.text))
+    return joined[: join_chains(data, changes, text, cells.ends, len(key), old, new, joined)]

@@ -1,0 +1,106 @@
+"""An epoch that was folded ahead is used once, for what it was folded from; else nothing is lost but time."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Planned, UpToDate
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
+from airflow_provider_dm.engine.sync.write.ahead import MOST_MISSES, FoldedAhead, FoldedEpoch
+from airflow_provider_dm.engine.sync.write.causality import Waves
+from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
+
+FIRST, SECOND = (
+    (ByteRange("/relay/bin.000001", "bin.000001", 1, start, start + 100, BinlogFormat(Flavour.MARIADB, checksum=True)),)
+    for start in (100, 200)
+)
+ROWS = FoldedEpoch(7, Waves())
+
+
+def folded_ahead(of: tuple[ByteRange, ...] = SECOND) -> FoldedAhead:
+    ahead = FoldedAhead()
+    with ahead.folding(PLAN, of, lambda: ROWS):
+        pass
+    return ahead
+
+
+def test_it_is_used_once() -> None:
+    ahead = folded_ahead()
+
+    assert ahead.take(PLAN, SECOND) is ROWS
+    assert ahead.take(PLAN, SECOND) is None
+
+
+def test_it_is_for_one_plan_and_one_part_of_the_log() -> None:
+    assert folded_ahead().take(PLAN, FIRST) is None
+    assert folded_ahead().take(replace(PLAN), SECOND) is None
+
+
+def test_an_error_is_left_to_the_task_that_needs_the_rows() -> None:
+    ahead = FoldedAhead()
+
+    def fails() -> FoldedEpoch:
+        raise OSError
+
+    with ahead.folding(PLAN, SECOND, fails):
+        pass
+    assert ahead.take(PLAN, SECOND) is None
+
+
+def test_a_failed_write_still_waits_for_the_thread() -> None:
+    ahead = FoldedAhead()
+    with pytest.raises(OSError, match="the target"), ahead.folding(PLAN, SECOND, lambda: ROWS):
+        raise OSError("the target")
+
+    assert ahead.take(PLAN, SECOND) is ROWS
+
+
+def test_a_process_whose_work_is_never_used_ends_it() -> None:
+    ahead, folds = FoldedAhead(), 0
+
+    def fold() -> FoldedEpoch:
+        nonlocal folds
+        folds += 1
+        return ROWS
+
+    for _ in range(2 * MOST_MISSES):
+        with ahead.folding(PLAN, SECOND, fold):
+            pass
+        ahead.take(PLAN, FIRST)
+
+    assert folds == MOST_MISSES
+
+
+def planned(piece: Planned | Exception) -> Future[Planned]:
+    future: Future[Planned] = Future()
+    if isinstance(piece, Exception):
+        future.set_exception(piece)
+    else:
+        future.set_result(piece)
+    return future
+
+
+def test_large_epochs_of_one_process_are_folded_ahead() -> None:
+    size, following = EpochSize.on_one_machine(), replace(epoch(200, 300, size=2 * MIB), ranges=SECOND)
+
+    assert size.ahead(2 * MIB, planned(following)) == SECOND
+    assert size.ahead(2 * MIB, None) == ()
+    assert size.ahead(size.in_driver, planned(following)) == ()
+    assert size.ahead(2 * MIB, planned(replace(following, bytes=size.in_driver))) == ()
+    for other in (UpToDate(LO), ddl("CREATE TABLE t (id int)", 200, 300), OSError()):
+        assert size.ahead(2 * MIB, planned(other)) == ()
+    assert size.holding(1000).ahead(2 * MIB, planned(following)) == ()  # `queue-size` limits the changes in memory
+    assert EpochSize().ahead(2 * MIB, planned(following)) == ()  # on a cluster the next task may run elsewhere
+
+
+def test_a_backlog_has_the_next_epoch_folded_ahead() -> None:
+    second = replace(epoch(200, 300), ranges=SECOND)
+    world = World(epoch(100, 200), second, goal=LO.at(300), size=replace(BACKLOG, one_task=None))
+
+    assert world.run()
+    assert [job.ahead for job in world.tasks.jobs] == [SECOND, ()]

@@ -1,0 +1,104 @@
+"""Changes of a row that are joined before they are values fold to what they fold to one by one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.changes import Batch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.errors import BrokenChain
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.write import tasks
+from airflow_provider_dm.engine.sync.write.chains import Chains
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from tests.unit.binlog.building import Log, order
+from tests.unit.sync.test_change import NOWHERE, plan_of
+from tests.unit.sync.test_inserts import ONE, THREE, TWO
+
+TEXT_KEY = replace(
+    ONE,
+    columns=(ONE.columns[0], replace(ONE.columns[1], nullable=False)),
+    unique_keys=(replace(ONE.unique_keys[0], columns=("note", "id"), prefixes=(None, None)),),
+)
+TABLES = (TEXT_KEY, TWO, THREE)
+KEYS = 12
+Held = tuple[int, bytes]
+
+
+def history(chance: random.Random, *, lies: float) -> Iterator[tuple[int, Held | None, Held | None]]:
+    """Yield changes as (table, before, after): of rows as they are, or (`lies`) as they are not."""
+    rows: dict[tuple[int, int], Held] = {}
+    for number in range(300):
+        table, key = chance.randrange(len(TABLES)), chance.randrange(KEYS)
+        before, after = rows.get((table, key)), (key, b"%d" % chance.randrange(3))
+        if before is None:
+            yield table, None, after
+        elif chance.random() < lies:
+            yield table, (key, b"lie %d" % number), after
+        elif chance.random() < 0.3:
+            yield table, before, None
+            del rows[table, key]
+            continue
+        elif chance.random() < 0.3 and (table, key + KEYS) not in rows:  # another key
+            after = (key + KEYS, after[1])
+            yield table, before, after
+            rows[table, key + KEYS] = after
+            del rows[table, key]
+            continue
+        else:
+            yield table, before, after
+        rows[table, key] = after
+
+
+def log_of(chance: random.Random, folder: Path, *, lies: float) -> list[ByteRange]:
+    log = Log()
+    for table, before, after in history(chance, lies=lies):
+        log.begin()
+        log.table_map(TABLES[table].name)
+        images = [order(*one) for one in (before, after) if one is not None]
+        log.rows("insert" if before is None else "delete" if after is None else "update", images)
+        log.xid()
+    planned = plan_epoch([log.file(folder)], Location(log.name, 4), goal=None, max_bytes=1 << 40, range_bytes=1 << 40)
+    assert isinstance(planned, Epoch)
+    return list(planned.ranges)
+
+
+def folded(plan: SyncPlan, ranges: list[ByteRange], *, joined: list[int] | None = None) -> Folded | str:
+    """Fold the ranges, by way of chains if `joined` is a list: it gets the changes that each batch is shorter."""
+    compactor = Compactor(plan)
+    chains = replace(Chains.of(compactor, plan), fewest=1)
+
+    def take(batch: Batch) -> Batch:
+        taken = chains.take(batch)
+        if joined is not None:
+            joined.append(len(batch) - len(taken))
+        return taken
+
+    try:
+        for one in ranges:
+            compactor.add_all(tasks._changes(plan, NOWHERE, one, take if joined is not None else None))
+    except BrokenChain as error:
+        return error.code
+    return compactor.folded
+
+
+@pytest.mark.parametrize("lies", [0.0, 0.002])
+def test_joined_changes_mean_the_same(tmp_path: Path, lies: float) -> None:
+    outcomes = set()
+    for seed in range(60):
+        plan, ranges = plan_of(*TABLES), log_of(random.Random(seed), tmp_path, lies=lies)
+        joined: list[int] = []
+
+        one_by_one = folded(plan, ranges)
+
+        assert folded(plan, ranges, joined=joined) == one_by_one
+        assert lies or sum(joined) > 50
+        outcomes.add(isinstance(one_by_one, str))
+    assert outcomes == ({True, False} if lies else {False})
