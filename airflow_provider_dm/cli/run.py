@@ -71,7 +71,7 @@ def run_task(arguments: argparse.Namespace, output: Output) -> Exit:
     inputs = read_arguments(arguments.task, arguments.sources, arguments.password_env)
     if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):
         raise InvalidInput(
-            f"--until {arguments.until} is a place in one source's binlog, but the task has "
+            f"--until {arguments.until} is a location in one source's binlog, but the task has "
             f"{len(inputs.sources)} sources.",
             "Use caught-up, or a task of one source.",
         )

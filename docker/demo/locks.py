@@ -68,13 +68,13 @@ class LockWatch:
         for key in self.lives.keys() - there.keys():
             self._note(self.lives[key], {"phase": RESOLVED}, "resolved: the rows that were held back are applied")
 
-    def _note(self, life: dict[str, Any], step: dict[str, Any], said: str) -> None:
+    def _note(self, life: dict[str, Any], step: dict[str, Any], text: str) -> None:
         steps = life["life"]
         if steps and {name: value for name, value in steps[-1].items() if name != "seconds"} == step:
             return
         seconds = round(time.monotonic() - self._began, 1)
         steps.append({"seconds": seconds, **step})
-        self.tell(f"{seconds:6.1f} s  DDL lock {life['id']}: {said}")
+        self.tell(f"{seconds:6.1f} s  DDL lock {life['id']}: {text}")
 
 
 def _said(lock: Lock) -> str:

@@ -40,7 +40,7 @@ _AGREED_CHANGE: Final = "ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web' A
 
 
 def prepare_control(source: Server) -> None:
-    """Create the control row, anew where it exists: running, nobody has asked to stop."""
+    """Create or replace the control row: the writer runs and is not asked to stop."""
     connection = source.connect(autocommit=True)
     try:
         with connection.cursor() as cursor:

@@ -291,7 +291,7 @@ def _start(name: str, home: Path, environment: Mapping[str, str]) -> "subprocess
     own = {}
     if name == "api-server":
         # It waits for itself: Airflow 3.3.2 commits the audit log in its event loop, while the transaction of another
-        # request that holds the lock waits for that loop to commit it. So long it stands still; one request fails.
+        # request that holds the lock waits for that loop to commit it. After this timeout one request fails.
         own["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = _database(home, seconds=10)
     with open(home / f"{name}.log", "ab") as log:
         return subprocess.Popen(

@@ -21,7 +21,7 @@ LOCKED: Final = "database is locked"
 
 
 class ApiError(RuntimeError):
-    """The API answered with an error. `status` is the HTTP status, or 0 where nobody answered."""
+    """The API answered with an error. `status` is the HTTP status, or 0 if no server answered."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
         super().__init__(f"{method} {path}: {status} {body[:2000]}")
@@ -76,7 +76,7 @@ class AirflowApi:
         return self._send(method, f"/api/v2{path}", body, self.token())
 
     def health(self) -> dict[str, str | None]:
-        """Return component -> "healthy", "unhealthy" or None. Needs no login. Raises ApiError while nobody answers."""
+        """Return component -> "healthy", "unhealthy" or None. Needs no login. Raises ApiError if no server answers."""
         answer = self._send("GET", "/api/v2/monitor/health", None, None)
         return {name: part["status"] for name, part in answer.items() if part}
 

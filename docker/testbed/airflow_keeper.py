@@ -4,8 +4,8 @@ Like `keeper.py`, it reads folders from its standard input and blocks; end of fi
 every process whose environment names one of these folders as `AIRFLOW_HOME` is ended.
 
 By environment, because what Airflow starts does not stay in one process group or session: task supervisors, Spark
-drivers and relay processes each open their own. All of them inherit `AIRFLOW_HOME`, and a folder of a test is named by
-nobody else, so a pid that now belongs to a stranger is never hit. Run as a file: standard library only."""
+drivers and relay processes each open their own. All of them inherit `AIRFLOW_HOME`, and no other process names
+the folder of a test, so a pid that another program has now is never hit. Run as a file: standard library only."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def processes_of(home: Path) -> list[int]:
             continue
         try:
             environment = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:  # it has ended, or is not ours to look at
+        except OSError:  # it has ended, or belongs to another user
             continue
         if wanted in environment:
             found.append(int(entry.name))

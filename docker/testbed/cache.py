@@ -21,7 +21,7 @@ def cache_root() -> Path:
 
 @contextmanager
 def locked(name: str) -> Iterator[Path]:
-    """Hold the lock `name` of the cache; gives the cache's folder. Waits for whoever holds it."""
+    """Hold the lock `name` of the cache and return the cache's folder. Waits for the lock."""
     root = cache_root()
     with open(root / f"{name}.lock", "w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -201,8 +201,8 @@ def _checked(argv: Sequence[str], *, doing: str, cwd: Path | None = None) -> str
         argv, check=False, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise _Failed(f"{doing}: {argv[0]} failed: {said[-1] if said else f'exit code {done.returncode}'}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise _Failed(f"{doing}: {argv[0]} failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
     return done.stdout
 
 

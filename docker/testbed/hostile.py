@@ -1,4 +1,4 @@
-"""Global settings that an administrator may have chosen and that nobody expects: answers that end early, other modes,
+"""Unusual global settings that an administrator may have chosen: answers that end early, other modes,
 other time zones, other isolation.
 
 `ServerSpec(hostile=True)`, or `DM_HOSTILE_SERVERS=1` for every server of a run, starts a server with all of them, by an

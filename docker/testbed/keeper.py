@@ -5,8 +5,8 @@ else: end of file means that the harness is gone, by return, exception or SIGKIL
 with a data directory inside one of the folders is ended, and those data directories are removed. Logs stay.
 
 A pipe, because PR_SET_PDEATHSIG fires when the *thread* that started a server ends, and servers start in threads.
-Processes are found by their `--datadir=` argument (TiDB's: `--path=`), so a pid that now belongs to somebody else is
-never hit. Run as a file: standard library only."""
+Processes are found by their `--datadir=` argument (TiDB's: `--path=`), so a pid that another program has now
+is never hit. Run as a file: standard library only."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def servers_under(root: Path) -> list[int]:
             continue
         try:
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:  # it has ended, or is not ours to look at
+        except OSError:  # it has ended, or belongs to another user
             continue
         if any(argument.startswith(prefixes) for argument in arguments):
             found.append(int(entry.name))

@@ -11,7 +11,7 @@ from testbed.build import Build, Initialisation
 from testbed.unavailable import Mariadb11Unavailable
 
 MARIADB: Final = debian_sid.Product("mariadb", ("mariadb-server-core",), Mariadb11Unavailable)
-# In the order of mariadb-install-db. Without fill_help_tables.sql: HELP would answer nothing, and nobody asks.
+# In the order of mariadb-install-db. Without fill_help_tables.sql: no test uses HELP.
 SYSTEM_TABLES: Final = (
     "mariadb_system_tables.sql",
     "mariadb_performance_tables.sql",
@@ -27,7 +27,7 @@ def mariadb11_build() -> Build:
     argv = (
         *tree.command("mariadbd"),
         "--no-defaults",
-        # It stands where no mariadbd expects to be.
+        # The package is unpacked outside of the directory that mariadbd is compiled for.
         f"--basedir={tree.root / 'usr'}",
         f"--lc-messages-dir={tree.root / 'usr/share/mariadb'}",
         f"--character-sets-dir={tree.root / 'usr/share/mariadb/charsets'}",

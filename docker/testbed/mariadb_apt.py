@@ -41,12 +41,12 @@ def mariadb_programs() -> MariadbPrograms:
     if server is None or install is None:
         missing = "mariadbd" if server is None else "mariadb-install-db"
         raise MariadbUnavailable(f"no program {missing} (apt-get install mariadb-server)")
-    said = subprocess.run(
+    printed = subprocess.run(
         [server, "--no-defaults", "--version"], check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
-    version = re.search(r"Ver (\d+\.\d+\.\d+)", said.stdout)
+    version = re.search(r"Ver (\d+\.\d+\.\d+)", printed.stdout)
     if version is None:
-        raise MariadbUnavailable(f"{server} --version says {said.stdout.strip() or said.stderr.strip()!r}")
+        raise MariadbUnavailable(f"{server} --version prints {printed.stdout.strip() or printed.stderr.strip()!r}")
     return MariadbPrograms(server, install, version[1])
 
 

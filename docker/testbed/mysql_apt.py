@@ -16,7 +16,7 @@ def mysql_build() -> Build:
     argv = (
         *tree.command("mysqld"),
         "--no-defaults",
-        # It stands where no mysqld expects to be.
+        # The package is unpacked outside of the directory that mysqld is compiled for.
         f"--basedir={tree.root / 'usr'}",
         f"--lc-messages-dir={tree.root / 'usr/share/mysql'}",
         f"--plugin-dir={tree.root / 'usr/lib/mysql/plugin'}",

@@ -1,4 +1,4 @@
-"""Ports of this machine on which nobody listens."""
+"""Ports of this machine on which no process listens."""
 
 import random
 import socket
@@ -10,7 +10,7 @@ PORTS: Final = range(20000, 32000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Find distinct ports on which nobody listens now. All are held until all are found."""
+    """Return distinct ports on which no process listens. All are bound until the last one is found."""
     held: list[socket.socket] = []
     try:
         for port in random.SystemRandom().sample(PORTS, len(PORTS)):

@@ -69,7 +69,7 @@ FLAVOUR_OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {
         *("--gtid-strict-mode=1", "--collation-server=utf8mb4_general_ci"),
         *("--debug-no-sync=1", "--innodb-flush-method=nosync"),
     ),
-    # Nobody looks at the performance schema: without it a server takes half the memory, and starts sooner. The event
+    # No test reads the performance schema: without it a server takes half the memory, and starts sooner. The event
     # scheduler, which MariaDB has not on, takes a processor for itself for as long as a shutdown waits for clients.
     "mysql": (
         *("--gtid-mode=ON", "--enforce-gtid-consistency=ON"),
@@ -98,7 +98,7 @@ class ServerSpec:
     binlog: bool = True
     series: Series = ""
     hostile: bool = field(default_factory=lambda: os.environ.get("DM_HOSTILE_SERVERS") == "1")
-    """Whether its global settings are such as nobody expects (`hostile`)."""
+    """Whether the server has unusual global settings (module `hostile`)."""
     zone: str = ""
     """The time zone of the machine, as the environment variable TZ names it; "": this machine's."""
 
@@ -158,7 +158,7 @@ class Server:
     def connect(self, **options: Any) -> "pymysql.connections.Connection[Any]":
         """Open a PyMySQL connection as root, in autocommit mode and without TLS unless the options say otherwise.
 
-        MySQL offers TLS to whoever asks, and the handshake takes both sides three times what the rest of a login does.
+        MySQL offers TLS to every client, and the handshake costs both sides three times the rest of a login.
         """
         defaults = {**self.client_config(), "charset": "utf8mb4", "autocommit": True, "connect_timeout": 10}
         return pymysql.connect(**{**defaults, "ssl_disabled": True, **options})
@@ -168,7 +168,7 @@ class Server:
     ) -> list[tuple[Any, ...]]:
         """Run one or more statements, separated by `;`, as root. Gives the rows of the last one.
 
-        `%` stands for itself where no `args` are given."""
+        Without `args`, `%` is an ordinary character."""
         with self.connect(database=database, client_flag=CLIENT.MULTI_STATEMENTS) as connection:
             cursor = connection.cursor()
             cursor.execute(text, args)

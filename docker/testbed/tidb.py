@@ -1,4 +1,4 @@
-"""TiDB, where somebody has put one: `DM_TIDB_SERVER` names the program, else `tidb-server` is looked for on PATH.
+"""TiDB, if the machine has one: `DM_TIDB_SERVER` names the program, else `tidb-server` is looked for on PATH.
 
 Nothing is fetched. One process with its embedded store (unistore), without PD and TiKV: the SQL is TiDB's, what happens
 between its machines is not. It takes no option of the other two flavours, so it has a command line and a configuration
@@ -22,8 +22,8 @@ _RELEASE: Final = re.compile(r"^Release Version:\s*v?(\S+)", re.MULTILINE)
 def tidb_build() -> Build:
     """Return the build of TiDB. Raises TidbUnavailable."""
     program = tidb_program()
-    said = subprocess.run([program, "-V"], check=False, capture_output=True, text=True)
-    release = _RELEASE.search(said.stdout + said.stderr)
+    version = subprocess.run([program, "-V"], check=False, capture_output=True, text=True)
+    release = _RELEASE.search(version.stdout + version.stderr)
     if release is None:
         raise TidbUnavailable(f"{program} -V tells no release")
     return Build(release[1], (program,), initialise=None)

@@ -1,4 +1,4 @@
-"""Folders whose processes end with this process: each is told to a keeper (`keeper`, `airflow_keeper`), by a pipe."""
+"""Folders whose processes end with this process: a keeper (`keeper`, `airflow_keeper`) gets them by a pipe."""
 
 import os
 import subprocess

@@ -217,7 +217,7 @@ def test_a_definition_by_hand_with_another_key_waits_for_its_ddl(one_kit: Kit) -
     one_kit.check()
 
 
-def test_a_filter_leaves_out_inserts_behind_a_load_of_a_table_with_a_further_unique_key(one_kit: Kit) -> None:
+def test_inserts_are_filtered_after_a_load_of_a_table_with_two_unique_keys(one_kit: Kit) -> None:
     """The load is exact, so a row that a change does not find was left out."""
     rule = {"schema-pattern": one_kit.schema, "table-pattern": "b", "events": ["insert"], "action": "Ignore"}
     one_kit.migration.task = {**one_kit.migration.task, "filters": {"rows": rule}}

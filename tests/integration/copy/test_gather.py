@@ -279,7 +279,7 @@ def test_mariadb_locates_snapshots_without_a_lock(
     assert found.location.gtid_set
 
 
-def test_mariadb_shows_the_location_of_a_snapshot_while_other_sessions_read_their_status(
+def test_mariadb_shows_a_snapshots_location_while_other_sessions_read_status(
     mariadb_source: Server, fresh_schema: FreshSchema
 ) -> None:
     """Its sessions share the variables that show it."""

@@ -101,7 +101,7 @@ def test_without_an_end_it_waits_for_its_resumption_while_the_others_go_on(one_p
     assert [stage for stage, _ in run.stages().values()] == [Stage.PAUSED, Stage.PAUSED]
 
 
-def test_one_that_is_stopped_while_its_error_has_paused_it_is_no_failure_of_the_others(one_pair: Shops) -> None:
+def test_a_source_stopped_after_its_error_does_not_fail_the_other_sources(one_pair: Shops) -> None:
     with ThreadPoolExecutor(1) as pool:
         run = begun(one_pair, pool, "forever", broken="a")
         try:

@@ -121,7 +121,7 @@ def test_rows_move_between_sources_that_are_exact(shops: Shops, first: str) -> N
     assert shops.meta_rows("dm_contested_row") == 0
 
 
-def test_a_value_that_is_handed_on_within_one_source_while_it_is_copied_is_no_collision(
+def test_a_value_that_moves_within_one_source_during_its_copy_is_no_collision(
     one_source: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every row takes the value of the one before it between two pages: far more than may wait."""

@@ -182,7 +182,7 @@ def test_a_later_different_ddl_of_a_source_that_was_not_waited_for_is_not_swallo
     assert shops.rows() == [(1, "a", 1), (3, "b", None), (4, "b", None)]
 
 
-def test_the_default_of_a_column_that_rows_of_another_source_lack_stays_until_they_have_it(one_pair: Shops) -> None:
+def test_a_default_stays_until_the_rows_of_every_source_have_the_column(one_pair: Shops) -> None:
     """Both DDL are decided without `b`, whose rows take what the target has for a column that they do not name."""
     shops = one_pair
     shops.task = PESSIMISTIC

@@ -253,7 +253,7 @@ def test_a_start_and_an_end_bound_what_is_read(
         read_here(kit, end=f"{end.file}:{end.position + 1}", **table)
 
 
-def test_a_definition_that_the_log_contradicts_stops_at_its_place_and_behind_it_all_is_well(
+def test_a_definition_that_contradicts_the_log_stops_and_later_rows_are_read(
     session: SparkSession, kit: RelayKit, source_yaml: Path, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(kit.server)

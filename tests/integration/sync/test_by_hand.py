@@ -90,7 +90,7 @@ def test_a_table_whose_definition_is_lost_behind_a_skipped_statement(kit: SyncKi
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"a", None), (2, b"b", None), (3, b"c", 7)]
 
 
-def test_rows_behind_a_skipped_statement_are_read_by_the_definition_that_was_given_first(one_kit: SyncKit) -> None:
+def test_rows_after_a_skipped_statement_are_read_by_the_given_definition(one_kit: SyncKit) -> None:
     begin(one_kit)
     odd = "plain CONVERT TO CHARACTER SET latin1, CHARACTER SET latin1, MODIFY id varchar(9) CHARACTER SET latin1"
     one_kit.write(f"ALTER TABLE {odd}", "INSERT INTO plain VALUES (2, 'é')")

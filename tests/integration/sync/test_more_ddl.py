@@ -206,7 +206,7 @@ def test_a_temporary_table_that_hides_one_of_the_task_stops_it(mariadb11_kit: Sy
     assert stopped.value.code == "DM-6030"
 
 
-def test_rows_that_alter_ignore_dropped_at_the_source_stop_the_task_until_they_are_gone_in_the_target(
+def test_rows_dropped_by_alter_ignore_stop_the_task_until_the_target_lacks_them(
     mariadb11_kit: SyncKit,
 ) -> None:
     """The target runs it without IGNORE: which rows MariaDB dropped its log does not say."""

@@ -82,7 +82,7 @@ def test_a_paused_subtask_shows_its_error() -> None:
     assert {key: said[key] for key in error} == error
 
 
-def test_the_error_of_a_subtask_goes_before_that_of_the_run_which_another_source_has_ended() -> None:
+def test_a_subtasks_own_error_is_shown_before_its_runs_error() -> None:
     own, of_run = ({"ErrCode": code, "ErrScope": "upstream", "Message": "m"} for code in ("DM-6032", "DM-6005"))
     paused = replace(subtask(stage=Stage.PAUSED), error=own)
 

@@ -188,7 +188,7 @@ def a_dead_process() -> str:
     return identity
 
 
-def test_a_relay_of_a_container_with_our_host_name_is_not_looked_for_among_our_processes(meta: Meta) -> None:
+def test_a_containers_relay_with_our_host_name_is_not_one_of_our_processes(meta: Meta) -> None:
     boot, _, pid, born = a_dead_process().split(" ")
     meta.relay(ONE, process=f"{boot} pid:[1] {pid} {born}")
     meta.relay(TWO, process=a_dead_process())

@@ -67,7 +67,7 @@ def test_a_decision_is_for_the_owner_to_find(words: list[str], url: str, capsys:
 
 
 @pytest.mark.parametrize(("number", "taken"), [("2", False), ("4", False), ("3", True)])
-def test_a_decision_about_a_ddl_that_was_resolved_meanwhile_is_not_about_the_next_one(
+def test_a_decision_about_a_resolved_ddl_does_not_apply_to_the_next_ddl(
     number: str, url: str, capsys: pytest.CaptureFixture[str], *, taken: bool
 ) -> None:
     answer = said(capsys, "unlock-ddl-lock", ID, "-f", "--number", number, "--json", "--meta-url", url)

@@ -30,7 +30,7 @@ def test_the_advanced_template(caplog: pytest.LogCaptureFixture) -> None:
     assert task.loaders["global"].analyze == "off"
 
 
-def test_what_the_advanced_template_asks_for_and_is_not_there_is_refused_not_forgotten() -> None:
+def test_unsupported_options_of_the_advanced_template_are_refused() -> None:
     task = load_task(EXAMPLES / "task_advanced.yaml")
     features = [gap.feature for gap in task.unsupported()]
     assert features == ["continuous validation"]

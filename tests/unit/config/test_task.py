@@ -173,7 +173,7 @@ def test_arguments_that_choose_what_is_read_are_named(extra_args: str, selecting
     assert " ".join(parse_extra_args(extra_args).narrowing(())) == selecting
 
 
-def test_schemas_of_the_dumper_narrow_nothing_only_where_they_are_all_that_is_followed() -> None:
+def test_the_dumpers_schemas_must_include_all_schemas_of_the_allow_list() -> None:
     said = parse_extra_args("-B a,b,c*")
     assert [bool(said.narrowing(do_dbs)) for do_dbs in (["a"], ["b", "a"], ["a", "d"], ["c*"], ["~c"], [])] == [
         *(False, False),

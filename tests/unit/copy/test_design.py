@@ -112,7 +112,7 @@ def test_a_second_shard_has_to_fit_what_is_created_after_the_first() -> None:
 
 
 @pytest.mark.parametrize("mode", ["all", "full"])
-def test_shards_with_other_columns_are_refused_before_the_copy_if_a_sync_comes_behind_it(mode: str) -> None:
+def test_shards_with_other_columns_are_refused_before_a_copy_that_a_sync_follows(mode: str) -> None:
     wide = table(ALL, PRIMARY, columns="id email phone")
     wide = replace(wide, columns=(*wide.columns[:2], replace(wide.columns[2], nullable=True)))
     other = replace(source_table("b"), table=replace(wide, name=TableName("b", "orders")))

@@ -274,7 +274,7 @@ def test_a_default_of_text_in_hexadecimal_is_refused_where_it_would_be_read_as_u
 
 
 @pytest.mark.parametrize("default", ["0x00FF41", r"'\\0'", "'é'"])
-def test_a_default_of_bytes_that_are_no_ascii_is_refused_where_it_would_be_read_as_text(default: str) -> None:
+def test_a_default_of_non_ascii_bytes_is_refused_if_it_would_be_read_as_text(default: str) -> None:
     sql = f"ALTER TABLE a ADD c varbinary(9) DEFAULT {default}"
     columns = {"c": f"varbinary(9) DEFAULT {default}"}
     with pytest.raises(NotCopyable, match="reads as text"):

@@ -180,7 +180,7 @@ print('DM-RESULT {{"rows": 4}}')
     assert all(text in app.log_path.read_text() for text in ("NativeCodeLoader", "of a library", "ZeroDivisionError"))
 
 
-def test_no_process_shows_a_secret_in_its_arguments_and_a_stop_lets_the_driver_save_its_progress(
+def test_no_argument_shows_a_secret_and_a_stopped_driver_saves_its_progress(
     launch: Launch,
 ) -> None:
     save = """

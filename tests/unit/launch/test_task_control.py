@@ -195,7 +195,7 @@ def test_a_task_that_nobody_knows(desk: Desk) -> None:
     assert "pause-task needs a task, or -s" in desk.capsys.readouterr().err
 
 
-def test_a_stopped_task_leaves_no_reports_in_locks_that_another_life_of_it_would_meet(desk: Desk) -> None:
+def test_a_stopped_task_leaves_no_reports_in_locks_for_its_next_start(desk: Desk) -> None:
     table = TableName("shop", "o")
     for number, sources in enumerate(((ONE,), (ONE, TWO))):
         lock = None

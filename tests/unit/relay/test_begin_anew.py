@@ -164,9 +164,7 @@ def deaths(root: Path, copies: Path) -> Iterator[Path]:
     raise AssertionError("it never came to its end")
 
 
-def test_death_between_any_two_steps_leaves_no_hole_and_the_next_start_decides_the_same(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_crash_between_two_steps_leaves_no_gap_and_the_same_decision(root: Path, tmp_path: Path) -> None:
     original, newest = contents(root), (TWO, "bin.000003", len(file_of(5)[0]))
     decided = set()
     for here in deaths(root, tmp_path / "copies"):

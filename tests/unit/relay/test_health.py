@@ -132,7 +132,7 @@ def test_what_a_living_relay_has_must_be_in_its_files() -> None:
     assert not is_past(None, here, 60.0)
 
 
-def test_a_relay_log_grows_while_its_relay_runs_without_an_error_and_has_reported_lately() -> None:
+def test_a_relay_log_grows_if_its_relay_has_no_error_and_a_recent_report() -> None:
     assert is_pulling(RUNS)
     assert not any(
         is_pulling(other)

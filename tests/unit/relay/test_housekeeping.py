@@ -91,9 +91,7 @@ def test_a_relay_that_ends_before_its_first_look_purges_at_its_end(root: Path, s
     assert files(root) == [3, 4, 5]
 
 
-def test_a_short_relay_in_front_of_the_first_task_leaves_all_that_the_task_may_begin_with(
-    root: Path, store: MetaStore
-) -> None:
+def test_a_short_relay_before_the_first_task_keeps_every_file_the_task_may_need(root: Path, store: MetaStore) -> None:
     with keeper(root, store):
         pass
     assert files(root) == [1, 2, 3, 4, 5]

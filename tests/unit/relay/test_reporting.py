@@ -66,7 +66,7 @@ def in_another_container(directory: Path) -> RelayStatus:
 
 
 @pytest.mark.parametrize("other_in", [elsewhere, in_another_container])
-def test_a_relay_waits_for_the_report_of_another_to_grow_old_and_ends_where_that_one_goes_on(
+def test_a_relay_waits_until_another_relays_report_is_old_and_ends_if_it_is_renewed(
     silent_upstream: Endpoint, tmp_path: Path, other_in: Callable[[Path], RelayStatus]
 ) -> None:
     url = f"sqlite:///{tmp_path}/meta.db"

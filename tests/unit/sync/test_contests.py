@@ -193,7 +193,7 @@ def test_a_row_whose_place_a_held_shard_gives_free_stops_when_nothing_is_release
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "another key", "another name", "another image"])
-def test_a_row_that_its_source_has_no_longer_forgets_its_image_if_its_log_is_held_back(
+def test_a_deleted_row_drops_its_image_if_its_log_is_held_back(
     around: Around, looks: Contests, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     around.wait({b"1"})

@@ -191,7 +191,7 @@ def test_lag_grows_while_rows_are_held_back(groups: list[dict[str, Any]], contes
     assert progress.to_json()["caught_up"] is False
 
 
-def test_what_is_held_back_by_a_clock_that_is_ahead_of_ours_counts_from_when_we_saw_it() -> None:
+def test_rows_held_back_under_a_clock_ahead_of_ours_count_from_their_arrival() -> None:
     progress = SyncProgress(newest_timestamp=1020, caught_up=True, at_end=True, at_end_at=900)
     progress.unresolved_groups = [{**GROUP, "since": 1000.0}]
     assert [progress.lag_seconds(now=now) for now in (900, 960, 999)] == [1, 61, 100]

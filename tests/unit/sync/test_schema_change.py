@@ -382,7 +382,7 @@ def test_a_conversion_that_is_left_out_stops_nobody() -> None:
         change("ALTER TABLE a MODIFY v int", tables("a"), UNLIKE)
 
 
-def test_a_generated_column_is_added_where_the_target_computes_the_same_for_existing_rows() -> None:
+def test_a_generated_column_is_added_if_the_target_computes_equal_values() -> None:
     into_tidb = replace(UNLIKE, target=CAPABILITIES[Flavour.TIDB])
     with pytest.raises(ValuesDiffer, match="`c` is computed for existing rows"):
         change("ALTER TABLE a ADD c int AS (id / 3)", tables("a"), into_tidb)

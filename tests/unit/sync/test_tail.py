@@ -194,7 +194,7 @@ def read_from(log: Path, lo: int, hi: int) -> Epoch:
     return Epoch(LO.at(lo), LO.at(hi), (piece,), transactions=1, bytes=hi - lo, newest_timestamp=0)
 
 
-def test_a_piece_of_a_log_that_was_left_meanwhile_says_nothing_about_the_one_that_is_read_now(root: Path) -> None:
+def test_an_error_in_a_segment_of_the_previous_log_keeps_the_current_log(root: Path) -> None:
     """The look-ahead has gone to the upstream, and then the epoch under way fails on the relay log's bytes."""
     tail, pulled = tail_of(root), Pulled(root.parent / "upstream")
     tail.upstream = pulled  # type: ignore[assignment]
@@ -228,7 +228,7 @@ def test_a_piece_is_pulled_from_where_what_it_commits_was_prepared(root: Path, m
     assert pulled.begun == [20]
 
 
-def test_a_metadata_db_that_is_away_does_not_end_a_sync_that_the_relay_log_could_serve(root: Path) -> None:
+def test_an_unreachable_metadata_db_does_not_end_a_sync_with_a_relay_log(root: Path) -> None:
     """That the relay pulls is not known: it was taken for a log that does not serve, which ended the sync for good."""
     tail, pulled = tail_of(root), Pulled(root.parent / "upstream")
     tail.upstream = pulled  # type: ignore[assignment]
