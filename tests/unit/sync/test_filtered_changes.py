@@ -63,6 +63,15 @@ def test_filters_decide_the_write_policy_also_in_safe_mode(*, safe: bool) -> Non
     ]
 
 
+@pytest.mark.parametrize("safe", [True, False])
+def test_a_row_that_ends_as_it_began_is_written_in_safe_mode(*, safe: bool) -> None:
+    """The target may have another row there."""
+    plan = replace(plan_of(ITEM), safe=safe)
+    waves = make_waves(plan, fold(plan, [(0, A, None), (0, None, A)]))
+
+    assert [work.change for tables in waves.second.values() for work in tables.values()] == ([[A]] if safe else [])
+
+
 def test_folding_loosely_in_pieces_is_folding_the_whole() -> None:
     plan = filtered(DELETES)
     first, second = fold(plan, [(0, None, A)]), fold(plan, [(0, None, B), (0, B, C)])

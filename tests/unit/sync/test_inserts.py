@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count, repeat
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -68,12 +70,18 @@ def sorted_out(waves: Waves) -> Work:
     return found
 
 
-def applied(plan: SyncPlan, ranges: Sequence[ByteRange], *, cells: bool) -> tuple[int, Work] | str:
+def applied(
+    plan: SyncPlan, ranges: Sequence[ByteRange], *, cells: bool, by_kernels: Iterator[bool]
+) -> tuple[int, Work] | str:
     compactor = Compactor(plan)
     inserting = Inserting(compactor, plan, unchanged_tables(plan) if cells else set())
+
+    def take(batch: Batch) -> Batch:
+        return inserting.take(replace(batch, compiled=next(by_kernels)))
+
     try:
         for one in ranges:
-            compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
+            compactor.add_all(tasks._changes(plan, NOWHERE, one, take))
         folded = inserting.folded()
     except BrokenChain as error:  # of two, either may be met first
         return error.code
@@ -92,7 +100,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("logs")
 
 
-@given(st.lists(INSERTS, min_size=1, max_size=4), CHANGES, INSERTS, st.booleans())
+@given(st.lists(INSERTS, min_size=1, max_size=4), CHANGES, INSERTS, st.booleans(), st.integers(0, 6))
 @settings(max_examples=80)
 def test_they_go_where_ordinary_changes_go(
     folder: Path,
@@ -100,7 +108,9 @@ def test_they_go_where_ordinary_changes_go(
     changes: list[Logged],
     more: list[Logged],
     distinct: bool,
+    decoded_by_python: int,
 ) -> None:
+    """`decoded_by_python`: the number of a batch for which no kernel was ready."""
     transactions = [*inserts, *([changes] if changes else []), more]
     if distinct:  # else nearly all break their chains
         seen: set[Logged] = set()
@@ -109,9 +119,10 @@ def test_they_go_where_ordinary_changes_go(
             seen.update(some)
     plan, ranges = plan_of(*TABLES), log_of(transactions, folder)
 
-    ordinary = applied(plan, ranges, cells=False)
+    ordinary = applied(plan, ranges, cells=False, by_kernels=repeat(True))
 
-    assert applied(plan, ranges, cells=True) == ordinary
+    by_kernels = (number != decoded_by_python for number in count())
+    assert applied(plan, ranges, cells=True, by_kernels=by_kernels) == ordinary
 
 
 def test_only_the_table_that_is_changed_becomes_ordinary(tmp_path: Path) -> None:
