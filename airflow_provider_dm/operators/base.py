@@ -105,7 +105,8 @@ class DmSparkAppOperator(DmTaskOperator):
     :param spark_conn_id: connection of type ``spark``; ``[dm] spark_master`` where it does not exist (templated)
     :param spark_conf: Spark configuration beside ours; no secret belongs here (templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (templated)
-    :param executor_python: path of Python on the executors; by default the driver's (templated)
+    :param executor_python: path of Python on the executors, and with a local master of the workers on this machine; by
+        default the driver's. ``spark.pyspark.python`` in ``spark_conf`` takes precedence (templated)
     """
 
     template_fields: Sequence[str] = (

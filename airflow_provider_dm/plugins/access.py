@@ -1,7 +1,8 @@
 """Permissions of the page, which Airflow's auth manager decides.
 
     read    the view "Jobs", which the roles Viewer and above have; and for a task, the DAG of its last load or sync
-    act     editing connections, which the roles Op and above have: an action writes to the databases behind them
+    act     reading, and editing connections, which the roles Op and above have: an action writes to the databases
+            behind them
 
 A POST is accepted only from the page: Airflow's session cookie is same-site, and the request needs a header that only a
 script of the same origin can set. A request with a bearer token, which no browser adds on its own, needs no header.
@@ -10,25 +11,30 @@ script of the same origin can set. A request with a bearer token, which no brows
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
 from airflow.models.dag import DagModel
 from airflow.models.log import Log
 from airflow.utils.session import create_session
 from fastapi import HTTPException, Request, status
 
+from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.launch.status import Known
 from airflow_provider_dm.links.task_instance import dag_of
 
 PAGE_HEADER: Final = "x-dm-page"
 DAGS_SECONDS: Final = 60.0
 """How long an answer of the auth manager about DAGs is used: the page asks every two seconds."""
-_answers: dict[str, tuple[float, set[str], set[str]]] = {}
-"""By user: the time of the answer, the DAGs of the question, and the DAGs that the user may read."""
+MOST_ANSWERS: Final = 10_000
+_answers: dict[tuple[str, str], tuple[float, bool]] = {}
+"""By user and DAG: the time of the answer, and whether the user may read the DAG."""
 
 can_read = requires_access_view(AccessView.JOBS)
 
@@ -37,19 +43,51 @@ def may_act(user: BaseUser) -> bool:
     return get_auth_manager().is_authorized_connection(method="PUT", user=user)
 
 
-def hidden_tasks(user: BaseUser, known: Known) -> set[str]:
-    """Return the tasks whose last load or sync was started by a DAG that the user may not read."""
-    runs = {one.task: known.last_run(one.task) for one in known.subtasks}
-    dags = {task: dag for task, run in runs.items() if run and (dag := dag_of(run.holder.identity))}
-    now, asked = time.monotonic(), set(dags.values())
-    answered_at, answered, readable = _answers.get(user.get_id(), (now, set(), set()))
-    if answered != asked or now - answered_at > DAGS_SECONDS:
-        manager, teams, readable = get_auth_manager(), DagModel.get_dag_id_to_team_name_mapping([*asked]), set()
-        for team in {teams.get(dag) for dag in asked}:
-            of_team = {dag for dag in asked if teams.get(dag) == team}
-            readable |= manager.filter_authorized_dag_ids(dag_ids=of_team, user=user, team_name=team)
-        _answers[user.get_id()] = (now, asked, readable)
-    return {task for task, dag in dags.items() if dag not in readable}
+def _may_read(user: BaseUser, dag: str) -> bool:
+    now, key = time.monotonic(), (user.get_id(), dag)
+    answered_at, answer = _answers.get(key, (-inf, False))
+    if now - answered_at > DAGS_SECONDS:
+        details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
+        answer = get_auth_manager().is_authorized_dag(method="GET", details=details, user=user)
+        if len(_answers) >= MOST_ANSWERS:
+            _answers.clear()
+        _answers[key] = now, answer
+    return answer
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What the user of a request may see: no run of a DAG that the user may not read, and nothing of a task whose last
+    load or sync is such a run."""
+
+    known: Known
+    user: BaseUser
+    request: Request
+
+    def run(self, run: Run | None) -> bool:
+        """Return True if the user may see a run. One without a DAG is visible to all who may read the page."""
+        dag = dag_of(run.holder.identity) if run is not None else None
+        return dag is None or _may_read(self.user, dag)
+
+    def task(self, name: str) -> bool:
+        return self.run(self.known.last_run(name))
+
+    def require_task(self, name: str) -> None:
+        """Raise HTTPException unless this is exactly the name of a visible task: a database may find similar ones."""
+        self._require([one.task for one in self.known.subtasks if one.task == name], f"task {name}")
+
+    def require_lock(self, lock_id: str) -> None:
+        self._require([lock.task for lock, _ in self.known.locks if lock.id == lock_id], f"lock {lock_id}")
+
+    def require_source(self, name: str) -> None:
+        """Raise HTTPException if a task that is not visible reads the source: a purge names the files that it needs."""
+        readers = [one.task for one in self.known.subtasks if one.source == name]
+        self._require(readers or [""] * (name in self.known.relays), f"source {name}")
+
+    def _require(self, tasks: Collection[str], subject: str) -> None:
+        if not tasks or not all(map(self.task, tasks)):
+            _record_refusal(self.user, self.request)
+            raise HTTPException(status.HTTP_403_FORBIDDEN, f"There is no {subject}, or you may not read its DAG.")
 
 
 def can_act(user: GetUserDep, request: Request) -> None:

@@ -9,11 +9,9 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
@@ -69,18 +67,19 @@ class Metadata:
                 self._read_at = now
             return self._store
 
-    def store_for(self, user: BaseUser, task: str) -> MetaStore:
-        """Return the store. Raises HTTPException if the user may not read the DAG of the task; else as `store`."""
-        store = self.store()
-        if task in access.hidden_tasks(user, Known(store)):
-            raise HTTPException(status.HTTP_403_FORBIDDEN, f"You may not read the DAG of the task {task}.")
-        return store
+
+def visible_to(user: GetUserDep, request: Request) -> access.Visible:
+    """Return what the user of a request may see. Raises as `Metadata.store`."""
+    return access.Visible(Known(request.app.state.metadata.store()), user, request)
+
+
+VisibleDep = Annotated[access.Visible, Depends(visible_to)]
 
 
 def create_app() -> FastAPI:
     """Return the app. All routes need a login; FastAPI's own routes are disabled."""
     app = FastAPI(title="DM", dependencies=[Depends(access.can_read)], openapi_url=None, docs_url=None, redoc_url=None)
-    metadata = Metadata()
+    metadata = app.state.metadata = Metadata()
 
     @app.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -107,17 +106,15 @@ def create_app() -> FastAPI:
 
     @app.get("/api/status")
     def document(
-        user: GetUserDep, selection: Annotated[Selection | None, Depends(selection_of_request)]
+        visible: VisibleDep, selection: Annotated[Selection | None, Depends(selection_of_request)]
     ) -> dict[str, Any]:
-        shown = page_document(metadata.store(), selection, partial(access.hidden_tasks, user))
-        return {**shown, "user": _user(user)}
+        return {**page_document(metadata.store(), selection, visible.run), "user": _user(visible.user)}
 
     @app.get("/runs/{run_id}/spark-ui")
-    def spark_ui(run_id: str, request: Request, user: GetUserDep) -> Response:
+    def spark_ui(run_id: str, request: Request, visible: VisibleDep) -> Response:
         run = metadata.store().get_run(run_id)
-        if run is not None:
-            metadata.store_for(user, run.task)
-        address = run.progress.get(SPARK_UI) if run is not None and lives(run) else None
+        shown = run is not None and lives(run) and visible.run(run)
+        address = run.progress.get(SPARK_UI) if run is not None and shown else None
         if run is None or not isinstance(address, str):
             return PlainTextResponse(NO_SPARK_UI.format(run_id=run_id), status.HTTP_404_NOT_FOUND)
         return RedirectResponse(spark_ui_from(request.url.hostname or "", address, run.holder.host))
@@ -158,27 +155,33 @@ def _add_actions(app: FastAPI, metadata: Metadata) -> None:
         }
 
     @app.post(**route_of("pause"))
-    def pause(request: actions.StageRequest, user: GetUserDep) -> dict[str, str]:
-        return {"msg": actions.set_stage(metadata.store_for(user, request.task), request, Stage.PAUSED)}
+    def pause(request: actions.StageRequest, visible: VisibleDep) -> dict[str, str]:
+        visible.require_task(request.task)
+        return {"msg": actions.set_stage(metadata.store(), request, Stage.PAUSED)}
 
     @app.post(**route_of("resume"))
-    def resume(request: actions.StageRequest, user: GetUserDep) -> dict[str, str]:
-        return {"msg": actions.set_stage(metadata.store_for(user, request.task), request, Stage.RUNNING)}
+    def resume(request: actions.StageRequest, visible: VisibleDep) -> dict[str, str]:
+        visible.require_task(request.task)
+        return {"msg": actions.set_stage(metadata.store(), request, Stage.RUNNING)}
 
     @app.post(**route_of("unlock"))
-    def unlock(decision: actions.LockDecision, user: GetUserDep) -> dict[str, str]:
-        return {"msg": actions.decide_lock(metadata.store_for(user, decision.lock.partition("-`")[0]), decision)}
+    def unlock(decision: actions.LockDecision, visible: VisibleDep) -> dict[str, str]:
+        visible.require_lock(decision.lock)
+        return {"msg": actions.decide_lock(metadata.store(), decision)}
 
     @app.post(**route_of("binlog"))
-    def binlog(decision: actions.StatementDecision, user: GetUserDep) -> dict[str, str]:
-        return {"msg": actions.decide_statement(metadata.store_for(user, decision.task), decision)}
+    def binlog(decision: actions.StatementDecision, visible: VisibleDep) -> dict[str, str]:
+        visible.require_task(decision.task)
+        return {"msg": actions.decide_statement(metadata.store(), decision)}
 
     @app.post(**route_of("purge"))
-    def purge(request: actions.PurgeRequest) -> dict[str, str]:
+    def purge(request: actions.PurgeRequest, visible: VisibleDep) -> dict[str, str]:
+        visible.require_source(request.source)
         return {"msg": actions.purge_previewed_files(metadata.store(), request)}
 
     @app.get("/api/purge", dependencies=[Depends(access.can_act)])
-    def preview(source: str) -> dict[str, Any]:
+    def preview(source: str, visible: VisibleDep) -> dict[str, Any]:
+        visible.require_source(source)
         return actions.purge_preview(metadata.store(), source)
 
 

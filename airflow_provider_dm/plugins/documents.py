@@ -36,23 +36,28 @@ class Selection:
 def page_document(
     store: MetaStore,
     selection: Selection | None = None,
-    hidden_tasks: Callable[[Known], Collection[str]] = lambda _: (),
+    is_visible: Callable[[Run | None], bool] = lambda _: True,
 ) -> Json:
-    """Return the page of the selected tasks and sources; None: of all. `hidden_tasks`: the tasks that it leaves out."""
+    """Return the page of the selected tasks and sources; None: of all. `is_visible`: whether it shows a run, and a task
+    with this last load or sync."""
     known = Known(store)
     listed = known.status()["tasks"]
     read = {source for one in listed for source in one["sources"]}
-    hidden = hidden_tasks(known)
-    listed = [one for one in listed if one["taskName"] not in hidden]
+    listed = [one for one in listed if is_visible(known.last_run(one["taskName"]))]
     chosen, relays = listed, [source for source in known.relays if source not in read]
     if selection is not None:
         tasks, sources = {*selection.tasks}, {*selection.sources}
         chosen = [one for one in listed if one["taskName"] in tasks or sources & {*one["sources"]}]
         relays = [source for source in relays if source in sources]
     names = {one["taskName"] for one in chosen}
-    locks = [lock_json(lock, age) for lock, age in known.locks if lock.task not in hidden]
+    locks = [lock_json(lock, age) for lock, age in known.locks if is_visible(known.last_run(lock.task))]
     locks = [one for one in locks if selection is None or one["task"] in names]
-    documents = [_task(store, known, one, locks, detailed=len(chosen) == 1 and selection is not None) for one in chosen]
+    detailed = len(chosen) == 1 and selection is not None
+    runs = {
+        name: [one for one in store.list_runs(task=name, limit=RUNS_SHOWN if detailed else 1) if is_visible(one)]
+        for name in names
+    }
+    documents = [_task(known, one, locks, runs[one["taskName"]], detailed=detailed) for one in chosen]
     levels = [Level(one["verdict"]["level"]) for one in documents]
     return {
         "tasks": documents,
@@ -62,10 +67,9 @@ def page_document(
     }
 
 
-def _task(store: MetaStore, known: Known, listed: Json, locks: Sequence[Json], *, detailed: bool) -> Json:
+def _task(known: Known, listed: Json, locks: Sequence[Json], runs: Sequence[Run], *, detailed: bool) -> Json:
     """Return one task: of query-status, and beside it its last runs."""
     name: str = listed["taskName"]
-    runs = store.list_runs(task=name, limit=RUNS_SHOWN if detailed else 1)
     shown = [run_json(one) for one in runs]
     run = _run_for_verdict(known.last_run(name), shown)
     sources = known.status(name)["sources"]
@@ -99,7 +103,7 @@ def _run_for_verdict(run: Run | None, shown: Sequence[Json]) -> Json | None:
     if run is None:
         return None
     found = run_json(run)
-    return {**found, "error": found["error"] or shown[0]["error"]}
+    return {**found, "error": found["error"] or (shown[0]["error"] if shown else None)}
 
 
 def run_json(run: Run) -> Json:

@@ -5,23 +5,27 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fastapi import HTTPException
+from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
+from airflow.api_fastapi.core_api.security import get_user
+from fastapi.testclient import TestClient
+from httpx import Response
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder, Operator, OperatorKind, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import PurgeRefused
+from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.links.task_instance import TaskInstanceRef
-from airflow_provider_dm.plugins import access
+from airflow_provider_dm.plugins import access, app
 from airflow_provider_dm.plugins.actions import (
     StageRequest,
     StatementDecision,
@@ -30,7 +34,6 @@ from airflow_provider_dm.plugins.actions import (
     set_stage,
 )
 from airflow_provider_dm.plugins.app import Metadata
-from airflow_provider_dm.plugins.documents import page_document
 
 TASK, SOURCE = "shop", "mysql-01"
 AT = Location("mysql-bin.000002", 900)
@@ -50,14 +53,14 @@ def order(place: str, kind: str = "skip", sql: str = "") -> StatementDecision:
     return StatementDecision.model_validate({"task": TASK, "source": SOURCE, "place": place, "kind": kind, "sql": sql})
 
 
-def test_a_wish_about_what_is_not_known_is_refused(store: MetaStore) -> None:
+def test_a_request_about_an_unknown_task_is_refused(store: MetaStore) -> None:
     with pytest.raises(TaskUnknown):
         set_stage(store, StageRequest(task="another"), Stage.PAUSED)
     with pytest.raises(TaskUnknown, match="s9"):
         set_stage(store, StageRequest(task=TASK, source="s9"), Stage.PAUSED)
 
 
-def test_a_wish_that_no_run_can_fulfil_says_so(store: MetaStore) -> None:
+def test_a_request_that_no_run_can_fulfil_says_so(store: MetaStore) -> None:
     with pytest.raises(ControlNotObeyed, match="it has no run that could resume"):
         set_stage(store, StageRequest(task=TASK), Stage.RUNNING)
 
@@ -92,33 +95,82 @@ def test_a_relay_log_of_another_machine_is_not_purged_from_here(store: MetaStore
         purge_preview(store, SOURCE)
 
 
+ROUTES: dict[str, tuple[str, dict[str, Any]]] = {
+    "pause": ("POST", {"task": "{task}"}),
+    "resume": ("POST", {"task": "{task}"}),
+    "unlock": ("POST", {"lock": "{lock}", "owner": SOURCE, "action": "exec", "force": False, "number": 0}),
+    "binlog": ("POST", {"task": "{task}", "source": SOURCE, "place": str(AT), "kind": "skip", "sql": ""}),
+    "purge": ("POST", {"source": "{source}", "sub_dir": "u.000001", "file": "bin.000001"}),
+    "purge?source={source}": ("GET", {}),
+}
+
+
+class Page:
+    """The page of a store, for users of whom the auth manager knows the DAGs that they may read."""
+
+    def __init__(self, store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[tuple[str, str | None]] = []
+        self.refused: list[str] = []
+        for task, dag in {"paid": "paid", "free": "free", "by_hand": None}.items():
+            identity = TaskInstanceRef(dag, "r" * 250, "t" * 250).identity if dag else "dmctl:host:1"
+            store.put_subtask(task, f"of_{task}", unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
+            store.start_run(task, task=task, app="incremental_sync", holder=Holder(identity, "1", "h"))
+            store.put_relay_status(RelayStatus(f"of_{task}", Stage.RUNNING, host="relay-1", directory="/relay"))
+
+        def authorized(*, method: str, details: DagDetails, user: SimpleNamespace) -> bool:
+            assert method == "GET"
+            self.asked.append((str(details.id), details.team_name))
+            return details.id in user.dags
+
+        manager = SimpleNamespace(is_authorized_dag=authorized, is_authorized_connection=lambda **_: True)
+        monkeypatch.setattr(access, "get_auth_manager", lambda: manager)
+        monkeypatch.setattr(access.DagModel, "get_team_name", {"paid": "finance"}.get)
+        monkeypatch.setattr(access, "_answers", {})
+        monkeypatch.setattr(access, "_record_refusal", lambda _user, request: self.refused.append(request.url.path))
+        monkeypatch.setattr(Metadata, "store", lambda _: store)
+        monkeypatch.setattr(app, "action_logging", lambda _: lambda: None)
+        self.app = app.create_app()
+        self.app.dependency_overrides[access.can_read] = lambda: None
+
+    def as_user(self, *dags: str) -> Visitor:
+        user = SimpleNamespace(get_id=lambda: ",".join(dags), get_name=lambda: "vic", dags=dags)
+        self.app.dependency_overrides[get_user] = lambda: user
+        return Visitor(self.app, headers={access.PAGE_HEADER: "1"})
+
+
+class Visitor(TestClient):
+    def tasks(self) -> set[str]:
+        return {one["taskName"] for one in self.get("/api/status").json()["tasks"]}
+
+    def act(self, route: str, names: dict[str, str]) -> Response:
+        """Send the request of a route, about these names."""
+        method, body = ROUTES[route]
+        filled = {key: one.format(**names) if isinstance(one, str) else one for key, one in body.items()}
+        return self.request(method, f"/api/{route.format(**names)}", json=filled or None)
+
+
 def test_a_task_of_a_dag_that_a_user_may_not_read_is_hidden(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The auth manager is asked once a minute, not at each poll."""
-    asked: list[tuple[set[str], str | None]] = []
+    page = Page(store, monkeypatch)
+    other = Holder(TaskInstanceRef("paid", "r", "t").identity, "1", "h")
+    store.start_run("verify_free", task="free", app="verify", holder=other)
 
-    def readable(*, dag_ids: set[str], user: SimpleNamespace, team_name: str | None) -> set[str]:
-        asked.append((dag_ids, team_name))
-        return dag_ids & user.dags
+    vic = page.as_user("free")
+    assert vic.tasks() == vic.tasks() == {TASK, "free", "by_hand"}
+    assert sorted(page.asked) == [("free", None), ("paid", "finance")]
+    (free,) = vic.get("/api/status", params={"task": "free"}).json()["tasks"]
+    assert [one["id"] for one in free["runs"]] == ["free"]
+    assert page.as_user("free", "paid").tasks() == {TASK, "free", "by_hand", "paid"}
 
-    monkeypatch.setattr(access, "get_auth_manager", lambda: SimpleNamespace(filter_authorized_dag_ids=readable))
-    monkeypatch.setattr(access.DagModel, "get_dag_id_to_team_name_mapping", lambda _: {"paid": "finance"})
-    monkeypatch.setattr(access, "_answers", {})
-    metadata = Metadata()
-    monkeypatch.setattr(metadata, "store", lambda: store)
-    for task, dag in {"paid": "paid", "free": "free", "by_hand": None}.items():
-        identity = TaskInstanceRef(dag, "r" * 250, "t" * 250).identity if dag else "dmctl:host:1"
-        store.put_subtask(task, SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
-        store.start_run(task, task=task, app="incremental_sync", holder=Holder(identity, "1", "h"))
 
-    def seen(user: object) -> set[str]:
-        page = page_document(store, None, partial(access.hidden_tasks, user))  # type: ignore[arg-type]
-        return {one["taskName"] for one in page["tasks"]}
-
-    vic: Any = SimpleNamespace(get_id=lambda: "vic", dags={"free"})
-    olga: Any = SimpleNamespace(get_id=lambda: "olga", dags={"free", "paid"})
-    assert seen(vic) == seen(vic) == {TASK, "free", "by_hand"}
-    assert sorted(asked, key=str) == [({"free"}, None), ({"paid"}, "finance")]
-    assert seen(olga) == {TASK, "free", "by_hand", "paid"}
-    assert metadata.store_for(olga, "paid") is metadata.store_for(vic, "free") is store
-    with pytest.raises(HTTPException, match="may not read the DAG of the task paid"):
-        metadata.store_for(vic, "paid")
+@pytest.mark.parametrize("route", ROUTES)
+def test_what_a_user_may_not_see_is_not_acted_on(store: MetaStore, monkeypatch: pytest.MonkeyPatch, route: str) -> None:
+    page = Page(store, monkeypatch)
+    for task in ("paid", "free"):
+        lock = reported(None, task, TableName("t", "o"), 1, Info(f"of_{task}", ("DDL",)), {"x", f"of_{task}"})
+        store.change_ddl_lock(task, lock.id, 1, lambda _, lock=lock: lock.to_json())  # type: ignore[misc]
+        names = {"task": task, "source": f"of_{task}", "lock": lock.id}
+        assert (page.as_user("free").act(route, names).status_code == 403) is (task == "paid")
+        similar = {key: f"{one} " for key, one in names.items()}  # as some databases compare
+        assert page.as_user("free").act(route, similar).status_code == 403
+    assert len(page.refused) == 3

@@ -53,7 +53,7 @@ class StreamPosition:
 
 
 class FileAction(Enum):
-    """The action for one event; its value is the reason."""
+    """The action on the relay's file for one event of the stream; its value is the reason."""
 
     DROP = "it is in no file of the upstream"
     CREATE = "it is the format description that begins a new file"

@@ -42,12 +42,11 @@ class SoleWriter:
 
     def is_held(self) -> bool:
         """Return True if the lock file is in place (a removed one excludes no other writer) and we signed it last."""
-        if _generation(holder_in(self._descriptor)) != self.generation:
-            return False
         try:
-            return os.path.samestat((self.root / LOCK).lstat(), os.fstat(self._descriptor))
-        except FileNotFoundError:
+            in_place = os.path.samestat((self.root / LOCK).lstat(), os.fstat(self._descriptor))
+        except OSError:
             return False
+        return in_place and _generation(holder_in(self._descriptor)) == self.generation
 
 
 @contextmanager
@@ -132,8 +131,12 @@ def sign(descriptor: int, prefix: str = "") -> None:
 
 
 def holder_in(descriptor: int) -> str:
-    """Return the holder's text in a lock file."""
-    return os.pread(descriptor, 200, 0).decode("utf-8", "replace").partition("\n")[0] or "holder unknown"
+    """Return the holder's text in a lock file, or that it is unknown."""
+    try:
+        content = os.pread(descriptor, 200, 0)
+    except OSError:
+        return "holder unknown"
+    return content.decode("utf-8", "replace").partition("\n")[0] or "holder unknown"
 
 
 def _generation(holder: str) -> int:

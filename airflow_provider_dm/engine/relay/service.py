@@ -207,6 +207,7 @@ class _Service:
             with disk_errors(self.directory.root):
                 self._session()
         except RelayDiskFull as full:
+            self.lock.check()
             self._wait_for_space(full)
         except (DmError, pymysql.err.MySQLError) as caught:
             self.lock.check()  # another writer may be the cause

@@ -94,7 +94,7 @@ class EpochSize:
     smallest: int = MIB
     usual: int = 8 * MIB
     largest: int = 64 * MIB
-    """The folded rows of an epoch need a small multiple of this in memory."""
+    """The folded rows of two epochs, one of them folded ahead, need a small multiple of this in memory."""
     warm: bool = False
     """True if the workers have applied an epoch before."""
     most_changes: int | None = None
@@ -122,7 +122,7 @@ class EpochSize:
 
     def ahead(self, epoch_bytes: int, following: Future[Planned] | None) -> tuple[ByteRange, ...]:
         """Return the ranges of the next epoch if they are folded while this one is written: both by one process, and
-        without a limit for the changes in memory. An error of the planning is left to `Planning.next`."""
+        without a limit for the changes in memory. Waits for the planning, and leaves its error to `Planning.next`."""
         by_one = self.one_task is None and self.most_changes is None and epoch_bytes > self.in_driver
         if not by_one or following is None or following.exception() is not None:
             return ()

@@ -128,7 +128,7 @@ class Loop:
                     case Epoch(lo=lo, size=size):
                         if self.state.edge is None:
                             self._inject(lo)
-                        if self.size.is_backlog(size):  # plan the next epoch while this one is applied
+                        if self.size.is_backlog(size):  # plan the next epoch beside this one
                             ahead = planner.submit(self.planning.after, self.state.after(planned), self.size)
                         began = time.monotonic()
                         self._epoch(planned, ahead)

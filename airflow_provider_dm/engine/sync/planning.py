@@ -1,7 +1,8 @@
 """Planning of the piece of the log that a sync applies next.
 
 An epoch ends at the latest at the goal, at the end of safe mode, at a location of a user's decision, and after a
-restart at `edge` (frontier rule 1). While an epoch is applied, the next one is planned from its end.
+restart at `edge` (frontier rule 1). Beside an epoch of a backlog the next one is planned from its end, and before this
+one is written if the rows of the next one are to be folded meanwhile (`write/ahead.py`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -15,10 +17,13 @@ from airflow_provider_dm.engine.sync.write.ahead import MOST_MISSES, FoldedAhead
 from airflow_provider_dm.engine.sync.write.causality import Waves
 from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
 
-FIRST, SECOND = (
-    (ByteRange("/relay/bin.000001", "bin.000001", 1, start, start + 100, BinlogFormat(Flavour.MARIADB, checksum=True)),)
-    for start in (100, 200)
-)
+
+def ranges_at(start: int) -> tuple[ByteRange, ...]:
+    form = BinlogFormat(Flavour.MARIADB, checksum=True)
+    return (ByteRange("/relay/bin.000001", "bin.000001", 1, start, start + 100, form),)
+
+
+FIRST, SECOND = ranges_at(100), ranges_at(200)
 ROWS = FoldedEpoch(7, Waves())
 
 
@@ -53,9 +58,32 @@ def test_an_error_is_left_to_the_task_that_needs_the_rows() -> None:
 
 
 def test_a_failed_write_still_waits_for_the_thread() -> None:
+    ahead, fails = FoldedAhead(), threading.Event()
+    ended: list[bool] = []
+
+    def fold() -> FoldedEpoch:
+        fails.wait()
+        time.sleep(0.05)
+        ended.append(True)
+        return ROWS
+
+    def write() -> None:
+        with ahead.folding(PLAN, SECOND, fold):
+            fails.set()
+            raise OSError("the target")
+
+    with pytest.raises(OSError, match="the target"):
+        write()
+    assert ended == [True]
+    assert ahead.take(PLAN, SECOND) is ROWS
+
+
+def test_an_epoch_that_is_repeated_is_not_folded_in_vain() -> None:
     ahead = FoldedAhead()
-    with pytest.raises(OSError, match="the target"), ahead.folding(PLAN, SECOND, lambda: ROWS):
-        raise OSError("the target")
+    for _ in range(2 * MOST_MISSES):
+        ahead.take(PLAN, FIRST)
+        with ahead.folding(PLAN, SECOND, lambda: ROWS):
+            pass
 
     assert ahead.take(PLAN, SECOND) is ROWS
 
@@ -68,10 +96,10 @@ def test_a_process_whose_work_is_never_used_ends_it() -> None:
         folds += 1
         return ROWS
 
-    for _ in range(2 * MOST_MISSES):
+    for number in range(2 * MOST_MISSES):
         with ahead.folding(PLAN, SECOND, fold):
             pass
-        ahead.take(PLAN, FIRST)
+        ahead.take(PLAN, ranges_at(number))
 
     assert folds == MOST_MISSES
 

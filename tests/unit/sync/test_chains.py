@@ -6,10 +6,14 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numba import int64, njit
 
 from airflow_provider_dm.engine.binlog.changes import Batch
+from airflow_provider_dm.engine.binlog.kernels.chains import key_hash
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
@@ -87,6 +91,20 @@ def folded(plan: SyncPlan, ranges: list[ByteRange], *, joined: list[int] | None 
     except BrokenChain as error:
         return error.code
     return compactor.folded
+
+
+@pytest.mark.parametrize("size", range(1, 25))
+def test_similar_keys_are_spread_over_the_slots(size: int) -> None:
+    """Keys of whole words that differ in their last letters, as numbers of eight digits, are not one slot."""
+    text = b"".join(b"%0*d" % (size, number) for number in range(10 ** min(size, 3)))
+    hashes = {hash_of(np.frombuffer(text, np.uint8), start, size) & 0xFFFF for start in range(0, len(text), size)}
+
+    assert len(hashes) > 0.9 * len(text) // size
+
+
+@njit("uint64(Array(uint8, 1, 'C', readonly=True), int64, int64)")
+def hash_of(data: Any, start: int, size: int) -> int:
+    return key_hash(int64(data.ctypes.data) + start, size)
 
 
 @pytest.mark.parametrize("lies", [0.0, 0.002])

@@ -27,7 +27,7 @@ def _start(ends: Any, cell: int) -> int:
 
 
 @njit(forceinline=True)
-def _hash(source: int, size: int) -> Any:
+def key_hash(source: int, size: int) -> Any:
     mixed, end = uint64(size) * _HASH, source + size
     while source + 8 <= end:
         mixed = (mixed ^ load8(source)) * _HASH
@@ -36,7 +36,8 @@ def _hash(source: int, size: int) -> Any:
     while source < end:
         mixed = (mixed ^ load1(source)) * _HASH
         source += 1
-    return mixed ^ (mixed >> uint64(32))
+    mixed *= _HASH  # else the shift of a last whole word would be undone
+    return mixed ^ (mixed >> uint64(29))
 
 
 @njit(forceinline=True)
@@ -54,7 +55,7 @@ def _same_key(left: int, right: int, text: int, ends: Any, width: int) -> bool:
 def _slot(key: int, text: int, ends: Any, width: int, slots: Any) -> int:
     """Return the slot of a key, which is put there if it is new."""
     start = _start(ends, key * width)
-    slot = int64(_hash(text + start, ends[key * width + width - 1] - start)) & (len(slots) - 1)
+    slot = int64(key_hash(text + start, ends[key * width + width - 1] - start)) & (len(slots) - 1)
     while slots[slot] >= 0 and not _same_key(slots[slot], key, text, ends, width):
         slot = (slot + 1) & (len(slots) - 1)
     if slots[slot] < 0:

@@ -7,11 +7,13 @@ that task, behind the frontier of the epoch before.
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange
@@ -19,7 +21,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write.causality import Waves
 
 MOST_MISSES: Final = 3
-"""After so many epochs in a row that were folded ahead in vain, this process folds none ahead: another one writes."""
+"""After so many epochs in a row that were folded ahead in vain, this process folds none ahead: others write them."""
 
 
 @dataclass(frozen=True)
@@ -30,22 +32,26 @@ class FoldedEpoch:
     waves: Waves
 
 
+@cache
+def _thread(_process: int) -> ThreadPoolExecutor:
+    """Return this process's thread, which keeps its connections between epochs. A fork has none of its parent's."""
+    return ThreadPoolExecutor(1, thread_name_prefix="fold-ahead")
+
+
 @dataclass
 class FoldedAhead:
     """At most one epoch that is folded ahead, in one process."""
 
     _kept: tuple[SyncPlan, tuple[ByteRange, ...], Future[FoldedEpoch]] | None = field(default=None, init=False)
+    _written: tuple[ByteRange, ...] = field(default=(), init=False)
+    """The ranges that this process had to write last."""
     _misses: int = field(default=0, init=False)
-
-    @cached_property
-    def _thread(self) -> ThreadPoolExecutor:
-        """A thread that keeps its connections between epochs. Made by its first use: workers are forked before."""
-        return ThreadPoolExecutor(1, thread_name_prefix="fold-ahead")
 
     def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> FoldedEpoch | None:
         """Return these ranges as folded by this plan, or None. Forget what is kept."""
         kept, self._kept = self._kept, None
-        if kept is None:
+        written, self._written = self._written, ranges
+        if kept is None or ranges == written:  # an epoch that is repeated does not show who writes the next one
             return None
         by, of, folded = kept
         if by is not plan or of != ranges or folded.exception() is not None:
@@ -60,9 +66,10 @@ class FoldedAhead:
         if not ranges or self._misses >= MOST_MISSES:
             yield
             return
-        folded = self._thread.submit(fold)
+        folded = _thread(os.getpid()).submit(fold)
         self._kept = plan, ranges, folded
         try:
             yield
         finally:
             folded.exception()  # wait: the task has ended then
+            gc.freeze()  # pyspark's daemon collects garbage after each task, and would visit all of these rows
