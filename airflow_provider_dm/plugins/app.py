@@ -68,9 +68,12 @@ class Metadata:
             return self._store
 
 
+METADATA: Final = Metadata()
+
+
 def visible_to(user: GetUserDep, request: Request) -> access.Visible:
     """Return what the user of a request may see. Raises as `Metadata.store`."""
-    return access.Visible(Known(request.app.state.metadata.store()), user, request)
+    return access.Visible(Known(METADATA.store()), user, request)
 
 
 VisibleDep = Annotated[access.Visible, Depends(visible_to)]
@@ -79,7 +82,6 @@ VisibleDep = Annotated[access.Visible, Depends(visible_to)]
 def create_app() -> FastAPI:
     """Return the app. All routes need a login; FastAPI's own routes are disabled."""
     app = FastAPI(title="DM", dependencies=[Depends(access.can_read)], openapi_url=None, docs_url=None, redoc_url=None)
-    metadata = app.state.metadata = Metadata()
 
     @app.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -108,18 +110,18 @@ def create_app() -> FastAPI:
     def document(
         visible: VisibleDep, selection: Annotated[Selection | None, Depends(selection_of_request)]
     ) -> dict[str, Any]:
-        return {**page_document(metadata.store(), selection, visible.run), "user": _user(visible.user)}
+        return {**page_document(METADATA.store(), selection, visible.run), "user": _user(visible.user)}
 
     @app.get("/runs/{run_id}/spark-ui")
     def spark_ui(run_id: str, request: Request, visible: VisibleDep) -> Response:
-        run = metadata.store().get_run(run_id)
+        run = METADATA.store().get_run(run_id)
         shown = run is not None and lives(run) and visible.run(run)
         address = run.progress.get(SPARK_UI) if run is not None and shown else None
         if run is None or not isinstance(address, str):
             return PlainTextResponse(NO_SPARK_UI.format(run_id=run_id), status.HTTP_404_NOT_FOUND)
         return RedirectResponse(spark_ui_from(request.url.hostname or "", address, run.holder.host))
 
-    _add_actions(app, metadata)
+    _add_actions(app)
     return app
 
 
@@ -141,7 +143,7 @@ def spark_ui_from(airflow: str, address: str, worker: str, here: str = socket.ge
     return str(url.replace(hostname=airflow if worker == here else worker))
 
 
-def _add_actions(app: FastAPI, metadata: Metadata) -> None:
+def _add_actions(app: FastAPI) -> None:
     """Add the routes that act. Airflow's audit log records each request with its user and its body."""
 
     def route_of(name: str) -> dict[str, Any]:
@@ -157,32 +159,32 @@ def _add_actions(app: FastAPI, metadata: Metadata) -> None:
     @app.post(**route_of("pause"))
     def pause(request: actions.StageRequest, visible: VisibleDep) -> dict[str, str]:
         visible.require_task(request.task)
-        return {"msg": actions.set_stage(metadata.store(), request, Stage.PAUSED)}
+        return {"msg": actions.set_stage(METADATA.store(), request, Stage.PAUSED)}
 
     @app.post(**route_of("resume"))
     def resume(request: actions.StageRequest, visible: VisibleDep) -> dict[str, str]:
         visible.require_task(request.task)
-        return {"msg": actions.set_stage(metadata.store(), request, Stage.RUNNING)}
+        return {"msg": actions.set_stage(METADATA.store(), request, Stage.RUNNING)}
 
     @app.post(**route_of("unlock"))
     def unlock(decision: actions.LockDecision, visible: VisibleDep) -> dict[str, str]:
         visible.require_lock(decision.lock)
-        return {"msg": actions.decide_lock(metadata.store(), decision)}
+        return {"msg": actions.decide_lock(METADATA.store(), decision)}
 
     @app.post(**route_of("binlog"))
     def binlog(decision: actions.StatementDecision, visible: VisibleDep) -> dict[str, str]:
         visible.require_task(decision.task)
-        return {"msg": actions.decide_statement(metadata.store(), decision)}
+        return {"msg": actions.decide_statement(METADATA.store(), decision)}
 
     @app.post(**route_of("purge"))
     def purge(request: actions.PurgeRequest, visible: VisibleDep) -> dict[str, str]:
         visible.require_source(request.source)
-        return {"msg": actions.purge_previewed_files(metadata.store(), request)}
+        return {"msg": actions.purge_previewed_files(METADATA.store(), request)}
 
     @app.get("/api/purge", dependencies=[Depends(access.can_act)])
     def preview(source: str, visible: VisibleDep) -> dict[str, Any]:
         visible.require_source(source)
-        return actions.purge_preview(metadata.store(), source)
+        return actions.purge_preview(METADATA.store(), source)
 
 
 def _asset(name: str) -> Response:

@@ -204,6 +204,6 @@ def test_a_source_that_does_not_answer_is_read_again(
     with monkeypatch.context() as patch:
         patch.setattr(source_session, "READ_ATTEMPTS", 2)
         patch.setattr(piece, "source_connection", killed)
-        with pytest.raises(SourceReadFailed, match="Start it again"):
+        with pytest.raises(SourceReadFailed, match="Start the task again"):
             verified(migration)
     assert verified(migration)["verified"]

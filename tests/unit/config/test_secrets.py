@@ -153,7 +153,7 @@ def test_dms_encrypted_form_is_read_with_the_key_that_it_was_written_with(tmp_pa
     assert secret_of("/Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=", {}) == "123456"  # of DM's own task files
     assert secret_of(dms_form("hüter2 ÄÖ", "0f" * 32), own) == "hüter2 ÄÖ"
     for password, environ, why in (
-        (dms_form("a long password", "0f" * 32), {}, "DM_SECRET_KEY_FILE may name"),
+        (dms_form("a long password", "0f" * 32), {}, "name the file of that key in DM_SECRET_KEY_FILE"),
         (dms_form("x", "0f" * 32), {"DM_SECRET_KEY_FILE": "/nowhere"}, r"/nowhere.*FileNotFoundError"),
     ):
         with pytest.raises(InvalidInput, match=why):

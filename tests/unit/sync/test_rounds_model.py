@@ -267,7 +267,7 @@ def test_an_epoch_ends_where_it_did_even_if_the_frontier_only_moved_forward(monk
     monkeypatch.setattr(frontier, "move", forward)
     monkeypatch.setattr(
         frontier,
-        "_open",
+        "_is_open",
         lambda stand, step, act: stand.position < step.hi and (act is frontier.Act.ADVANCE or stand.released < step.hi),
     )
 
