@@ -77,7 +77,9 @@ class Visible:
         self._require([one.task for one in self.known.subtasks if one.task == name], f"task {name}")
 
     def require_lock(self, lock_id: str) -> None:
-        self._require([lock.task for lock, _ in self.known.locks if lock.id == lock_id], f"lock {lock_id}")
+        """Raise HTTPException for the lock of a task that is not visible; an unknown lock is left to the action."""
+        tasks = [lock.task for lock, _ in self.known.locks if lock.id == lock_id]
+        self._require(tasks or [""], f"lock {lock_id}")
 
     def require_source(self, name: str) -> None:
         """Raise HTTPException if a task that is not visible reads the source: a purge names the files that it needs."""
