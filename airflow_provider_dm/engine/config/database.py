@@ -102,7 +102,7 @@ class DatabaseConfig(DmModel):
         return Secret(plain)
 
     def endpoint(self, name: str) -> Endpoint:
-        """Return this server as an Endpoint; `name` identifies it in messages. Raises as `secret` does."""
+        """Return this server as an Endpoint; `name` identifies it in messages. Raises the errors of `secret`."""
         tls = self.security.tls() if self.security else None
         return Endpoint(name, self.host, self.port, self.user, self.secret(), tls, tuple(self.session.items()))
 

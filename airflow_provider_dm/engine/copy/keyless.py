@@ -77,7 +77,7 @@ def write_whole_table(
 def write_in_pages(
     target: Endpoint, snapshot: ReaderSnapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
 ) -> None:
-    """Write a table that is the only one of its target. Raises what `write_whole_table` raises, and
+    """Write a table that is the only one of its target. Raises the errors of `write_whole_table`, and
     SchemaChangedDuringCopy."""
     literals = row_literals(job.mapping.source, dialect.server.flavour)
 

@@ -95,7 +95,10 @@ def target_connection(endpoint: Endpoint) -> Connection:
 
 @contextmanager
 def fresh_target(endpoint: Endpoint) -> Iterator[Connection]:
-    """Open a new connection for one block, with the server's current settings. Raises as `target_connection`."""
+    """Open a new connection for one block, with the server's current settings.
+
+    Raises the errors of `target_connection`.
+    """
     connection = _open(endpoint).connection
     try:
         yield connection

@@ -140,7 +140,10 @@ def begin_subtask(
 
 
 def complete_load(connection: Connection, fence: Fence) -> None:
-    """Record, inside a transaction, that all keys are covered, which starts the sync. Raises as `Fence.check`."""
+    """Record, inside a transaction, that all keys are covered, which starts the sync.
+
+    Raises the errors of `Fence.check`.
+    """
     fence.check(connection)
     SUBTASKS.update(connection, fence.ref, f"unit = %s, {_TIMED}", (UNIT_SYNC,))
 

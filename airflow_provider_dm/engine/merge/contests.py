@@ -193,7 +193,7 @@ class Contests:
     def finish(self, wait: Callable[[float], bool], is_exempt: IsExempt = exempt_none) -> int:
         """Give the rows a little time, at the goal. Remaining rows wait for logs that this run does not read.
 
-        Return how many remain. Raises OtherSourcesNeeded if this run cannot decide about them, and as `check`.
+        Return how many remain. Raises OtherSourcesNeeded if this run cannot decide, and the errors of `check`.
         """
         deadline, checks = self.ports.now() + FINISH_SECONDS, 0
         # A row whose key a foreign row holds takes WINDOWS checks.

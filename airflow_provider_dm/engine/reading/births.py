@@ -151,7 +151,7 @@ def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
 def settled_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
     """Read the births, and again when no table is young any more. A table altered every second stays young.
 
-    Raises as `read_births`.
+    Raises the errors of `read_births`.
     """
     found = read_births(endpoint, rules)
     if not found.young:

@@ -73,7 +73,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def copy_durably(file: Path, path: Path) -> None:
-    """Replace or create `path` with the content of `file`. Raises as `write_durably` does."""
+    """Replace or create `path` with the content of `file`. Raises the errors of `write_durably`."""
     with disk_errors(file), open(file, "rb") as content:
         _write_durably(path, iter(lambda: content.read(_PIECE), b""))
 

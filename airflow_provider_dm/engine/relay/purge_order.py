@@ -62,7 +62,7 @@ def requests_for(config: PurgeConfig, root: Path) -> tuple[PurgeRequest, ...]:
 
 
 def obey(store: MetaStore, source: str, root: Path) -> None:
-    """Carry out the order that waits at this relay, if there is one, and report it. Raises as the store."""
+    """Carry out the order that waits at this relay, if there is one, and report it. Raises the store's errors."""
     found = store.ordered_purge(source)
     if found is None:
         return

@@ -186,7 +186,7 @@ class RelayWriter:
         return self.tracker.complete(boundary=at_boundary)
 
     def close(self, *, save: bool = True) -> None:
-        """End the writer, saved as far as possible unless the files are another writer's. Raises as `save` does."""
+        """End the writer; save if possible, unless another writer has the files. Raises the errors of `save`."""
         try:
             if save and self.size:
                 self.save()

@@ -42,7 +42,7 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> A
 
     `ship`: send the bytes of the log with the tasks, for executors without access to the relay directory.
 
-    Raises what the tasks raise. Then some buckets may have applied the epoch; repeating it is safe.
+    Raises the errors of the tasks: some buckets may have applied the epoch; repeating it is safe.
     """
     try:
         return _applied(runner, job, epoch, ship=ship)

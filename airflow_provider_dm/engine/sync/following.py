@@ -244,7 +244,7 @@ class Following:
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
         """Return the plan that is valid once the group's held-back rows are applied. `plan`: the current plan.
 
-        Raises what planning raises.
+        Raises the errors of planning.
         """
         connection, rules = target_connection(self.source.target), self.source.rules
         ref = self.source.fence.ref
@@ -256,7 +256,7 @@ class Following:
 
     def inject(self, operator: Operator, here: Location, state: LoopState) -> LoopState:
         """Execute an operator's statements before the rows that begin at `here`; return the state with the plan that is
-        valid after them. Raises what `follow` raises.
+        valid after them. Raises the errors of `follow`.
         """
         fence, plan = self.source.fence, state.plan
         tables = state.tables or load_tables(self.source)

@@ -32,8 +32,8 @@ class Planning:
     runner: Runner
 
     def next(self, ahead: Future[Planned] | None, state: LoopState, size: EpochSize) -> Planned:
-        """Return the next piece. `ahead`: the piece that was planned during the last epoch. Raises what `Tail.plan`
-        raises, and InvariantBroken."""
+        """Return the next piece. `ahead`: the piece that was planned during the last epoch. Raises the errors of
+        `Tail.plan`, and InvariantBroken."""
         edge = state.edge
         if edge is None:
             if ahead is not None and not isinstance(ahead.result(), UpToDate):
@@ -45,7 +45,7 @@ class Planning:
         return _ending_at(planned, state.here, edge)
 
     def after(self, state: LoopState, size: EpochSize) -> Planned:
-        """Return the next piece when no epoch is half applied. Raises what `Tail.plan` raises."""
+        """Return the next piece when no epoch is half applied. Raises the errors of `Tail.plan`."""
         return self.tail.plan(
             self.cursor(state),
             goal=self.bound(state),

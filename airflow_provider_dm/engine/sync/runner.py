@@ -56,7 +56,7 @@ class Exchange(Protocol):
     """Blobs sorted into groups, which can be consumed several times."""
 
     def run(self, consume: Callable[[int, Sequence[bytes]], B]) -> list[B]:
-        """Run `consume(group, blobs in item order)` for every group. Raises what a task raised."""
+        """Run `consume(group, blobs in item order)` for every group. Raises the error of a task."""
         ...
 
 
@@ -69,7 +69,7 @@ class Runner(Protocol):
     def share(self, value: T) -> Shared[T]: ...
 
     def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
-        """Return the results in the order of the items. Raises what a task raised: the most serious first."""
+        """Return the results in the order of the items. Raises the most serious error of a task."""
         ...
 
     def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:

@@ -78,7 +78,7 @@ class Sharing:
     def check(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         """Settle contested rows where possible (`now`: check all of them); return the plan as `noticed` does.
 
-        Raises what `Contests.check` raises.
+        Raises the errors of `Contests.check`.
         """
         plan = self.noticed(plan)
         if plan.merged or plan.held:  # rows may still be contested when all shards of a table are held
@@ -95,7 +95,7 @@ class Sharing:
         return with_shared_targets(plan, elsewhere, self.in_order(feeders), owned=self.lawful)
 
     def write_over(self, plan: SyncPlan) -> list[Collision]:
-        """Overwrite the rows in the places of contested rows by these. Raises what `overwrite_by_waiting` raises."""
+        """Overwrite the rows in the places of contested rows by these. Raises the errors of `overwrite_by_waiting`."""
         found = overwrite_by_waiting(self.contests.fence, self.servers, plan)
         self.contests.count()
         return found
@@ -107,7 +107,7 @@ class Sharing:
         return replaces(plan, mapping.target.name, lambda: mapping, safe=wanted)
 
     def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
-        """Wait a short time for contested rows, at the goal. Raises what `Contests.finish` raises."""
+        """Wait a short time for contested rows, at the goal. Raises the errors of `Contests.finish`."""
         if self.rows:
             self.contests.finish(wait, partial(self._writes_over, plan))
 

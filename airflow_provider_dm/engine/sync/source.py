@@ -24,7 +24,7 @@ class SyncSource:
 
     @classmethod
     def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
-        """Resolve the source of `fence`. Raises what `TaskConfig.subtask` raises, and SecretMissing."""
+        """Resolve the source of `fence`. Raises the errors of `TaskConfig.subtask`, and SecretMissing."""
         config = job.subtask(fence.ref.source)
         return cls(job, config, job.source(fence.ref.source).endpoint.resolve(), job.target.resolve(), fence)
 

@@ -36,7 +36,7 @@ class ByHand:
     looked_at: float = float("-inf")
 
     def at(self, ddl: DdlStatement) -> Operator | None:
-        """Return the operator for a statement, and bind it to this location. Raises what the store raises."""
+        """Return the operator for a statement, and bind it to this location. Raises the store's errors."""
         self._look()
         found = operator_for(self.known, ddl.at, ddl.sql, end=ddl.end)
         if found is not None:
@@ -54,7 +54,7 @@ class ByHand:
             log.warning("the binlog operators cannot be read: %s", error)
 
     def before_rows(self, here: Location) -> Operator | None:
-        """Return the operator that injects statements before the rows at `here`. Raises what the store raises."""
+        """Return the operator that injects statements before the rows at `here`. Raises the store's errors."""
         found = injection_at(self.known, here)
         if found is not None and found.used_at is None:
             self._use(found, here)

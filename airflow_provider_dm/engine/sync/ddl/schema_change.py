@@ -115,7 +115,7 @@ def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings)
 def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surroundings) -> SchemaChange:
     """Return the meaning of the changes, in order, that an online DDL tool has made to the ghost table of one table.
 
-    Raises what `change_of` raises.
+    Raises the errors of `change_of`.
     """
 
     def under(text: LoggedText) -> Surroundings:

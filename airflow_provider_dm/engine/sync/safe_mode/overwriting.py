@@ -83,7 +83,7 @@ class OverwritingWrites:
     by: str = ""
 
     def run(self, connection: Connection) -> Collision:
-        """Write the changes, and return the collisions. Raises what `execute` raises."""
+        """Write the changes, and return the collisions. Raises the errors of `execute`."""
         missing = len(self.delete) - self._delete(connection, self.delete)
         present = self._delete(connection, self.gone)
         if has_own_columns(self.part.mapping):

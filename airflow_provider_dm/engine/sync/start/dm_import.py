@@ -84,7 +84,7 @@ class DmStart:
             raise CheckpointMoves(self.seen.table, self.seen.source, how)
 
     def configured(self) -> Location:
-        """Return the location to be verified first: DM's position, if any. Raises what `place_to_begin` raises."""
+        """Return the location to be verified first: DM's position, if any. Raises the errors of `place_to_begin`."""
         if self.checkpoint.point.place is not None:
             return replace(self.checkpoint.point.place, suffix=1)
         return place_to_begin(self.checkpoint, self.endpoint, by_gtid=self.by_gtid)

@@ -302,7 +302,7 @@ def plan_for(
 
 
 def written_by(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
-    """Return the plan with safe mode (`overwrites`) on or off. Raises what `check_same_overwritable` raises."""
+    """Return the plan with safe mode (`overwrites`) on or off. Raises the errors of `check_same_overwritable`."""
     plan = replace(plan, safe=overwrites)
     check_same_overwritable(plan, _of_others(connection, source) if overwrites else ())
     return plan

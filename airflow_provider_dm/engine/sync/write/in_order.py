@@ -60,7 +60,7 @@ class WritesInOrder:
     key: Callable[[Row], Literals]
 
     def run(self, connection: Connection) -> None:
-        """Write the changes. Raises what `execute` raises."""
+        """Write the changes. Raises the errors of `execute`."""
         for kind, changes in runs(self.changes, self.part):
             old = [change.before for change in changes if change.before is not None]
             new = [change.after for change in changes if change.after is not None]

@@ -93,7 +93,7 @@ class MergedWrites:
         """Write the changes; return the number of new contested rows.
 
         `found`: checks statements that must find all their rows. `changed`: checks upserts. `careful`: count the
-        existing rows before upserts. Raises what these raise, TooManyContested and what `execute` raises.
+        existing rows before upserts. Raises the errors of these checks and of `execute`, and TooManyContested.
         """
         target = self.owners[0].writer.mapping.target.name
         waiting = contested_keys(connection, self.step.fence.ref, target)

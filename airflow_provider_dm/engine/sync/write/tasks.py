@@ -173,7 +173,7 @@ def _changes(
 ) -> Iterator[RowChange]:
     """Yield the changes of a range after the row filters and the coverage filter.
 
-    Raises what these, `decode_range` and queries to the source raise.
+    Raises the errors of the filters, of `decode_range`, and of queries to the source.
     """
     try:
         changes = decode_range(one, plan.wanted(), take=take)
