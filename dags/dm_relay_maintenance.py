@@ -1,9 +1,9 @@
 """Check and purge the relay logs of a task's sources every day.
 
-`caught_up` fails if a relay has ended with an error, or is an hour behind. `purge` then applies the `purge` settings of
-each source's connection (without them DM's defaults: only below 15 GB of free space). A running relay purges every hour
-automatically; the task is for relays that run rarely. If no relay runs, the task must run on the machine with the relay
-logs: give it the queue of the relays.
+`caught_up` fails if a relay has ended with an error, or does not catch up within an hour. `purge` then applies the
+`purge` settings of each source's connection (without them DM's defaults: only below 15 GB of free space). A running
+relay purges every hour automatically; the task is for relays that run rarely. If no relay runs, the task must run on
+the machine with the relay logs: give it the queue of the relays.
 """
 
 from __future__ import annotations

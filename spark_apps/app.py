@@ -1,7 +1,7 @@
 """The common part of all Spark apps, from argv to exit code.
 
     argv      [path of a JobSpec]
-    exit      as engine/reported.py says; an error is in the run row as well
+    exit      a code of engine/reported.py; an error is in the run row as well
 
 A beat every two seconds writes the progress to the metadata DB, renews the leases and reads requests to pause or stop
 the app or a source. An unreachable metadata DB does not stop the work: the fence is in the target. SIGTERM and
@@ -91,7 +91,7 @@ class App:
     leases: dict[str, Lease] = field(default_factory=dict)
     """By source. `_lease_lock` is held while they change, and while they are renewed."""
     fatal: DmError | None = None
-    """Why the beat set `stop`: a lost lease."""
+    """The error to report even if the work returned: a lost lease, or rows that differ."""
     gates: dict[str, Gate] = field(default_factory=dict)
     """The gates by which requests reach the work, by source."""
 
@@ -101,7 +101,7 @@ class App:
     seen: Json = field(default_factory=dict)
     """The progress at the last beat."""
     stages: dict[str, Stage] = field(default_factory=dict)
-    """The desired stages in the metadata DB at that time, by source."""
+    """The stages in the metadata DB at that time, by source."""
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
     _spark_ui: str | None = None
     _lease_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -136,10 +136,10 @@ class App:
         """Wait while a pause of any source is requested. Return True to continue, False to end."""
         return all(gate.wait() for gate in self.gates.values())
 
-    def obey(self, wishes: Mapping[str, Stage]) -> None:
+    def obey(self, requested: Mapping[str, Stage]) -> None:
         """Apply the requested stages, by source; a source without a request runs."""
         for source, gate in self.gates.items():
-            gate.request(wishes.get(source, Stage.RUNNING))
+            gate.request(requested.get(source, Stage.RUNNING))
         if all(gate.requested is Stage.STOPPED for gate in self.gates.values()):
             self.ask_to_stop()
 
@@ -156,7 +156,7 @@ class App:
         return self._claim(source_id, self.spec.launched_behind.get(source_id))
 
     def claim_again(self, source_id: str) -> Fence:
-        """Claim a source again after its lease was released for a user's command. Raises what `claim` raises, except
+        """Claim a source again after its lease was released for a user's command. Raises the errors of `claim`, except
         RunOvertaken."""
         return self._claim(source_id, None)
 
@@ -269,8 +269,8 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
 
 
 def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
-    passes = isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
-    if app.asked.is_set() and not outcome.finished and passes:
+    is_transient = isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
+    if app.asked.is_set() and not outcome.finished and is_transient:
         failure = None  # a failure while Spark shuts down with the app is not an error of the task
     if failure is not None:
         code = _failed(failure)

@@ -81,7 +81,7 @@ class Peers:
     def failed(self, source: SyncSource, error: DmError) -> SyncSource | None:
         """Record the error that has stopped a source and, in a sync without an end, wait until it is resumed.
 
-        Returns the source with its new fence; None if it is not resumed. Raises what claiming it raises.
+        Returns the source with its new fence; None if it is not resumed. Raises the errors of `App.claim_again`.
         """
         name = source.config.source_id
         with self._lock:
@@ -103,15 +103,14 @@ class Peers:
             del self.failures[name]
         return replace(source, fence=fence)
 
-    def stopped(self, source: SyncSource) -> bool:
-        """Return True if a user has stopped a failed source, whose error is then not an error of the app."""
+    def drop_failure_if_stopped(self, source: SyncSource) -> None:
+        """If a user has stopped a failed source, report it as stopped: its error is then not an error of the app."""
         name = source.config.source_id
         if self.app.gates[name].requested is not Stage.STOPPED or self.app.stop.is_set():
-            return False
+            return
         report_stopped(source, self.app.store)
         with self._lock:
             del self.failures[name]
-        return True
 
     def ended(self, name: str) -> None:
         """Record that a source has ended. If all remaining sources wait to be resumed, end them."""
@@ -146,7 +145,7 @@ def _waiting(
     sources: Sequence[SyncSource], before: Mapping[str, SyncResult], now: Mapping[str, SyncResult]
 ) -> list[SyncSource]:
     """Return the sources that wait for DDL of other sources, if another round can change that: the source that reached
-    its goal first may have to execute a DDL that the last one has reported.
+    its goal first may have to execute a DDL that the last source has reported.
     """
 
     def waits(results: Mapping[str, SyncResult]) -> dict[str, object]:
@@ -180,7 +179,7 @@ def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncP
                 progress.paused()
                 again = peers.failed(source, error)
                 if again is None:
-                    peers.stopped(source)
+                    peers.drop_failure_if_stopped(source)
                     return None
                 source = again
     finally:

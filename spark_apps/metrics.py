@@ -2,7 +2,7 @@
 
     task file   metrics-addr: 127.0.0.1:8262        GET /metrics
 
-It uses no client library, as other modules count the few dozen numbers. If the address is in use, a warning is logged.
+Other modules count the few dozen numbers, so no client library is used. If the address is in use, a warning is logged.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def _sync(own: Mapping[str, str], host: str, shown: Json) -> Iterator[MetricValu
     yield LAG, {**own, "worker": host}, shown.get("lag_seconds")
     yield REMAINING, own, shown.get("seconds_left")
     for node, key in (("master", "master"), ("syncer", "location")):
-        place = _place(shown.get(key))
-        if place is not None:
-            yield FILE, {"node": node, **own}, BinlogFile.parse(place.file).number
-            yield POSITION, {"node": node, **own}, place.position
+        location = _location(shown.get(key))
+        if location is not None:
+            yield FILE, {"node": node, **own}, BinlogFile.parse(location.file).number
+            yield POSITION, {"node": node, **own}, location.position
     yield TRANSACTIONS, own, shown.get("transactions")
     yield JOBS, {"type": "dml", **own}, shown.get("changes_applied")
     yield JOBS, {"type": "ddl", **own}, shown.get("ddl_applied")
@@ -118,7 +118,7 @@ def _load(own: Mapping[str, str], shown: Json) -> Iterator[MetricValue]:
     yield LOADED, own, shown.get("rows")
 
 
-def _place(value: object) -> Location | None:
+def _location(value: object) -> Location | None:
     try:
         return Location.parse(value) if isinstance(value, str) and value else None
     except InvalidLocation:

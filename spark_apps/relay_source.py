@@ -76,7 +76,7 @@ class SourceOptions:
         if ("source" in options) == ("definitions" in options):
             raise _option_refused("source", 'or else "definitions" must be given, and not both')
         if "task" in options and "source" not in options:
-            raise _option_refused("task", 'needs "source", the source.yaml of the one whose tables they are')
+            raise _option_refused("task", 'needs "source", the source.yaml of the source whose rows are read')
         return cls(
             path=Path(options["path"]),
             source=Path(options["source"]) if "source" in options else None,
@@ -160,7 +160,7 @@ def _shape(asked: SourceOptions, tables: tuple[Table, ...]) -> Shape:
 
 
 def _definitions(asked: SourceOptions) -> tuple[Table, ...]:
-    """Read the definitions of the tables. Raises InvalidInput, or what login and catalogue raise."""
+    """Read the definitions of the tables. Raises InvalidInput, and errors of the login and of the catalogue."""
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
     assert asked.source is not None
@@ -180,7 +180,7 @@ def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
         raise _option_refused("task", f"is {path}, which has no `target-database` to log in with")
     with connected(task.target_database.endpoint("target")) as connection:
         if not begun_subtasks(connection, task.meta_schema, task.name, [source_id]):
-            raise _option_refused("task", f"is {path}, of which source {source_id} has not begun there")
+            raise _option_refused("task", f"is {path}, and its source {source_id} has not begun in the target")
         ref = SubtaskRef(task.meta_schema, task.name, source_id)
         return tuple(schema.table for schema in load_table_schemas(connection, ref))
 
@@ -198,13 +198,13 @@ class RelaySourceReader(DataSourceReader):
         self.tables = tables
 
     def partitions(self) -> list[InputPartition]:
-        """Return one partition for each piece of the log. Raises what `audit_pieces` raises."""
+        """Return one partition for each piece of the log. Raises the errors of `audit_pieces`."""
         asked = self.asked
         pieces = audit_pieces(asked.path, start=asked.start, end=asked.end, piece_bytes=asked.piece_bytes)
         return [PiecePartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a piece. Raises what decoding raises, TableUndefined and UndecodableText, each with its
+        """Yield the rows of a piece. Raises errors of decoding, TableUndefined and UndecodableText, each with its
         location.
         """
         if not isinstance(partition, PiecePartition):  # Spark's own, for a log without a change

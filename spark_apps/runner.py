@@ -33,10 +33,10 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 SLOTS_SECONDS: Final = 1.0
-"""Seconds for which the number of cores is kept."""
+"""Seconds for which the number of cores is cached."""
 
 Blob = tuple[int, "Ok[bytes] | TaskFailed"]
-"""Number of the item, and what it has for a group."""
+"""The number of an item, and its bytes for a group, or its failure."""
 
 SPARK_DEFAULTS: Final = {
     "spark.master": "local[2,4]",  # local[N] would never retry a task
@@ -49,31 +49,31 @@ SPARK_DEFAULTS: Final = {
 }
 """The defaults of the apps, unless spark-submit sets other values."""
 
-_OF_SPARK: Final = (Py4JError, PySparkException, ConnectionError)
+_SPARK_ERRORS: Final = (Py4JError, PySparkException, ConnectionError)
 _REASON: Final = re.compile(r"(?:Exception|Error): ([^\n]{1,300})")
 
 
 def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkContext:
-    """Return the context of this process, with DEFAULTS for what spark-submit did not set.
+    """Return the context of this process, with SPARK_DEFAULTS for settings that spark-submit did not set.
 
     It starts no SparkSession, which would load some thousand classes for SQL, a fifth of a short app's processor time.
 
-    `worker_imports`: what its tasks need, as `workers` has it. Raises SparkNotStarted.
+    `worker_imports`: the modules that its tasks need, as in `workers.VARIABLE`. Raises SparkNotStarted.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        SparkContext._ensure_initialized()  # started by spark-submit: SparkConf then knows what that was given
+        SparkContext._ensure_initialized()  # started by spark-submit, whose options SparkConf then has
     conf = SparkConf().setIfMissing("spark.app.name", app_name)
     for name, value in SPARK_DEFAULTS.items():
         conf.setIfMissing(name, value)
     if str(conf.get("spark.master")).startswith("local"):
-        # Workers of this machine are this interpreter, and import the packages from where we did.
+        # Workers of this machine are this interpreter, and import the packages from the same directory.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf.setIfMissing("spark.executorEnv.PYTHONPATH", str(Path(__file__).resolve().parent.parent))
         conf.setIfMissing("spark.python.daemon.module", workers.__name__)
         conf.setIfMissing(f"spark.executorEnv.{workers.VARIABLE}", ",".join(worker_imports))
     try:
         context = SparkContext.getOrCreate(conf)
-    except _OF_SPARK as error:
+    except _SPARK_ERRORS as error:
         raise SparkNotStarted(str(conf.get("spark.master")), _reason(error)) from error
     for name in ("spark.speculation", "spark.python.unix.domain.socket.enabled"):
         found = context.getConf().get(name)
@@ -142,7 +142,7 @@ class SparkExchange:
 def _collect(rdd: RDD[Any]) -> list[Any]:
     try:
         return rdd.collect()
-    except _OF_SPARK as error:
+    except _SPARK_ERRORS as error:
         raise TasksCrashed(_reason(error)) from None
 
 
@@ -158,15 +158,15 @@ def freeze_modules() -> None:
     pyspark's daemon collects after every task, and with the kernels loaded it would scan 146,000 permanent objects in
     77 ms, which is longer than a small epoch takes.
     """
-    global _modules  # noqa: PLW0603 (what this process has frozen)
-    if len(sys.modules) > _modules:
-        _modules = len(sys.modules)
+    global _frozen_modules  # noqa: PLW0603 (the state of this process)
+    if len(sys.modules) > _frozen_modules:
+        _frozen_modules = len(sys.modules)
         gc.collect()
         gc.freeze()
 
 
-_modules = 0
-"""How many were there when the heap was frozen last."""
+_frozen_modules = 0
+"""The number of imported modules at the last freeze."""
 
 
 @dataclass(frozen=True)

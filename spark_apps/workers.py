@@ -47,7 +47,7 @@ def main() -> None:
     """Prepare, then do as pyspark's daemon does."""
     from pyspark import daemon
 
-    if sys.argv[1:] == [TASKS]:  # others plan how a data source is read, once
+    if sys.argv[1:] == [TASKS]:  # other daemons only plan the read of a data source
         prepare([*ALWAYS, *filter(None, os.environ.get(VARIABLE, "").split(","))])
     daemon.manager()
 

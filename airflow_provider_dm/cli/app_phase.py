@@ -1,4 +1,4 @@
-"""One Spark app of `dmctl run`: shows its progress, supervises the relays, obeys Ctrl-C, and waits for its end.
+"""One Spark app of `dmctl run`: shows its progress, supervises the relays, stops it on Ctrl-C, and waits for its end.
 
 An app that died without a report, or with a transient error, is restarted a few times, as all progress is in the
 target. Any other error is shown to the user.
@@ -57,7 +57,7 @@ def run_app(context: RunContext, app: AppName, until: str) -> dict[str, Any]:
     Raises Interrupted, the error of a relay, or the errors of `SparkApp.outcome`.
     """
     attempt = 1
-    away_since: float | None = None
+    unreachable_since: float | None = None
     while True:
         began = time.monotonic()
         try:
@@ -68,8 +68,8 @@ def run_app(context: RunContext, app: AppName, until: str) -> dict[str, Any]:
             if context.interrupts.requested():
                 raise context.interrupted() from error
             now = time.monotonic()
-            away_since = (away_since or now) if _is_without_metadata(error) else None
-            if away_since is None or now - away_since > METADATA_SECONDS:
+            unreachable_since = (unreachable_since or now) if _is_without_metadata(error) else None
+            if unreachable_since is None or now - unreachable_since > METADATA_SECONDS:
                 attempt = 1 if now - began > RECOVERED_SECONDS else attempt + 1
             if attempt > APP_ATTEMPTS:
                 raise
@@ -89,7 +89,9 @@ def _attempt(context: RunContext, app: AppName, until: str) -> dict[str, Any]:
     job = supervisor.job(app, until)
     running = SparkApp.start(job, run_dir=context.directory.run(job.spec.run_id), settings=supervisor.settings)
     try:
-        outcome = supervisor.watch(running, context.relays, context.output.audience(), _Person(context, running).serve)
+        outcome = supervisor.watch(
+            running, context.relays, context.output.audience(), _InterruptWatch(context, running).check
+        )
         if not outcome.finished:
             raise context.interrupted(outcome.result)
         return outcome.result
@@ -98,15 +100,15 @@ def _attempt(context: RunContext, app: AppName, until: str) -> dict[str, Any]:
 
 
 @dataclass
-class _Person:
-    """The user of a running app, who may end it."""
+class _InterruptWatch:
+    """The interrupts of a user, which stop the running app."""
 
     context: RunContext
     running: SparkApp
     asked_at: float | None = None
 
-    def serve(self) -> None:
-        """Pass on a request to end."""
+    def check(self) -> None:
+        """Ask the app to stop at the first interrupt; end it at the second, or if it does not stop in time."""
         interrupts, now = self.context.interrupts, time.monotonic()
         if interrupts.requested() and self.asked_at is None:
             self.context.output.say("stopping: the current epoch or page is finished first; Ctrl-C again ends now")

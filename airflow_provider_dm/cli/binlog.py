@@ -55,7 +55,7 @@ def add_verbs(verbs: Verbs) -> None:
         _add_place(parser)
         if kind is not OperatorKind.SKIP:
             parser.add_argument("sql", metavar="SQL", nargs="+", help="DDL with the source's names, SCHEMA.TABLE")
-    revert = actions.add(REVERT, _revert, "remove a request at a place that the task has not passed")
+    revert = actions.add(REVERT, _revert, "remove a request at a location that the task has not passed")
     _add_task(revert)
     _add_place(revert)
     listing = actions.add("list", _list, "show the pending requests")
@@ -111,7 +111,7 @@ def _texts(words: Sequence[str]) -> Sequence[str]:
 
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Remove the pending request at a place. Raises InvalidInput."""
+    """Remove the pending request at a location. Raises InvalidInput."""
 
     def act(store: MetaStore) -> list[OperatorOutcome]:
         return revert_operators(store, arguments.task, arguments.sources, _at(arguments))

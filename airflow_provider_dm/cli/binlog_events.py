@@ -103,7 +103,7 @@ def _wanted(arguments: argparse.Namespace, begin: Location) -> Any:
 
 
 def _place(text: str) -> Location:
-    """Parse a place; a file alone means its beginning."""
+    """Parse a location; a file alone means its beginning."""
     try:
         return Location.parse(text if ":" in text else f"{text}:{BINLOG_HEADER_SIZE}")
     except InvalidLocation as error:

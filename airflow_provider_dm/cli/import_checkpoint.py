@@ -33,7 +33,7 @@ from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import local_holder
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.starts import tell_needs, with_starts
+from airflow_provider_dm.launch.starts import record_needs, with_starts
 from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -58,7 +58,7 @@ def import_checkpoint(arguments: argparse.Namespace, output: Output) -> Exit:
     inputs = _chosen(read_arguments(arguments.task, arguments.sources, arguments.password_env), arguments.only)
     directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():
-        _check_all_there(inputs)
+        _check_importable(inputs)
         with meta.open_store(arguments) as store:
             _begin(with_starts(inputs), directory, store, meta.meta_url(arguments))
     found = _begun(inputs.target, inputs.task)
@@ -81,7 +81,7 @@ def _chosen(inputs: Inputs, only: list[str]) -> Inputs:
     )
 
 
-def _check_all_there(inputs: Inputs) -> None:
+def _check_importable(inputs: Inputs) -> None:
     """Check that no source has started, and that DM has a checkpoint. Raises InvalidInput, CheckpointUnusable."""
     task = inputs.task
     if task.task_mode is TaskMode.FULL:
@@ -100,7 +100,7 @@ def _check_all_there(inputs: Inputs) -> None:
 
 def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) -> None:
     task = inputs.task
-    tell_needs(inputs, store)
+    record_needs(inputs, store)
     upstreams = inputs.upstreams(directory, UNTIL_CAUGHT_UP)
     with Relays(upstreams, meta_url=url, log_dir=directory.path):
         supervisor = Supervisor(inputs, upstreams, store, url, local_holder(task.name, directory.root), SparkSettings())

@@ -26,7 +26,7 @@ class Interrupts:
         return self._count > 1
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until the time is over or an interrupt occurs. Return whether one was requested."""
+        """Sleep until an interrupt occurs, or for this time. Return True if an interrupt has occurred."""
         return self._happened.wait(seconds)
 
 

@@ -15,7 +15,7 @@ from airflow_provider_dm import __version__
 from airflow_provider_dm.cli import unsupported_verbs
 from airflow_provider_dm.cli.errors import Interrupted, UsageError
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
-from airflow_provider_dm.cli.parsing import HelpFormatter, Parser, VerbFunction, Verbs, behind_the_verb
+from airflow_provider_dm.cli.parsing import HelpFormatter, Parser, VerbFunction, Verbs, options_after_verb
 from airflow_provider_dm.cli.verbs import OWN_VERBS, VERBS, WITH_ACTIONS
 from airflow_provider_dm.engine.errors import DmError
 
@@ -31,7 +31,7 @@ EPILOG = (
 
 def main(argv: Sequence[str] | None = None, program: str = "dmctl") -> int:
     """Run the console script. Return the exit code; output.py describes each."""
-    words = behind_the_verb((sys.argv[1:] if argv is None else argv) or ["--help"], VERBS, WITH_ACTIONS)
+    words = options_after_verb((sys.argv[1:] if argv is None else argv) or ["--help"], VERBS, WITH_ACTIONS)
     try:
         return _run(words, program)
     except UsageError as error:

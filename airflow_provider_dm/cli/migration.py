@@ -56,7 +56,7 @@ def moved_since(synced: Mapping[str, Location], now: Mapping[str, Location]) -> 
     Differences found by a comparison are then not significant.
     """
     return {
-        source: f"from {synced.get(source, 'an unknown place')} to {end}"
+        source: f"from {synced.get(source, 'an unknown location')} to {end}"
         for source, end in now.items()
         # The upstream does not know the relay sub-directory of its files.
         if source not in synced or not reached(synced[source], replace(end, suffix=synced[source].suffix))

@@ -41,20 +41,20 @@ class HelpFormatter(argparse.HelpFormatter):
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
-def behind_the_verb(words: Sequence[str], verbs: Container[str], with_actions: Container[str]) -> list[str]:
+def options_after_verb(words: Sequence[str], verbs: Container[str], with_actions: Container[str]) -> list[str]:
     """Return the words with the options that precede the verb moved after it, or after its action.
 
-    >>> behind_the_verb(["--json", "-s", "a", "binlog", "list", "shop"], {"binlog"}, {"binlog"})
+    >>> options_after_verb(["--json", "-s", "a", "binlog", "list", "shop"], {"binlog"}, {"binlog"})
     ['binlog', 'list', '--json', '-s', 'a', 'shop']
     """
     at = _first(words, lambda word: word in verbs)
     if at is None or words[0] in ("-h", "--help", "--version"):
         return list(words)
-    before, verb, behind = words[:at], words[at], words[at + 1 :]
-    at = _first(behind, lambda word: not word.startswith("-")) if verb in with_actions else None
+    before, verb, after = words[:at], words[at], words[at + 1 :]
+    at = _first(after, lambda word: not word.startswith("-")) if verb in with_actions else None
     if at is None:
-        return [verb, *before, *behind]
-    return [verb, behind[at], *before, *behind[:at], *behind[at + 1 :]]
+        return [verb, *before, *after]
+    return [verb, after[at], *before, *after[:at], *after[at + 1 :]]
 
 
 def _first(words: Sequence[str], is_meant: Callable[[str], bool]) -> int | None:

@@ -2,8 +2,8 @@
 
 The desired state of a relay is in the metadata DB, which a running relay reads every second on any machine. So all
 verbs work from any machine, but none starts a process there: `start-relay --source-file` is the process itself. A
-source whose tasks pull for themselves (`enable-relay: false`) has no relay that could obey: the verbs refuse. DM's
-worker is the host of the relay, or the source; other names are refused.
+source whose tasks pull for themselves (`enable-relay: false`) has no relay that could fulfil a request: the verbs
+refuse. DM's worker is the host of the relay, or the source; other names are refused.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
-    """Return True if `stop-relay` was requested. A running relay obeys it; a standby for another relay does not.
+    """Return True if `stop-relay` was requested. A running relay then ends; a standby for another relay does not.
 
     False if the metadata DB is not reachable.
     """
@@ -116,7 +116,7 @@ def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
 
 
 def _operate(arguments: argparse.Namespace, output: Output, *, op: str | None, stage: Stage) -> Exit:
-    """Record the request for all sources with a relay, then wait until each relay obeys.
+    """Record the request for all sources with a relay, then wait until each relay has fulfilled it.
 
     `op`: DM's name of the operation in the answer; None: DM's answer has none.
     """
@@ -127,7 +127,7 @@ def _operate(arguments: argparse.Namespace, output: Output, *, op: str | None, s
                 store.set_relay_desired(source, stage)
         answers = []
         for source, trouble in refused.items():
-            status = store.relay_status(source) if trouble else _wait_until_obeyed(store, source, stage)
+            status = store.relay_status(source) if trouble else _wait_until_fulfilled(store, source, stage)
             answers.append(_answer(source, status, trouble or _trouble(status, stage, source)))
     return output.sources(op, answers)
 
@@ -158,14 +158,14 @@ def _unknown_worker(source: str, host: str, workers: Sequence[str]) -> str:
 
 
 def _is_alive(status: RelayStatus | None) -> bool:
-    """Return True if a relay process is live and can obey. On this machine the process itself is checked."""
+    """Return True if a relay process is live and can fulfil requests. On this machine the process itself is checked."""
     if status is None or not health.is_alive(status, health.FRESH_SECONDS):
         return False
     return not has_ended(status.process)
 
 
-def _wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:
-    """Return the relay's status once it has that stage, has ended, or the time is over."""
+def _wait_until_fulfilled(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:
+    """Return the relay's status once it has that stage, has ended, or the timeout has passed."""
     deadline = time.monotonic() + RELAY_OBEY_SECONDS
     while True:
         status = store.relay_status(source)

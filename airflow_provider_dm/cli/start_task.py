@@ -66,16 +66,16 @@ def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
                 withdraw=withdraw_reports,
             )
         if (run := live_run(store, task.name)) is not None:
-            return _go_on(store, output, task, run)
+            return _resume(store, output, task, run)
         want_running(store, task.name, task.source_ids)
         before = {one.run_id for one in store.list_runs(task=task.name)}
         child = _Child.start(arguments, directory)
-        trouble = child.first_words(store, task, before)
+        trouble = child.wait_for_start(store, task, before)
         host = host_of(live_run(store, task.name))
     return _answer(output, task, host, dict.fromkeys(task.source_ids, trouble), trouble)
 
 
-def _go_on(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit:
+def _resume(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit:
     """Resume the paused sources of a running task. If there are none, refuse, as DM does."""
     paused = [
         one
@@ -83,8 +83,8 @@ def _go_on(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit
         if one.desired not in (None, Stage.RUNNING) or one.stage is Stage.PAUSED
     ]
     if not paused:
-        there = f"task {task.name} is running already"
-        return _answer(output, task, run.holder.host, dict.fromkeys(task.source_ids, there), there)
+        refusal = f"task {task.name} is running already"
+        return _answer(output, task, run.holder.host, dict.fromkeys(task.source_ids, refusal), refusal)
     return _answer(
         output, task, run.holder.host, {one.source: one.trouble for one in operate(store, paused, Stage.RUNNING)}
     )
@@ -107,7 +107,7 @@ class _Child:
         pipe = filled_pipe({**received(), meta.META_URL_VARIABLE: meta.meta_url(arguments).reveal()})
         with _private(log_path) as log, _private(answer_path) as answer, os.fdopen(pipe) as secrets:
             process = subprocess.Popen(
-                [sys.executable, "-m", __name__, *_words(arguments, directory)],
+                [sys.executable, "-m", __name__, *_run_arguments(arguments, directory)],
                 stdin=secrets,
                 stdout=answer,
                 stderr=log,
@@ -116,7 +116,7 @@ class _Child:
             )
         return cls(process, log_path, answer_path)
 
-    def first_words(self, store: MetaStore, task: TaskConfig, before: set[str]) -> str:
+    def wait_for_start(self, store: MetaStore, task: TaskConfig, before: set[str]) -> str:
         """Wait until an app that is not in `before` works on all sources, and return ""; or return the error that ended
         it. From then on the other verbs find the task.
         """
@@ -128,11 +128,11 @@ class _Child:
             if began and known >= set(task.source_ids):
                 return ""
             if ended:
-                return self._last_words()
+                return self._failure()
             time.sleep(_LOOK_SECONDS)
         return f"it has not started after {START_TASK_SECONDS:.0f} s; its log is {self.log_path}"
 
-    def _last_words(self) -> str:
+    def _failure(self) -> str:
         try:
             msg = str(json.loads(self.answer_path.read_text(encoding="utf-8"))["msg"])
         except (OSError, ValueError, KeyError):
@@ -140,7 +140,7 @@ class _Child:
         return msg or f"it ended with exit code {self.process.returncode}; its log is {self.log_path}"
 
 
-def _words(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
+def _run_arguments(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
     """Return the arguments of `dmctl run`."""
     words = ["run", str(arguments.task.absolute()), "--until", "forever", "--no-verify", "--json"]
     for file in arguments.sources:

@@ -131,8 +131,12 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
         ),
     ),
     "stop-relay": CommandVerb("relay", "stop the relay of a source, on any machine", ("stop-relay -s mysql-01",)),
-    "pause-relay": CommandVerb("relay", "pause the relays of sources and wait for it", ("pause-relay -s mysql-01",)),
-    "resume-relay": CommandVerb("relay", "resume paused relays and wait for it", ("resume-relay -s mysql-01",)),
+    "pause-relay": CommandVerb(
+        "relay", "pause the relays of sources, and wait until they have paused", ("pause-relay -s mysql-01",)
+    ),
+    "resume-relay": CommandVerb(
+        "relay", "resume paused relays, and wait until they run", ("resume-relay -s mysql-01",)
+    ),
     "purge-relay": CommandVerb(
         "purge_relay",
         "remove relay files that no task needs",

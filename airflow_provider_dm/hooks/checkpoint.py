@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CheckpointHook(BaseHook):
-    """A hook that lists, shows and resets checkpoints. A checkpoint moves only with the rows before it: none is set.
+    """A hook that lists, shows and resets checkpoints. Only the transaction that writes the rows moves a checkpoint.
 
     :param target_conn_id: connection of the target (type ``dm_database``)
     :param meta_schema: the task's ``meta-schema``

@@ -31,7 +31,7 @@ class DmDatabaseHook(BaseHook):
     """One source or target of a migration. A source's connection also holds the options of its ``source.yaml``.
 
     :param dm_database_conn_id: connection of type ``dm_database`` (or ``mysql``)
-    :param name: what messages call the server; the connection id by default
+    :param name: the server's name in messages; the connection id by default
     """
 
     conn_name_attr = "dm_database_conn_id"
@@ -63,7 +63,7 @@ class DmDatabaseHook(BaseHook):
         return connect(self.endpoint())
 
     def server_info(self) -> ServerInfo:
-        """Return flavour, version and identity of the server. Raises as `get_conn`."""
+        """Return flavour, version and identity of the server. Raises the errors of `get_conn`."""
         from airflow_provider_dm.engine.mysql.connection import connected, server_info
 
         with connected(self.endpoint()) as session:
@@ -163,7 +163,7 @@ def tls_of(connection: Connection, extra: dict[str, Any]) -> Tls | None:
         # Without it the connection would be unencrypted, or to an unverified server.
         known = ", ".join((TLS, *TLS_FILES))
         raise ConnectionUnusable(
-            connection.conn_id, f"its extra `{unknown[0]}` is not known; TLS is asked for by {known}"
+            connection.conn_id, f"its extra `{unknown[0]}` is not known; the keys of TLS are {known}"
         )
     return Tls(*files) if wanted or any(files) else None
 

@@ -50,7 +50,7 @@ class DmMetadataHook(BaseHook):
     def get_store(self) -> MetaStore:
         """Return an open store; close it, or use it in a `with` block. A SQLite schema is migrated.
 
-        Raises MetaSchemaDiffers, MetaUnreachable, NotInstalled, InvalidInput, and as `url` does.
+        Raises MetaSchemaDiffers, MetaUnreachable, NotInstalled, InvalidInput, and the errors of `url`.
         """
         return open_migrated(self.url())
 
@@ -101,7 +101,7 @@ def url_of(connection: Connection) -> Secret:
 
 
 def _tls_query(driver: str, tls: Tls) -> dict[str, str]:
-    """Return TLS in the format of this driver's URL: libpq's names, or those of `engine.meta.database`."""
+    """Return the TLS parameters of this driver's URL: libpq's names, or those of `engine.meta.database`."""
     if driver.startswith("postgres"):
         mode = "verify-full" if tls.ca else "require"
         query = {"sslmode": mode, "sslrootcert": tls.ca, "sslcert": tls.cert, "sslkey": tls.key}
@@ -111,7 +111,7 @@ def _tls_query(driver: str, tls: Tls) -> dict[str, str]:
 
 
 def driver_of(extra: dict[str, Any], host: str | None) -> str:
-    """Return the SQLAlchemy driver: as chosen in the form, but nothing without a host can be a server.
+    """Return the SQLAlchemy driver that the form's user has chosen; without a host it is SQLite.
 
     >>> driver_of({"driver": "mysql+pymysql"}, None), driver_of({}, "db1")
     ('sqlite', 'mysql+pymysql')

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RelayLogHook(BaseHook):
-    """A hook that lists a relay's files, sees its status, asks it to stop, and purges what no task needs.
+    """A hook that lists a relay's files, reads its status, asks it to stop, and purges files that no task needs.
 
     :param dm_meta_conn_id: connection of type ``dm_meta``; ``[dm] metadata_conn_id`` by default
     :param relay_dir: the source's ``relay-dir``; a relative one is in the work directory, with a folder per source
@@ -68,10 +68,10 @@ class RelayLogHook(BaseHook):
             store.set_relay_desired(source_id, stage)
 
     def purge(self, source_id: str, order: PurgeOrder) -> PurgeReport:
-        """Remove the files that are ordered and no task needs, or return them (`PurgeOrder.preview`). If the relay runs
-        on another machine, it gets the order.
+        """Remove the files of the order that no task needs; with `PurgeOrder.preview` only return them. A relay that
+        runs on another machine carries the order out itself.
 
-        Raises what `launch.relay_purge.purge_relay_log` raises.
+        Raises the errors of `launch.relay_purge.purge_relay_log`.
         """
         from airflow_provider_dm.launch.relay_purge import purge_relay_log
 
@@ -79,7 +79,7 @@ class RelayLogHook(BaseHook):
             return purge_relay_log(store, source_id, order, here=self.directory(source_id))
 
 
-# When has a relay caught up?
+# Progress to a goal
 
 
 def goal_of(text: str) -> Location:
@@ -140,9 +140,9 @@ RelayProgress = CaughtUp | Behind | RelayEnded
 
 
 def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
-    """Return a relay's progress to a goal. An unknown stage raises.
+    """Return a relay's progress to a goal.
 
-    A live relay is never broken: it may be paused, or wait for its upstream or for disk space.
+    A live relay has not ended: it may be paused, or wait for its upstream or for disk space.
     """
     from airflow_provider_dm.engine.meta.model import Stage
     from airflow_provider_dm.engine.mysql.location import holds

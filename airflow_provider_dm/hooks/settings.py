@@ -1,7 +1,7 @@
 """The section `[dm]` of Airflow's configuration, read when it is needed and never at import.
 
-The defaults are those of `get_provider_info`; they are repeated by reading them from there, so that a checkout whose
-provider Airflow has not discovered behaves the same.
+The defaults are read from `get_provider_info`, so that a checkout whose provider Airflow has not discovered behaves the
+same.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""How a Spark app of ours is started from Airflow: the Spark connection as Airflow's Spark provider reads it, and the
-launching of `airflow_provider_dm.launch`.
+"""The start of a Spark app from Airflow, by a Spark connection and `airflow_provider_dm.launch`.
 
 The provider's hook interprets a connection of type `spark` (master, queue, namespace, Kerberos). It cannot be used to
 run an app that writes: a missing connection becomes YARN, and its kill ends the JVM only, while the Python driver
-continues. So this hook only reads the connection by it, and starts the process itself: in its own session, with secrets
-in the environment; a kill ends all processes of the session within three seconds.
+continues. So this hook only reads the connection by the provider's hook, and starts the process itself: in its own
+session, with secrets in the environment; a kill ends all processes of the session within three seconds.
 
 Private names of the provider are used in one place (`_connection`); tests/airflow/test_spark_hook.py watches them.
 """
@@ -46,7 +45,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
     """A hook that starts one Spark app in client mode and ends it completely.
 
     :param conn_id: connection of type ``spark``; where it does not exist, ``[dm] spark_master`` is the master
-    :param conf: Spark configuration; wins over ours, must hold no secret
+    :param conf: Spark configuration; overrides the connection's, must hold no secret
     :param driver_memory: as Spark writes sizes
     """
 
@@ -62,7 +61,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         self.driver_memory = driver_memory
         self.app: SparkApp | None = None
         self.stop_requested = False
-        """Whether this hook ended the app on kill, as other callers may stop it too."""
+        """True if `on_kill` ended the app; other callers may end it, too."""
         self._ending = False
 
     @classmethod
@@ -96,8 +95,8 @@ class DmSparkSubmitHook(SparkSubmitHook):
             )
         if found["master"].startswith("yarn") and not any(map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))):
             raise InvalidInput(
-                f"the Spark connection {self._conn_id!r} says yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR "
-                "is set here.",
+                f"the Spark connection {self._conn_id!r} has the master yarn, and neither HADOOP_CONF_DIR nor "
+                "YARN_CONF_DIR is set here.",
                 "Set its host to local[*] or to your master (spark://host:7077), or delete it: [dm] spark_master "
                 "is used then.",
             )
@@ -109,7 +108,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         )
 
     def start(self, job: Job, *, run_dir: Path) -> SparkApp:
-        """Start the app. Raises what `SparkApp.start` raises, and as `settings` does."""
+        """Start the app. Raises the errors of `SparkApp.start` and `settings`."""
         self.app = SparkApp.start(job, run_dir=run_dir, settings=self.settings())
         return self.app
 
@@ -124,7 +123,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
     def end(self) -> None:
         """End all remaining processes of the app.
 
-        A task's SIGTERM handler runs in this thread and may interrupt it: it must not wait for a lock held here.
+        The task's SIGTERM handler may interrupt this method in the same thread and call it again, so it takes no lock.
         """
         if self.app is not None and not self._ending:
             self._ending = True

@@ -23,7 +23,7 @@ from airflow_provider_dm.launch.task_control import chosen_subtasks
 
 @dataclass(frozen=True)
 class At:
-    """A place in the log: a position, a pattern or, without both, the DDL at which a source is paused."""
+    """A location in the log: a position, a pattern or, without both, the DDL at which a source is paused."""
 
     binlog_pos: str | None = None
     sql_pattern: str | None = None
@@ -55,7 +55,7 @@ def set_operators(
 
 
 def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At) -> list[OperatorOutcome]:
-    """Remove the pending operator at a place of each chosen source.
+    """Remove the pending operator at a location of each chosen source.
 
     Raises InvalidInput, TaskUnknown.
     """
@@ -80,7 +80,7 @@ def _at_places(
     at: At,
     act: Callable[[Sequence[tuple[SubtaskStatus, OperatorPlace]]], list[Operator]],
 ) -> list[OperatorOutcome]:
-    """Find the place on each source, then call `act` on all. Without `sources`: the sources that have an error."""
+    """Find the location on each source, then call `act` on all. Without `sources`: the sources that have an error."""
     pattern = None if at.sql_pattern is None else sql_pattern(at.sql_pattern)
     subtasks = chosen_subtasks(store, task, sources)
     if at.binlog_pos is not None and len(subtasks) > 1:
@@ -98,7 +98,7 @@ def _at_places(
 
 
 def _place(at: At, subtask: SubtaskStatus, pattern: SqlPattern | None) -> OperatorPlace | DmError:
-    """Return the place on one source, or the reason why it does not exist. Raises InvalidInput."""
+    """Return the location on one source, or the reason why it does not exist. Raises InvalidInput."""
     if pattern is not None:
         return pattern
     if at.binlog_pos is not None:

@@ -34,7 +34,7 @@ assert context.parallelize([1, 2, 3], 2).map(lambda one: one + len(shared.value)
 assert sorted(context.range(3).mapPartitions(iter).collect()) == [0, 1, 2]
 context.stop()
 """
-"""What our apps ask of a JVM: tasks in Python, and a value that they share."""
+"""A program that loads the classes of our apps: it runs tasks in Python, and broadcasts a value."""
 _MODULE: Final = "airflow_provider_dm.launch.class_archive"
 _NO_WARNINGS: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
@@ -54,7 +54,7 @@ def class_options(java_home: Path, environ: Mapping[str, str] = os.environ) -> s
 
 
 def archive_path(java_home: Path) -> Path | None:
-    """Return where the archive of this Java and the installed pyspark is kept; None if it cannot be kept.
+    """Return the path of the archive of this Java and the installed pyspark; None if there is no cache directory.
 
     Raises NotInstalled without pyspark.
     """

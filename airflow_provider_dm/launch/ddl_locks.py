@@ -46,8 +46,8 @@ def lock_json(lock: Lock, age: float) -> Json:
 
 def overdue_locks(store: MetaStore, task: str | None, seconds: float) -> list[tuple[Lock, float]]:
     """Return the locks that need attention: those in conflict, and those that are older than this."""
-    ours = (Phase.CONFLICT, Phase.DIFFERS)
-    return [(lock, age) for lock, age in stored_locks(store, task) if lock.phase in ours or age > seconds]
+    in_conflict = (Phase.CONFLICT, Phase.DIFFERS)
+    return [(lock, age) for lock, age in stored_locks(store, task) if lock.phase in in_conflict or age > seconds]
 
 
 def overdue_text(lock: Lock, age: float) -> str:
@@ -67,24 +67,24 @@ def unlock(
     shown may have been resolved since; the decision is then not applied to the next one. The owner executes the
     decision when it reads the lock: in the current run, or in the next one. Raises LockRefuses.
     """
-    there = [lock for lock, _ in stored_locks(store) if lock.id == lock_id]
-    if not there:
+    found = [lock for lock, _ in stored_locks(store) if lock.id == lock_id]
+    if not found:
         raise LockRefuses(lock_id, "no lock has this id")
-    open_ones = [lock for lock in there if lock.phase is not Phase.SKIP]
-    if not open_ones:
+    pending = [lock for lock in found if lock.phase is not Phase.SKIP]
+    if not pending:
         raise LockRefuses(lock_id, "its DDL has been executed")
-    meant = min(open_ones, key=lambda lock: lock.number)
-    if number is not None and number != meant.number:
+    oldest = min(pending, key=lambda lock: lock.number)
+    if number is not None and number != oldest.number:
         raise LockRefuses(
-            lock_id, f"the decision is about its DDL number {number}, but number {meant.number} is pending now"
+            lock_id, f"the decision is about its DDL number {number}, but number {oldest.number} is pending now"
         )
 
-    def how(found: Stored | None) -> Stored:
-        if found is None:
+    def decided(stored: Stored | None) -> Stored:
+        if stored is None:
             raise LockRefuses(lock_id, "it was resolved in the meantime")
-        return with_decision(Lock.from_json(found), action, owner, force=force).to_json()
+        return with_decision(Lock.from_json(stored), action, owner, force=force).to_json()
 
-    changed = store.change_ddl_lock(meant.task, lock_id, meant.number, how)
+    changed = store.change_ddl_lock(oldest.task, lock_id, oldest.number, decided)
     assert changed is not None
     return Lock.from_json(changed)
 
@@ -98,10 +98,10 @@ def forget_locks(store: MetaStore, task: str) -> None:
 def withdraw_reports(store: MetaStore, task: str, source: str) -> None:
     """Withdraw a source's reports when its subtask is removed: it reports again if it is run again."""
 
-    def how(found: Stored | None) -> Stored | None:
-        left = None if found is None else withdrawn(Lock.from_json(found), source)
+    def without_report(stored: Stored | None) -> Stored | None:
+        left = None if stored is None else withdrawn(Lock.from_json(stored), source)
         return None if left is None else left.to_json()
 
     for lock, _ in stored_locks(store, task):
         if lock.info(source) is not None:
-            store.change_ddl_lock(task, lock.id, lock.number, how)
+            store.change_ddl_lock(task, lock.id, lock.number, without_report)

@@ -68,7 +68,7 @@ class TaskRecords:
 
 
 def ddl_state_in(store: MetaStore, task: str | None, lock_id: str | None) -> DdlState:
-    """Return the state of DDL on a task's merged tables, or on that with this lock id. Raises errors of reading."""
+    """Return the state of DDL on a task's merged tables, or on the one with this lock id. Raises errors of reading."""
     name = task or _task_of(store, lock_id or "")
     if name is None:
         return Waits(f"the metadata DB has no task to which {lock_id} could belong")
@@ -110,15 +110,15 @@ def _task_of(store: MetaStore, lock_id: str) -> str | None:
 
 
 def _is_waited_for(lock: Lock) -> bool:
-    """Return True if a source waits: if a DDL was executed before all had reported it, late sources just continue."""
+    """Return True if a source waits. If a DDL was executed before all sources reported it, late sources do not wait."""
     return not lock.executed or any(not one.done for one in lock.infos)
 
 
 def _lock_text(lock: Lock, age: float) -> str:
-    return f"DDL number {lock.number} of {lock.target} ({lock.id}), {duration(age)} old, {_how(lock)}"
+    return f"DDL number {lock.number} of {lock.target} ({lock.id}), {duration(age)} old, {_phase_text(lock)}"
 
 
-def _how(lock: Lock) -> str:
+def _phase_text(lock: Lock) -> str:
     match lock.phase:
         case Phase.CONFLICT | Phase.DIFFERS:
             sides = (f"{one.source} has executed {', '.join(one.ddls)}" for one in lock.infos)
@@ -156,8 +156,8 @@ def _groups(known: TaskRecords) -> tuple[list[tuple[str, Json]], list[str]]:
 def _of_source(runs: Iterable[Run], source: str) -> Iterator[list[Json]]:
     """Yield a source's groups as runs reported them, the newest first; a run that begins has not reported yet.
 
-    The report of a killed run may be older than the last DDL that it read; a report before a load belongs to a previous
-    life of the task. So reports that are older than these are not used.
+    The report of a killed run may be older than the last DDL that it read; a report before a load is of an
+    earlier start of the task. So reports that are older than these are not used.
     """
     for run in runs:
         reported = run.progress.get(source)

@@ -130,7 +130,7 @@ class Launcher:
 def wait_for_predecessor(store: MetaStore, task: str, sources: Sequence[str], identity: str) -> None:
     """Wait until a previous attempt's run that was asked to stop has ended, and withdraw that stop request.
 
-    A stop request that no run of this launcher obeys was made by a person and remains.
+    If no run with this identity is live, a person has made the stop request, and it remains.
     """
     deadline, seen = time.monotonic() + PREDECESSOR_SECONDS, False
     while time.monotonic() < deadline:
@@ -157,7 +157,7 @@ def main(argv: Sequence[str]) -> int:
             _run(spec, job, store)
         except Exception as error:
             log.error("run %s: %s", job.spec.run_id, error, exc_info=not isinstance(error, DmError))
-            _note(store, job.spec, error)
+            _record_error(store, job.spec, error)
     return 0
 
 
@@ -176,7 +176,7 @@ def _run(spec: DetachedSpec, job: Job, store: MetaStore) -> None:
     forget_private(upstreams, store.list_subtasks(task=job.spec.task.name))
 
 
-def _note(store: MetaStore, spec: JobSpec, error: Exception) -> None:
+def _record_error(store: MetaStore, spec: JobSpec, error: Exception) -> None:
     """Record an error in the run's row, unless the app has recorded its own outcome."""
     run = store.get_run(spec.run_id)
     if run is None:

@@ -74,7 +74,7 @@ class RunGone(DmError):
 
 
 class RelayFailed(DmError):
-    """A relay has ended because of the error that follows, or could not do what it was asked."""
+    """A relay has ended with the error that follows, or could not fulfil a request."""
 
     source: str
     reported: ReportedError
@@ -134,8 +134,8 @@ class OtherSourceRefused(DmError):
     source: str
 
     code = "DM-9047"
-    what = "nothing was done on source {source} of task {task}, because the place does not exist on another source."
-    hint = "Name the sources on which it exists."
+    what = "nothing was done on source {source} of task {task}, because the location does not exist on another source."
+    hint = "Name the sources on which the location exists."
 
 
 class ControlNotObeyed(DmError):

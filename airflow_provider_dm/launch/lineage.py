@@ -1,6 +1,6 @@
-"""Which table of a source a task copies into which table of its target: as its rules route them.
+"""The source tables of a task, each with the target table to which the task's rules route it.
 
-The tables are those by which the task reads its sources' logs. They are in the target, beside the checkpoint.
+The source tables are those whose definitions the target keeps beside the checkpoint.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A relay that outlives its starter: a process without a launcher, watched through the metadata DB only.
 
-`ensure` results in one live relay of the source. A relay that reports from another machine is
-accepted. On this machine the directory's lock decides: while it is held no second process is started, and its holder is
-watched instead. `ensure` waits for the first report, so that an error at the start, such as a wrong password, is
-raised.
+`ensure` results in one live relay of the source. A relay that reports from another machine is accepted. On this machine
+the directory's lock decides: while it is held no second process is started, and its holder is watched instead. `ensure`
+waits for the first report, so that an error at the start, such as a wrong password, is raised.
 
 A file beside the log names the process that was started here (`<log folder>/relay-<source>.detached`). A watcher may
 end a relay only if this file names it: any other relay may have been started by a person or a running sync.
@@ -41,7 +40,7 @@ from airflow_provider_dm.launch.errors import RelayHangs
 from airflow_provider_dm.launch.relays import error_of, prepare_shared_relay
 from airflow_provider_dm.launch.workdir import path_name
 
-FIRST_WORDS_SECONDS: Final = 15.0
+START_ERROR_SECONDS: Final = 15.0
 """By then, a relay that cannot log in, or is rejected by its upstream, has ended."""
 FIRST_REPORT_SECONDS: Final = 60.0
 """Its first report is made after its upstream has responded, or after the time-out of a connection."""
@@ -51,7 +50,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class DetachedRelay:
-    """The relay of one source. `spec` names no launcher; `environment`: the child's; and the secrets."""
+    """The relay of one source. `spec` names no launcher. `environment`: the child's, and the secrets."""
 
     spec: RelaySpec
     environment: Mapping[str, str] = field(repr=False)
@@ -87,7 +86,7 @@ class DetachedRelay:
                     case Locked(other):
                         holder = other  # it was started first
             if holder is not None:
-                if self._other_lives():
+                if self._holder_reports():
                     return Life(time.time(), deaths)
                 if deaths >= DEATHS_ALLOWED:
                     raise RelayHangs(self.source_id, holder)
@@ -104,7 +103,7 @@ class DetachedRelay:
             return True
         status = self.store.relay_status(self.source_id)
         try:
-            note = json.loads(self._note.read_text())
+            note = json.loads(self._note_path.read_text())
         except (OSError, ValueError):
             return False
         return status is not None and is_alive(status) and note == {"process": status.process}
@@ -135,7 +134,7 @@ class DetachedRelay:
     # Internals
 
     @property
-    def _note(self) -> Path:
+    def _note_path(self) -> Path:
         return self.log_path.parent / f"relay-{path_name(self.source_id)}.detached"
 
     def _start(self) -> AsAsked | Locked | EndedByError | Died | None:
@@ -151,11 +150,11 @@ class DetachedRelay:
             if status is None or status.process != started:  # the row is still its predecessor's
                 if waited > FIRST_REPORT_SECONDS:
                     break
-            elif waited > FIRST_WORDS_SECONDS or self._is_settled(status):
+            elif waited > START_ERROR_SECONDS or self._is_settled(status):
                 break
         end = end_of(process)
         if end is None:
-            self._note.write_text(json.dumps({"process": started}))
+            self._note_path.write_text(json.dumps({"process": started}))
         else:
             self.process = None
         return end
@@ -179,7 +178,7 @@ class DetachedRelay:
         log.info("the relay of %s runs as process %s on %s; watching it", self.source_id, status.pid, status.host)
         return True
 
-    def _other_lives(self) -> bool:
+    def _holder_reports(self) -> bool:
         """Return True if the lock's holder on this machine reports: a process that is about to end is not watched."""
         deadline = time.monotonic() + HANDOVER_SECONDS
         while time.monotonic() < deadline:

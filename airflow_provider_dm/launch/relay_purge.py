@@ -31,10 +31,10 @@ def _relay_log_elsewhere(source: str, host: str, here: str) -> PurgeRefused:
 def purge_relay_log(
     store: MetaStore, source: str, order: PurgeOrder, *, here: Path | None = None, seconds: float = PURGE_REPORT_SECONDS
 ) -> PurgeReport:
-    """Purge the relay log of a source, or plan that. `here`: where it lies if it is on this machine; None: where its
-    relay has reported it.
+    """Purge the relay log of a source, or plan the purge. `here`: its directory, if it is on this machine; None: the
+    directory that its relay has reported.
 
-    Raises PurgeRefused, PurgeNotReported, RelayFailed, and as `carried_out`.
+    Raises PurgeRefused, PurgeNotReported, RelayFailed, and the errors of `carried_out`.
     """
     status, host = store.relay_status(source), socket.gethostname()
     if status is not None and status.host not in ("", host):

@@ -164,7 +164,7 @@ class Relays:
         self._troubles: dict[str, DmError] = {}
         """Failures of relays that may be unavailable for a time, by source."""
         self._meta_url = meta_url
-        self._kept = [(upstream, *_kept(upstream, meta_url, log_dir, environ)) for upstream in upstreams]
+        self._kept = [(upstream, *_keeper(upstream, meta_url, log_dir, environ)) for upstream in upstreams]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="relays", daemon=True)
 
@@ -190,7 +190,7 @@ class Relays:
         return next(iter(list(self._troubles.values())), None)
 
     def _want_running(self) -> None:
-        """Withdraw an earlier `stop-relay` before any relay starts; otherwise the relay would obey it and end. A
+        """Withdraw an earlier `stop-relay` before any relay starts; otherwise the relay would end. A
         person's `pause-relay` is valid until `resume-relay`.
         """
         with MetaStore.open(self._meta_url) as store:
@@ -201,9 +201,9 @@ class Relays:
     def _watch(self) -> None:
         while self.error is None and not self._stop.wait(LOOK_EVERY_SECONDS):
             for upstream, kept, masked in self._kept:
-                self._look_after(upstream, kept, masked)
+                self._supervise(upstream, kept, masked)
 
-    def _look_after(self, upstream: Upstream, kept: KeptRelay, masked: Callable[[str], str]) -> None:
+    def _supervise(self, upstream: Upstream, kept: KeptRelay, masked: Callable[[str], str]) -> None:
         source = upstream.source_id
         if not kept.is_resting():
             self._troubles.pop(source, None)
@@ -229,7 +229,7 @@ def relay_spec(
     return spec, secrets
 
 
-def _kept(
+def _keeper(
     upstream: Upstream, meta_url: Secret, log_dir: Path, environ: Mapping[str, str]
 ) -> tuple[KeptRelay, Callable[[str], str]]:
     """Return the keeper of a source's relay, and a function that masks its secrets in a text."""

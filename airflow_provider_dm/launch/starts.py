@@ -1,4 +1,4 @@
-"""Determines the start locations of a task before anything of it runs.
+"""Determines the start locations of a task before its apps and relays start.
 
 If DM has a checkpoint of the task, it continues there. An incremental task may have a GTID set or a time as its start:
 each source is asked once, if its subtask has not started in the target. Afterwards the task has a file and a position,
@@ -51,14 +51,14 @@ def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
     Raises InvalidInput, CheckpointUnusable, PlaceNotFound, InvalidGtidSet, ConfigError, and errors of connecting.
     """
     task = inputs.task
-    inputs, taken = _of_dm(inputs, start_time)
-    if taken:
+    inputs, is_of_dm = _with_dm_checkpoints(inputs, start_time)
+    if is_of_dm:
         return inputs
     if start_time:
         if task.task_mode is not TaskMode.INCREMENTAL:
             raise _start_time_refused(task.name, f"its task-mode is {task.task_mode.value}, which copies first")
         task = task.model_copy(update={"start_time": start_time})
-    if task.task_mode is not TaskMode.INCREMENTAL or not _asked(task):
+    if task.task_mode is not TaskMode.INCREMENTAL or not _sources_without_start(task):
         return inputs
     with connected(inputs.target) as connection:
         begun = begun_subtasks(connection, task.meta_schema, task.name, task.source_ids)
@@ -66,16 +66,16 @@ def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
         place = next(iter(begun.values())).location
         raise _start_time_refused(task.name, f"the target has its checkpoint, {place}")
     places = {
-        source.source_id: _place(task, source.source_id, endpoint)
+        source.source_id: _start_location(task, source.source_id, endpoint)
         for source, endpoint in inputs.pairs
-        if source.source_id in _asked(task) and source.source_id not in begun
+        if source.source_id in _sources_without_start(task) and source.source_id not in begun
     }
     for source, place in places.items():
         log.info("source %s begins at %s", source, place)
     return replace(inputs, task=task.beginning_at(places))
 
 
-def _of_dm(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]:
+def _with_dm_checkpoints(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]:
     """Return the inputs with DM's checkpoints of sources that have not started here, and whether there are any. DM has
     completed their load, so the task only reads the log.
     """
@@ -115,7 +115,7 @@ def _ref(task: TaskConfig, source: str) -> SubtaskRef:
     return SubtaskRef(task.meta_schema, task.name, source)
 
 
-def tell_needs(inputs: Inputs, store: MetaStore) -> None:
+def record_needs(inputs: Inputs, store: MetaStore) -> None:
     """Record in the metadata DB, for sources that it lacks, which part of their logs the target's state needs.
 
     Raises errors of connecting and of the store.
@@ -138,13 +138,13 @@ def tell_needs(inputs: Inputs, store: MetaStore) -> None:
             log.info("the metadata DB lacked task %s on %s: it needs the log from %s", task.name, source, needed)
 
 
-def _asked(task: TaskConfig) -> set[str]:
+def _sources_without_start(task: TaskConfig) -> set[str]:
     """Return the sources whose start is not determined yet."""
     metas = {one.source_id: one.meta for one in task.mysql_instances}
     return {source for source, meta in metas.items() if task.start_time or (meta is not None and meta.only_gtid)}
 
 
-def _place(task: TaskConfig, source: str, endpoint: Endpoint) -> Location:
+def _start_location(task: TaskConfig, source: str, endpoint: Endpoint) -> Location:
     if task.start_time:
         return find_place(endpoint, at_time=task.start_time)
     meta = task.instance(source).meta

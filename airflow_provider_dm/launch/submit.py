@@ -1,7 +1,7 @@
 """One Spark app as a child process: its start, output, stop and end.
 
-The result of an app is in its run's row in the metadata DB; its existence is that of its process. The exit code decides
-where to look (engine/reported.py): the run's row has the result or the error; of an app that died only its log remains.
+The exit code of an app (engine/reported.py) decides where its outcome is: the run's row in the metadata DB has the
+result or the error of an app that ended by itself; an app that was killed leaves only its log.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from airflow_provider_dm.launch.job import AppName, Job, Upstream, build_job, la
 from airflow_provider_dm.launch.narration import Audience, Narrator
 from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.starts import tell_needs
+from airflow_provider_dm.launch.starts import record_needs
 from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
 from airflow_provider_dm.launch.task_control import wait_for_others, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
@@ -56,8 +56,8 @@ class Supervisor:
         holder: HolderSpec,
         settings: SparkSettings,
     ) -> Self:
-        """Return the supervisor of a task. Raises the errors of `tell_needs` and `Inputs.upstreams`."""
-        tell_needs(inputs, store)
+        """Return the supervisor of a task. Raises the errors of `record_needs` and `Inputs.upstreams`."""
+        record_needs(inputs, store)
         return cls(inputs, inputs.upstreams(directory, until), store, meta_url, holder, settings)
 
     @property

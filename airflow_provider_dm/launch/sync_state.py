@@ -5,9 +5,9 @@
     Passed        everything before a location of the source's log is applied
     NothingHeld   no row that was read is held: neither by DDL that shards have not executed, nor by a row at its key
 
-A sync that pauses, retries or does not run is waited for. A sync that ended with an error is not, unless the error is
-older than the waiting: the waiting Airflow task may start before the one that runs the sync again. `judge_sync` is
-pure.
+A sensor waits while a sync pauses, retries or does not run. It fails if an error has ended the sync since the sensor
+began; after an older error it waits, because the Airflow task that runs the sync again may start later. `judge_sync`
+is pure.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class TableSchemas:
             return known_tables(connection, self._ref(source))
 
     def get(self, source: str, name: TableName) -> Definition:
-        """Return one table's definition. Raises InvalidInput, and as `known`."""
+        """Return one table's definition. Raises InvalidInput, and the errors of `known`."""
         found = self.known(source).get(name)
         if found is None:
             raise self._unknown(source, name)
@@ -52,7 +52,7 @@ class TableSchemas:
             raise self._unknown(source, name)
 
     def change(self, store: MetaStore, source: str, name: TableName, new: Definition | None) -> None:
-        """Store another definition of a table, or remove it (None). Raises as `known` and `change_definition`."""
+        """Replace the definition of a table; None removes it. Raises the errors of `known` and `change_definition`."""
         self.check_selected(source, name)
         self.known(source)  # before a claim creates a row for a subtask that has never started
         change_definition(store, self.target, self._ref(source), name, new)

@@ -1,11 +1,11 @@
 """Requests of people to tasks: written to the metadata DB, which every running app reads, and awaited.
 
-A request is valid until another one replaces it or the subtask is removed, so a restarted app obeys it as well. A new
-start of the task withdraws it (`want_running`), once no other run works on the task (`wait_for_others`): until then the
-request is meant for that run.
+A request is valid until another one replaces it or the subtask is removed, so it holds for a restarted app as well. A
+new start of the task withdraws it (`want_running`), once no other run works on the task (`wait_for_others`): until then
+the request is meant for that run.
 
-An app reads requests every two seconds, and obeys after the current epoch or page, which usually takes a second and at
-most ten (engine/sync/epoch.py).
+An app reads requests every two seconds, and fulfils them after the current epoch or page, which usually takes a second
+and at most ten (engine/sync/epoch.py).
 """
 
 from __future__ import annotations

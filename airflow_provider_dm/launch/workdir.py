@@ -1,6 +1,6 @@
-"""The files of runs: job files, logs, private relay directories, dmctl's own metadata DB.
+"""The files of runs: job files, logs, relay directories, the default metadata DB.
 
-    <root>/meta.db                         metadata DB of dmctl, if no other is configured
+    <root>/meta.db                         metadata DB (SQLite), if no other is configured
     <root>/relay/<source-id>/              relay log of a source with `enable-relay: true` and no `relay-dir`
     <root>/tasks/<task>/lock               held by the process on this host that runs the task
     <root>/tasks/<task>/relay/<source-id>/ private relay log of a source with `enable-relay: false`

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DM_PAGE_KEY: Final = "dm_page_url"
 PAGE: Final = "/plugin/dm/dm/"
-"""Airflow shows the page `/dm/` of our app inside of its own one at `/plugin/dm`."""
+"""Airflow shows our app's page `/dm/` inside its own page `/plugin/dm`."""
 
 
 class DmPageLink(BaseOperatorLink):
@@ -33,7 +33,7 @@ class DmPageLink(BaseOperatorLink):
         return DM_PAGE_KEY
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the link that the task instance pushed, else that of the page of all tasks."""
+        """Return the link that the task instance pushed, else the link of the page of all tasks."""
         from airflow.sdk.execution_time.xcom import XCom
 
         found: str | None = XCom.get_value(ti_key=ti_key, key=DM_PAGE_KEY)
@@ -41,7 +41,7 @@ class DmPageLink(BaseOperatorLink):
 
 
 class DdlLockLink(DmPageLink):
-    """The same as a link "DDL lock", for operators about locks: a task's page begins with them."""
+    """The same link with the name "DDL lock", for operators about locks, which are the first part of a task's page."""
 
     @property
     def name(self) -> str:

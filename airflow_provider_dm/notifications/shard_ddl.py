@@ -21,7 +21,7 @@ class DmDdlLockNotifier(BaseNotifier):
 
     It is a callback of a task, for example ``on_failure_callback`` of a ``ShardDdlLockSensor``, whose ``timeout`` it
     then follows, or ``on_success_callback`` of a ``DmIncrementalSyncOperator`` that ends as ``waiting for lock``. It
-    looks in the metadata DB. If there are such locks, it calls other notifiers (mail, chat), whose templates may have
+    reads the metadata DB. If there are such locks, it calls other notifiers (mail, chat), whose templates may use
     ``{{ dm_ddl_locks_text }}``, one line for each lock, and ``{{ dm_ddl_locks }}``, a list of dictionaries as
     ``dmctl shard-ddl-lock`` shows them. It always logs that text as a warning.
 

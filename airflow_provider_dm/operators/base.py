@@ -76,13 +76,13 @@ class DmTaskOperator(BaseOperator):
         self._inputs: Inputs | None = None
 
     def read_inputs(self, context: Context) -> Inputs:
-        """Return the arguments as values of the engine. Raises as `operators.inputs.read_inputs` and `with_starts`."""
+        """Return the arguments as the engine's values. Raises the errors of `inputs.read_inputs` and `with_starts`."""
         from airflow_provider_dm.launch.starts import with_starts
 
         return with_starts(self._read(context))
 
     def _read(self, context: Context) -> Inputs:
-        """Return the arguments without connecting to a server. Raises what `operators.inputs.read_inputs` raises."""
+        """Return the arguments without connecting to a server. Raises the errors of `operators.inputs.read_inputs`."""
         from airflow_provider_dm.operators.inputs import read_inputs
 
         inputs = self._inputs = read_inputs(
@@ -269,7 +269,7 @@ class DmSparkAppOperator(DmTaskOperator):
     def _result_of(self, context: Context, outcome: AppOutcome, run_id: str) -> dict[str, Any]:
         """Return the task's result for a run that has ended, in either mode.
 
-        Raises AirflowException, AirflowFailException, and as `accept`.
+        Raises AirflowException, AirflowFailException, and the errors of `accept`.
         """
         from airflow_provider_dm.hooks.errors import StoppedOnRequest
 

@@ -99,7 +99,7 @@ def read_task(document: Document, files: Files) -> TaskConfig:
 
 
 def task_name(document: Document, files: Files) -> str:
-    """Return the task's name, which may be given by its file or its dictionary. Raises as `read_task`."""
+    """Return the task's name, which may be given by its file or its dictionary. Raises the errors of `read_task`."""
     if isinstance(document, str) and not document.endswith(_YAML):
         return text_argument(document, "task")
     return read_task(document, files).name

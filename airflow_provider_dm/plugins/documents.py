@@ -76,8 +76,8 @@ def _task(known: Known, listed: Json, locks: Sequence[Json], runs: Sequence[Run]
     verdicts = {}
     for one in sources:
         source, relay = one["sourceStatus"]["source"], one["sourceStatus"]["relayStatus"]
-        mine = [lock for lock in locks if lock["task"] == name and source in (*lock["synced"], *lock["unsynced"])]
-        verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, run, mine)
+        own_locks = [lock for lock in locks if lock["task"] == name and source in (*lock["synced"], *lock["unsynced"])]
+        verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, run, own_locks)
     level = worst([one.level for one in verdicts.values()])
     paused_at = {
         one.source: str(one.error_at) for one in known.subtasks if one.task == name and one.error_at is not None
@@ -107,7 +107,7 @@ def _run_for_verdict(run: Run | None, shown: Sequence[Json]) -> Json | None:
 
 
 def run_json(run: Run) -> Json:
-    """Return one run, with the task instance of Airflow that has started it, if one has."""
+    """Return one run, with the Airflow task instance that started it, if any."""
     instance = task_instance_of(run.holder.identity)
     return {
         "id": run.run_id,

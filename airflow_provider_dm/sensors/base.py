@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MetadataSensor(BaseSensorOperator):
-    """The base of those sensors, each with its trigger.
+    """The base of sensors that wait for a state in the metadata DB. Each subclass has its trigger.
 
     :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
     :param deferrable: wait in the triggerer
@@ -87,7 +87,7 @@ class MetadataSensor(BaseSensorOperator):
 
     @abstractmethod
     def _page_parameters(self, context: Context) -> dict[str, str]:
-        """Return the parameters of the DM page that shows what is waited for."""
+        """Return the parameters of the DM page that shows the awaited state."""
 
     @abstractmethod
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:

@@ -1,1 +1,1 @@
-"""Triggers: what a deferred sensor runs in the triggerer. Connection ids only, never secrets."""
+"""Triggers, which run in the triggerer while a sensor or operator is deferred. They hold connection ids, no secrets."""

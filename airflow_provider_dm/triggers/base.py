@@ -37,8 +37,8 @@ STORES: Final = 8
 
 @lru_cache(maxsize=STORES)
 def _store_of(url: Secret) -> MetaStore:
-    """Return the store that all triggers of this process share, with a few connections. Raises what `MetaStore.open`
-    raises; the next call then tries again.
+    """Return the store that all triggers of this process share, with a few connections. Raises the errors of
+    `MetaStore.open`; the next call then tries again.
     """
     from airflow_provider_dm.engine.meta.store import MetaStore
 
@@ -57,7 +57,7 @@ class MetadataTrigger(BaseTrigger):
         super().__init__()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return path and arguments, none of them secret."""
+        """Return the class path and the arguments, none of which is secret."""
         kind = type(self)
         return f"{kind.__module__}.{kind.__qualname__}", {one.name: getattr(self, one.name) for one in fields(self)}
 

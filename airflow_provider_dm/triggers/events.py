@@ -118,12 +118,12 @@ class DdlLockEventTrigger(MetadataEventTrigger):
     def _event(self, store: MetaStore) -> TriggerData | None:
         from airflow_provider_dm.launch.ddl_locks import locks_document
 
-        locks = [one for one in locks_document(store, self.task_name)["locks"] if self._counts(one)]
+        locks = [one for one in locks_document(store, self.task_name)["locks"] if self._needs_attention(one)]
         if not locks:
             return None
         return {"locks": locks, "state": sorted(f"{one['ID']} {one['number']} {one['phase']}" for one in locks)}
 
-    def _counts(self, lock: Mapping[str, Any]) -> bool:
+    def _needs_attention(self, lock: Mapping[str, Any]) -> bool:
         if lock["phase"] in ("conflict", "differs"):
             return True
         return self.older_than_seconds is not None and lock["ageSeconds"] >= self.older_than_seconds

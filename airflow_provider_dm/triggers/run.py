@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KILL_SECONDS: Final = 25.0
 """Airflow gives `on_kill` thirty seconds."""
 PAUSE_SECONDS: Final = 3.0
-"""The launcher reads requests every second; it restores a requested pause after a stop."""
+"""The time for the launcher to read a pause request, which it restores after a stop."""
 _ENDING: Final[set[asyncio.Future[None]]] = set()
 """Running requests to stop."""
 

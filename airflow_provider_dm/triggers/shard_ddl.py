@@ -15,7 +15,7 @@ class ShardDdlLockTrigger(MetadataTrigger):
     """A trigger that fires when no DDL of a task's merged tables is unresolved, a user must decide, or at the deadline.
 
     :param task_name: the task's name; None: the task of the lock (str | None, required)
-    :param lock_id: the lock to wait for; None: all of the task (str | None, required)
+    :param lock_id: the lock to wait for; None: all locks of the task (str | None, required)
     :param fail_on_conflict: fire when sources have executed different DDL, or one has executed it out of order (bool,
         required)
     :param deadline: when to give up, in seconds since the epoch (float, required)
@@ -37,10 +37,10 @@ class ShardDdlLockTrigger(MetadataTrigger):
     async def _wait(self) -> TriggerData:
         from airflow_provider_dm.launch.ddl_state import Differs, Resolved, Waits, ddl_state_in
 
-        async for seen in self._polls(
+        async for state in self._polls(
             lambda store: ddl_state_in(store, self.task_name, self.lock_id), deadline=self.deadline
         ):
-            match seen or Waits("the metadata DB does not answer"):
+            match state or Waits("the metadata DB does not answer"):
                 case Resolved():
                     return {"status": "resolved"}
                 case Differs(why, locks) if self.fail_on_conflict:

@@ -50,8 +50,8 @@ class SyncStateTrigger(MetadataTrigger):
             waited = time.time() - self.began_at
             return state_in(store, self.task_name, self.sources, condition, waited_seconds=waited)
 
-        async for seen in self._polls(read, deadline=self.deadline):
-            match seen or NotYet("the metadata DB does not answer"):
+        async for state in self._polls(read, deadline=self.deadline):
+            match state or NotYet("the metadata DB does not answer"):
                 case Met(value):
                     return {"status": "met", "value": value}
                 case SyncEnded(why):

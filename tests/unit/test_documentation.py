@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.cli.main import parser
-from airflow_provider_dm.cli.parsing import behind_the_verb
+from airflow_provider_dm.cli.parsing import options_after_verb
 from airflow_provider_dm.cli.verbs import VERBS, WITH_ACTIONS
 from airflow_provider_dm.engine.config.yaml_file import parse_task
 from tests.documents import PAGES, ROOT, Block, blocks, commands
@@ -67,7 +67,7 @@ def test_every_command_is_understood(words: list[str]) -> None:
     program, *rest = words
     match program:
         case "dmctl":
-            ordered = behind_the_verb(rest, VERBS, WITH_ACTIONS)
+            ordered = options_after_verb(rest, VERBS, WITH_ACTIONS)
             assert parser(ordered).parse_args(ordered).verb in VERBS
         case "./docker/local":
             assert re.search(rf"^  (\w+ \| )?{re.escape(rest[0])}\b", docker_local("help").stdout, re.MULTILINE)

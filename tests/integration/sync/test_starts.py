@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.errors import PlaceNotFound
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.starts import tell_needs, with_starts
+from airflow_provider_dm.launch.starts import record_needs, with_starts
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 
 ZERO = "00000000-0000-0000-0000-000000000001:1"
@@ -65,12 +65,12 @@ def test_from_a_set_of_transactions_to_a_checkpoint_that_a_new_metadata_db_hears
     url = f"sqlite:///{tmp_path}/new.db"
     migrate(url)
     with MetaStore.open(url) as store:
-        tell_needs(again, store)
+        record_needs(again, store)
         (told,) = store.list_subtasks()
         (known,) = one_kit.store.list_subtasks()
         assert (told.task, told.source, told.unit, told.stage) == ("test", SOURCE_ID, Unit.SYNC, Stage.STOPPED)
         assert (str(told.needed), str(told.applied)) == (str(known.needed), str(known.applied))
 
         store.put_subtask("test", SOURCE_ID, unit=Unit.SYNC, stage=Stage.RUNNING, needed=begin)
-        tell_needs(again, store)
+        record_needs(again, store)
         assert store.list_subtasks()[0].needed == begin  # whoever works knows it better

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.cli.main import _imported, main, parser
-from airflow_provider_dm.cli.parsing import behind_the_verb
+from airflow_provider_dm.cli.parsing import options_after_verb
 from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.cli.verbs import WITH_ACTIONS as WITH_VERBS
@@ -99,7 +99,7 @@ def test_options_may_stand_on_either_side_of_an_action(
 
 
 def test_a_value_may_be_the_name_of_a_verb() -> None:
-    assert behind_the_verb(["-s", "run", "query-status"], VERBS, WITH_VERBS) == ["query-status", "-s", "run"]
+    assert options_after_verb(["-s", "run", "query-status"], VERBS, WITH_VERBS) == ["query-status", "-s", "run"]
 
 
 def test_a_positional_word_may_follow_an_option(capsys: pytest.CaptureFixture[str]) -> None:
