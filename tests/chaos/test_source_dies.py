@@ -25,6 +25,7 @@ from tests.integration.relay.conftest import RelayKit
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 GTIDS = {33, 34, 42, 162}
 ROUNDS = 2
+LARGE = 30_000_000  # bytes of an event
 
 
 def events(data: bytes) -> list[tuple[int, int, int]]:
@@ -46,28 +47,32 @@ def whole(data: bytes) -> int:
 
 def kill_in_a_transaction(server: Server, schema: str, chance: random.Random) -> Path:
     """Dead in the middle of an event; the file that ends so."""
-    for _ in range(5):
-        path = server.datadir / server.sql("SHOW BINARY LOGS")[-1][0]
-        begun = path.stat().st_size
+    for _ in range(20):
+        server.sql("FLUSH BINARY LOGS")
         writer = threading.Thread(target=_write_much, args=(server, schema))
         writer.start()
-        grown = begun + 42_000_000 + chance.randrange(40_000_000)  # more than any event of the other load
-        while writer.is_alive() and path.stat().st_size < grown:
+        grown = LARGE + chance.randrange(LARGE)  # more than the other load writes meanwhile
+        while writer.is_alive() and _newest_binlog(server).stat().st_size < grown:
             pass
         server.kill()
         writer.join()
-        path = max(server.datadir.glob("mysql-bin.0*"))
+        path = _newest_binlog(server)
         if whole(path.read_bytes()) < path.stat().st_size:
             return path
         server.start()
     raise AssertionError("it was never in the middle of an event")
 
 
+def _newest_binlog(server: Server) -> Path:
+    return max(server.datadir.glob("mysql-bin.0*"))
+
+
 def _write_much(server: Server, schema: str) -> None:
+    """One transaction of eight large events: it is killed behind the first, and long before the last."""
     with suppress(pymysql.err.MySQLError), server.connect(database=schema, autocommit=False) as connection:
         cursor = connection.cursor()
-        for _ in range(3):
-            cursor.execute("INSERT INTO big (v) VALUES (REPEAT('t', 30000000))")
+        for _ in range(8):
+            cursor.execute("INSERT INTO big (v) VALUES (REPEAT('t', %s))", (LARGE,))
         connection.commit()
 
 
