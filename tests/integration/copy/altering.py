@@ -6,15 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import begin, page, reader, rounds
+from airflow_provider_dm.engine.copy import begin, page, read_round, reader, rounds
 from airflow_provider_dm.engine.copy.gather import Gathering
+from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.migration import HandedOver, LoadStopped
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.downstream.rounds import close_round
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -154,27 +157,45 @@ def _third_of_a(step: Callable[..., page.Page], happen: Callable[[], None]) -> C
     return stepped
 
 
-def _cut_short(patch: pytest.MonkeyPatch) -> None:
-    """Let each round end soon after its first pages are read."""
-    reads, opens = page.PageReader.page, Gathering.open
-    pages: list[int] = []
+def hold_pages(patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Callable[[], None]) -> None:
+    """Let the first two pages of a round be read at once, and others when its readers have to end.
+
+    `begins`: done when a round begins; `holds`: done when a page is held.
+    """
+    reads, opens, copies = page.PageReader.page, Gathering.open, read_round.copy_chunk
+    here, pages = threading.local(), list[int]()
+
+    def copied(job: ChunkJob, by: reader.SnapshotReader, *arguments: Any) -> ChunkProgress:
+        here.reader = by
+        return copies(job, by, *arguments)
 
     def counted(*arguments: Any) -> page.Page:
         pages.append(1)
         if len(pages) > 2:
-            patch.setattr(rounds, "ROUND_SECONDS", 0.0)
-            time.sleep(0.1)  # the end comes before the table's
+            holds()
+            while not here.reader.is_over:
+                time.sleep(0.01)
         return reads(*arguments)
 
     def opened(gathering: Gathering) -> None:
         pages.clear()
-        patch.setattr(rounds, "ROUND_SECONDS", 600.0)
+        begins()
         opens(gathering)
 
+    patch.setattr(read_round, "copy_chunk", copied)
     patch.setattr(page.PageReader, "page", counted)
     patch.setattr(Gathering, "open", opened)
     patch.setattr(rounds, "ROUND_POLL_SECONDS", 0.05)
     patch.setattr(reader, "WATCH_SECONDS", 0.05)
+
+
+def _cut_short(patch: pytest.MonkeyPatch) -> None:
+    """Let each round end when its first pages are read."""
+
+    def last(seconds: float) -> None:
+        patch.setattr(rounds, "ROUND_SECONDS", seconds)
+
+    hold_pages(patch, partial(last, 600.0), partial(last, 0.0))
 
 
 def kit_of(

@@ -67,12 +67,12 @@ def test_who_asks_beside_a_snapshot_does_not_wait_for_ddl_that_waits_for_it(
     mysql_source: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that a table's number is done without, as innodb_tables waits for DDL of any table."""
-    monkeypatch.setattr(births_room, "_NUMBER", births_room._NUMBER.replace("5000", "200"))
     schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE a (id int); CREATE TABLE b (id int)", database=schema)
     name, one = TableName(schema, "b"), endpoint("one", mysql_source)
     birth = read_births(one, NOTHING, [name]).tables[name]
     assert birth.number
+    monkeypatch.setattr(births_room, "_NUMBER", births_room._NUMBER.replace("5000", "200"))
 
     altering = (
         "SELECT 1 FROM information_schema.processlist WHERE db = %s AND state LIKE 'Waiting for table metadata%%'"

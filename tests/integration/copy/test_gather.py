@@ -59,8 +59,7 @@ def commits(server: Server, since: Location) -> list[int]:
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "LOCK_PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(gather, "READY_SECONDS", 0.5)
-    monkeypatch.setattr(gather, "FIRST_SECONDS", 20.0)
+    monkeypatch.setattr(snapshot, "READ_LOCK_SECONDS", 3)  # a reader on a busy machine may be slow under the lock
     monkeypatch.setattr(reading, "WATCH_SECONDS", 0.1)
 
 
@@ -211,9 +210,7 @@ def test_every_snapshot_shows_what_was_committed_before_the_location(
     tables: list[TableName],
     consistency: Consistency,
     privileges: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gather, "READY_SECONDS", 60.0)  # all take part, however busy this machine is
     here = account(source, privileges)
     since = end_of(here)
     with writing(source, tables), gathering(here, consistency, READERS) as it:
@@ -350,9 +347,14 @@ def test_both_ends_of_a_lock_are_compared(
 # Who takes part
 
 
-def test_a_late_reader_and_a_repeated_task_do_not_take_part(source: Server, tables: list[TableName]) -> None:
+def test_a_late_reader_and_a_repeated_task_do_not_take_part(
+    source: Server, tables: list[TableName], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 3) as it, readers_of(it, tables) as readers:
         readers.start(0, 1)
+        while it._holders("ready").keys() != {0, 1}:
+            pass
+        monkeypatch.setattr(gather, "READY_SECONDS", 0.5)
         found = it.gather(tables)
         readers.signal(1, signal.SIGKILL)
         while it.remaining_readers() == {0, 1}:
@@ -364,7 +366,10 @@ def test_a_late_reader_and_a_repeated_task_do_not_take_part(source: Server, tabl
     assert found.readers == {0, 1}
 
 
-def test_a_frozen_reader_holds_up_nobody(source: Server, tables: list[TableName]) -> None:
+def test_a_frozen_reader_holds_up_nobody(
+    source: Server, tables: list[TableName], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gather, "DONE_SECONDS", 1.0)
     with gathering(endpoint("one", source), Consistency.AUTO, 2) as it, readers_of(it, tables) as readers:
         readers.start(0, 1)
         it._wait_for_readers(lambda: False)

@@ -11,6 +11,7 @@ from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from testbed import Server
 from tests.conftest import FreshSchema
+from tests.integration.binlog.walking import end_xa
 from tests.integration.copy.migrations import endpoint
 
 XID = "X'c327',X'00ff',9"
@@ -28,14 +29,14 @@ def prepared(source: Server, fresh_schema: FreshSchema) -> Iterator[Server]:
     with connected(endpoint("s1", source)) as left:
         still = XID in prepared_now(left)
     if still:
-        source.sql(f"XA ROLLBACK {XID}")
+        end_xa(source, XID, "ROLLBACK")
 
 
 def test_one_that_stays_is_named_with_the_way_out(prepared: Server) -> None:
     with pytest.raises(NotBegunYet) as raised:
         wait_for_prepared(endpoint("s1", prepared), seconds=0)
     assert f"and do not end: {XID}." in str(raised.value)
-    prepared.sql(f"XA COMMIT {XID}")
+    end_xa(prepared, XID)
     wait_for_prepared(endpoint("s1", prepared), seconds=0)
 
 
@@ -44,7 +45,7 @@ def test_one_that_ends_is_waited_for(prepared: Server) -> None:
 
     def sleep(_seconds: float) -> None:
         if not looked.is_set():
-            prepared.sql(f"XA ROLLBACK {XID}")
+            end_xa(prepared, XID, "ROLLBACK")
         looked.set()
 
     wait_for_prepared(endpoint("s1", prepared), sleep=sleep)

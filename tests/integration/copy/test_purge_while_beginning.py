@@ -42,7 +42,7 @@ def relay_of(source: SourceSpec, url: str, folder: Path) -> Iterator[None]:
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.05)

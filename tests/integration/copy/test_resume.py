@@ -25,6 +25,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
+from tests.integration.copy.altering import hold_pages
 from tests.integration.copy.migrations import Migration, differences, endpoint
 
 
@@ -86,14 +87,9 @@ def test_a_stop_leaves_what_a_start_continues(
     monkeypatch.setattr(page, "FIRST_ROWS", 10)
     monkeypatch.setattr(page, "MOST_ROWS", 10)
     migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
-    stop, opens = threading.Event(), Gathering.open
-
-    def stops(gathering: Gathering) -> None:
-        opens(gathering)
-        stop.set()
-
+    stop = threading.Event()
     with monkeypatch.context() as patch:
-        patch.setattr(Gathering, "open", stops)
+        hold_pages(patch, lambda: None, stop.set)
         stopped = migration.go(stop=stop.is_set)
     monkeypatch.setattr(page, "MOST_ROWS", 1_000)
     result = migration.finish()

@@ -25,8 +25,8 @@ from tests.beside import beside
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.copy.migrations import Migration, endpoint
 
-WRITER_SECONDS = 3
-"""One request for a lock waits for one second."""
+WRITER_SECONDS = 20
+"""One request for a lock waits for one second. So much longer, as a busy machine may let a writer wait as well."""
 LOCK_DEADLOCK = 1213
 _WAITING = "SELECT 1 FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock'"
 _LONG_SELECT = "FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
@@ -114,9 +114,9 @@ def test_a_flush_that_gives_up_stays_behind_on_mysql_alone(source: Server, fresh
     table, _ = made(source, fresh_schema(source))
     with long_select(source, table) as select:
         source.sql(f"SET SESSION lock_wait_timeout = 1; LOCK TABLES {table.quoted()} READ")
-        insert(source, table, 1)
+        insert(source, table)  # when the server has noticed that the session has ended
         with source.connect() as flusher, flusher.cursor() as cursor:
-            cursor.execute("SET SESSION lock_wait_timeout = 1")
+            cursor.execute(f"SET SESSION lock_wait_timeout = {WRITER_SECONDS if source.flavour == 'mariadb' else 1}")
             if source.flavour == "mariadb":
                 cursor.execute("FLUSH TABLES WITH READ LOCK")
             else:
@@ -242,7 +242,7 @@ def test_a_process_that_freezes_loses_the_lock(mysql_source: Server, tables: lis
         return end_of_log(held)
 
     found = read_under_lock(endpoint("one", mysql_source), tables, read)
-    assert len(reads) == 2
+    assert len(reads) >= 2
     assert found.blocked_seconds >= snapshot.REQUEST_SECONDS
 
 
