@@ -29,7 +29,7 @@ from testbed import Server
 from tests.far_away import port_to
 
 META_VARIABLE, PASSWORD_VARIABLE = "DM_TEST_META_URL", "DM_TEST_PASSWORD"
-FINISH_SECONDS = 60
+FINISH_SECONDS = 300
 IMPATIENT = {"backoff-min": 0.2, "backoff-max": 5}
 """The pauses of a relay in a test, which loses its upstream often."""
 
@@ -155,7 +155,7 @@ def kit(source: Server, kit_of: KitOf) -> RelayKit:
     return kit
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -30,7 +30,7 @@ def has_all_of(source: Server, replica: Server) -> None:
     """Wait until the replica has applied everything that the source has."""
     variable = "@@gtid_executed" if source.flavour == "mysql" else "@@gtid_binlog_pos"
     ((wanted,),) = source.sql(f"SELECT {variable}")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while replica.sql(f"SELECT {variable}")[0][0] != wanted:
         assert time.monotonic() < deadline, (wanted, replica.sql(f"SELECT {variable}"), replica.tail())
         time.sleep(0.05)

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.service import run_relay
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, load_on, wait_for
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled, load_on, wait_for
 from tests.integration.relay.replicas import has_all_of, promote, replicate, replicated
 
 GTID: dict[str, Any] = {"enable_gtid": True, "relay_binlog_name": ""}
@@ -143,7 +143,8 @@ def test_a_relay_that_is_running_follows(kit_of: KitOf, pair: tuple[Server, Serv
     b.argv = tuple(f"--port={a.port}" if one.startswith("--port=") else one for one in b.argv)
     b.port = a.port
     b.start()
-    wait_for(lambda: on_a.status().sub_dir.endswith(".000002") and on_a.status().caught_up, 60)
+    wait_for(lambda: is_settled(b))
+    wait_for(lambda: on_a.status().sub_dir.endswith(".000002") and on_a.status().caught_up)
     assert relay.alive()
     relay.stop()
     equals_upstream(kit_of(b), 2)

@@ -165,7 +165,7 @@ def killed_while_giving_up(kit: RelayKit, path: Path, at_delete: int) -> None:
     path.unlink(missing_ok=True)
     kit.spec("caught-up", **BY_GTID).write(path)
     arguments = [sys.executable, "-c", KILLER, kit.meta_url, str(path), str(at_delete)]
-    ended = subprocess.run(arguments, check=False, timeout=60, capture_output=True)
+    ended = subprocess.run(arguments, check=False, timeout=300, capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
 
 

@@ -30,7 +30,7 @@ def test_a_place_by_what_lies_before_it_and_by_its_time(source: Server, fresh_sc
     source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
     before = here()
     source.sql(f"INSERT INTO `{schema}`.t VALUES (1); FLUSH BINARY LOGS")
-    wait_for(lambda: _is_begun(source), 30)
+    wait_for(lambda: _is_begun(source))
     source.sql(f"INSERT INTO `{schema}`.t VALUES (2)")
     middle = here()
     source.sql(f"SET timestamp = 1900000000; INSERT INTO `{schema}`.t VALUES (3)")

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import KitOf, RelayKit, load_on, wait_for
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, load_on, wait_for
 
 ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "4"))
 
@@ -97,7 +97,7 @@ def test_the_upstream_restarts_and_crashes(kit: RelayKit, source: Server, fresh_
         source.restart()
         wait_until_pulled(kit, kit.upstream().file)
         source.kill()
-        wait_for(lambda: kit.status().error is not None, 60)
+        wait_for(lambda: kit.status().error is not None)
         source.start()
         wait_until_pulled(kit, kit.upstream().file)
     assert relay.alive(), kit.log()
@@ -129,7 +129,7 @@ def test_a_source_that_died_while_writing(kit_of: KitOf, start_own: StartServers
     log.write_bytes(whole + _moved(whole[begun : begun + part], len(whole) - begun))
     own.start()
     own.sql("INSERT INTO d.t VALUES (3)")
-    wait_for(lambda: kit.status().caught_up and kit.status().relay.file > kit.first_file, 60)  # type: ignore[union-attr]
+    wait_for(lambda: kit.status().caught_up and kit.status().relay.file > kit.first_file)  # type: ignore[union-attr]
     assert (UpstreamFileTorn.code in kit.log()) == (where != "between events")
     assert relay.stop() == 143
     kit.catch_up(**options)
@@ -188,7 +188,8 @@ def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of
     relay.stop()
     other.folder = tmp_path / "other"
     other.folder.mkdir()
-    for one in (other, kit, other):  # MariaDB adds checkpoints at leisure
+    wait_for(lambda: is_settled(own))
+    for one in (other, kit):
         one.catch_up()
     once, often = ([path.read_bytes() for path in sorted(one.root.glob("*/mysql-bin.*"))] for one in (other, kit))
     assert once == often
@@ -202,7 +203,7 @@ def wait_until_pulled(kit: RelayKit, file: str) -> None:
         status = kit.store.relay_status(kit.source_id)
         return status is not None and status.relay is not None and status.relay.file >= file
 
-    wait_for(has_come, 60)
+    wait_for(has_come)
 
 
 def _moved(events: bytes, distance: int) -> bytes:

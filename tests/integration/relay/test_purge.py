@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.relay.conftest import KitOf, RelayKit, wait_for
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, wait_for
 from tests.integration.relay.replicas import promote
 from tests.integration.relay.test_gtid import GTID, equals_upstream, held_files, pair, rows
 from tests.integration.relay.trickle import trickle_on
@@ -39,10 +39,11 @@ def test_a_former_servers_log_goes_when_the_last_task_is_past_it(kit_of: KitOf, 
     promote(b)
     rows(b, "d", 4)
     b.sql("FLUSH BINARY LOGS")
+    wait_for(lambda: is_settled(b))
     rows(b, "d", 5)
 
     relay = on_b.start(**GTID, **ALWAYS)
-    wait_for(lambda: on_b.status().sub_dir.endswith(".000002") and on_b.status().caught_up, 60)
+    wait_for(lambda: on_b.status().sub_dir.endswith(".000002") and on_b.status().caught_up)
     wait_for(lambda: f"task shop (Stopped) needs {held}" in on_b.log())
     assert held_files(on_b)[0] == (1, held.file), "its task has not crossed over yet"
 
@@ -71,7 +72,7 @@ def test_purges_that_die_beside_a_relay_that_writes(kit: RelayKit, source: Serve
     needed = ""
     with trickle_on(source, fresh_schema(source)):
         for number in range(6):
-            wait_for(lambda: len(held_files(kit)) > 4, 60)
+            wait_for(lambda: len(held_files(kit)) > 4)
             _, needed = held_files(kit)[-2]
             needs(kit, Location(needed, 4))
             killed_while_purging(kit, at_look=number % 3 + 1)
@@ -111,5 +112,5 @@ def killed_while_purging(kit: RelayKit, *, at_look: int) -> None:
     """A process that purges and is killed when it looks at the needs: with nothing hidden yet (1), with everything
     hidden (2), or not at all (3)."""
     arguments = [sys.executable, "-c", KILLER, kit.meta_url, kit.source_id, str(kit.root), str(at_look)]
-    ended = subprocess.run(arguments, check=False, timeout=60)
+    ended = subprocess.run(arguments, check=False, timeout=300)
     assert ended.returncode == (0 if at_look == 3 else -signal.SIGKILL)
