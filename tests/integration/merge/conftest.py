@@ -235,7 +235,7 @@ def _when_all(step: Callable[..., Any], sources: int, happens: Callable[[], None
                 if next(calls) == sources - 1:
                     happens()
                     all_there.set()
-            all_there.wait(60)
+            all_there.wait(180)
         return step(*arguments, **named) if found is None else found
 
     return stepped
@@ -250,7 +250,7 @@ class Syncing:
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Wait for what the sync does. Raises what ends it meanwhile."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not condition():
             assert time.monotonic() < deadline, self.shown
             if self.running.done():

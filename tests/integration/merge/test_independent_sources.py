@@ -29,7 +29,7 @@ class Run:
     running: Future[Outcome]
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not condition():
             assert time.monotonic() < deadline, self.stages()
             assert not self.running.done(), self.running.result()
@@ -93,7 +93,7 @@ def test_without_an_end_it_waits_for_its_resumption_while_the_others_go_on(one_p
             for name in ("a", "b"):
                 run.break_target(name)
                 run.write(name, 3)
-            outcome = run.running.result(60)  # nobody works any more
+            outcome = run.running.result(180)  # nobody works any more
         finally:
             run.app.end()
     assert outcome.failure is not None
@@ -112,7 +112,7 @@ def test_a_source_stopped_after_its_error_does_not_fail_the_other_sources(one_pa
             run.wait_until(lambda: run.target_rows("b") == [(1,), (2,)])
         finally:
             run.app.end()
-        outcome = run.running.result(60)
+        outcome = run.running.result(180)
     assert outcome.failure is None
     assert outcome.result["failed"] == {}
 
@@ -121,7 +121,7 @@ def test_a_source_stopped_after_its_error_does_not_fail_the_other_sources(one_pa
 def test_with_an_end_the_others_come_to_theirs(one_pair: Shops, broken: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         run = begun(one_pair, pool, "caught-up", broken=broken)
-        outcome = run.running.result(60)
+        outcome = run.running.result(180)
     (other,) = {"a", "b"} - {broken}
     assert (run.target_rows(other), run.target_rows(broken)) == ([(1,)], [])
     assert not outcome.finished

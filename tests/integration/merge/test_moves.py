@@ -203,7 +203,7 @@ def moving(shops: Shops, kind: str, seed: int) -> Iterator[None]:
     held = {number: chance.choice(places) for number in range(30)}
 
     def execute(source: str, *statements: str) -> None:
-        for _ in range(20):
+        for _ in range(400):
             try:
                 shops.write(source, "; ".join(statements))
             except pymysql.err.OperationalError:  # a deadlock with the copy's snapshots
@@ -286,7 +286,7 @@ def test_two_syncs_at_once_while_rows_move(one_pair: Shops) -> None:
     with moving(one_pair, "unique", seed=11):
         for thread in threads:
             thread.start()
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while min(progress.changes for progress in shown.values()) < 20 and not errors:
             assert time.monotonic() < deadline
             time.sleep(0.1)

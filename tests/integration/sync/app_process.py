@@ -21,7 +21,7 @@ APPS = ROOT / "spark_apps"
 PLAIN_SYNC = ROOT / "tests" / "chaos" / "plain_sync.py"
 WORKER_SYNC = ROOT / "tests" / "chaos" / "worker_sync.py"
 """The sync without Spark."""
-START_SECONDS = 90
+START_SECONDS = 240
 
 
 class AppProcess:
@@ -74,9 +74,14 @@ class AppProcess:
 
     def kill_a_worker(self) -> None:
         """A Python worker. Not the daemon that they are forked from: its orphans would go on working."""
-        until(lambda: bool(self.workers()), self)
-        for worker in self.workers()[:1]:
-            kill(worker)
+        found: list[int] = []
+
+        def are_there() -> bool:
+            found[:] = self.workers()
+            return bool(found)
+
+        until(are_there, self)
+        kill(found[0])
 
     def workers(self) -> list[int]:
         daemons = [pid for pid in descendants(self.process.pid) if "-m spark_apps.workers" in command(pid)]

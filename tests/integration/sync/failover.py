@@ -201,7 +201,7 @@ class FailoverKit(SyncKit):
             yield
         finally:
             ended.set()
-            thread.join(30)
+            thread.join(180)
 
 
 def place(server: Server, schema: str, table: str) -> Place:
@@ -213,7 +213,7 @@ def executed(server: Server) -> str:
     return str(server.sql(f"SELECT {variable}")[0][0]).replace("\n", "")
 
 
-def wait_until(condition: object, what: Sequence[object] = (), *, seconds: float = 60) -> None:
+def wait_until(condition: object, what: Sequence[object] = (), *, seconds: float = 180) -> None:
     assert callable(condition)
     deadline = time.monotonic() + seconds
     while not condition():

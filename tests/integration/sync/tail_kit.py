@@ -29,7 +29,7 @@ SMALL = EpochSize(limit=1 << 17, one_task=1 << 15, smallest=1 << 15)
 """Many epochs, each of several ranges, and the next one planned while one is applied."""
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"

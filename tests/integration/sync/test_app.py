@@ -87,7 +87,7 @@ def test_sigterm_ends_it_between_two_epochs(one_kit: SyncKit, launch: Launch) ->
 
     app.process.terminate()
 
-    assert app.ends(30) == 143
+    assert app.ends() == 143
     assert app.run().stage is Stage.STOPPED
     assert one_kit.differences() == []
 
@@ -125,7 +125,7 @@ def test_an_error_is_told_in_three_places(one_kit: SyncKit, launch: Launch) -> N
 def test_it_ends_with_its_launcher(one_kit: SyncKit, launch: Launch) -> None:
     one_kit.create("plain")
     one_kit.begin()
-    launcher = subprocess.Popen(["sleep", "300"])
+    launcher = subprocess.Popen(["sleep", "900"])
     app = launch(one_kit.spec("forever", launcher_pid=launcher.pid))
     try:
         until(lambda: one_kit.store.get_run(app.spec.run_id) is not None, app)
@@ -133,4 +133,4 @@ def test_it_ends_with_its_launcher(one_kit: SyncKit, launch: Launch) -> None:
         launcher.kill()
         launcher.wait()
 
-    assert app.ends(20) == -signal.SIGKILL
+    assert app.ends() == -signal.SIGKILL

@@ -121,7 +121,7 @@ def test_a_sync_that_waits_goes_on_where_it_was(kit: TailKit) -> None:
         assert stage() is Stage.RUNNING
     finally:
         gate.request(Stage.STOPPED)
-        thread.join(30)
+        thread.join(180)
 
     (result,) = ended
     assert (result.finished, result.changes) == (False, 2)

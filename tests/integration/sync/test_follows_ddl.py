@@ -303,9 +303,9 @@ def test_a_look_ahead_and_a_zombie_do_no_harm(one_kit: SyncKit) -> None:
         pass
     second = threading.Thread(target=run, name="second")
     second.start()
-    zombie.join(60)
+    zombie.join(180)
     blocker.rollback()
-    second.join(60)
+    second.join(180)
     assert not zombie.is_alive()
     assert not second.is_alive()
     assert len(first) == 1

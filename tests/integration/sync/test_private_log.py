@@ -217,7 +217,7 @@ def test_what_stays_prepared_stretches_the_limit_and_stops_nobody(kit: TailKit) 
         for start in range(0, 6000, 1000):  # about 6 MiB, where one may be held
             kit.fill(start, 1000)
             kit.rotate()
-        wait_for(kit.applied, 120)
+        wait_for(kit.applied)
         assert prepared in kit.held()
         end_xa(kit.source, "'kept'")
         end_xa(kit.source, "'undone'", "ROLLBACK")

@@ -18,7 +18,7 @@ AT_ONCE: Final = 25
 """Migrations that pile up before the sync runs: it meets DDL in front of rows and behind, and tables that are gone."""
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_sync_follows_a_year_of_migrations(kit: SyncKit) -> None:
     founded, *year = for_pair(the_year(), kit.source.flavour, kit.target.flavour)
     for server in (kit.source, kit.target):
