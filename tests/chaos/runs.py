@@ -132,12 +132,15 @@ class Runs:
         return told is not None and told.reaction is Reaction.RETRY
 
     def wait_for(self, run: AppProcess, condition: Callable[[], bool]) -> bool:
-        """Tell whether it came true before the run ended."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        """Tell whether it came true before the run ended, however long that took, while it applied something."""
+        deadline, before = time.monotonic() + WAIT_SECONDS, run.achieved()
         while not condition():
             if not run.alive():
                 return False
-            assert time.monotonic() < deadline, run.text()[-6000:]
+            if time.monotonic() > deadline:
+                now = run.achieved()
+                assert now != before, run.text()[-6000:]
+                deadline, before = time.monotonic() + WAIT_SECONDS, now
             time.sleep(0.05)
         return True
 

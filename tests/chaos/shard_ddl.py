@@ -130,14 +130,16 @@ class Drivers:
     def _look_after(self, sources: tuple[str, ...], deaths: list[str]) -> None:
         if sources in self.running:
             driver, since, death = self.running[sources]
+            where = death
             if driver.alive():
                 if not death or time.monotonic() - since < self.patience:
                     return
                 driver.kill()
-                death = "anywhere"
-            else:
-                self._check(driver)
-            self.done[f"died {death}" if driver.code == -9 else "ended to be tried again"] += 1
+                where = "anywhere"
+            self._check(driver)
+            self.done[f"died {where}" if driver.code == -9 else "ended to be tried again"] += 1
+            if death and driver.code != -9:
+                deaths.append(death)  # another one dies it
             del self.running[sources]
         death = deaths.pop() if deaths else ""
         self.running[sources] = (self.start(sources, "forever", death), time.monotonic(), death)
@@ -181,8 +183,11 @@ class Drivers:
         everybody = tuple(self.shops.sources)
         agreeing = self.start(everybody, "forever")  # as one with an end begins anew for each DDL that others bring
         deadline = time.monotonic() + LAST_RUN_SECONDS
-        while agreeing.alive() and self.left():
-            assert time.monotonic() < deadline, (self.left(), agreeing.text()[-6000:])
+        while left := self.left():
+            assert time.monotonic() < deadline, (left, agreeing.text()[-6000:])
+            if not agreeing.alive():
+                self._check(agreeing)
+                agreeing = self.start(everybody, "forever")
             time.sleep(0.1)
         agreeing.kill()
         self._check(agreeing)

@@ -6,7 +6,7 @@ from testbed import Server
 from tests.chaos.moves import play_round
 from tests.conftest import FreshSchema
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 def test_rows_that_move_arrive_whatever_dies(

@@ -6,7 +6,7 @@ from testbed import Server
 from tests.chaos.relay import DEEDS, torment
 from tests.conftest import FreshSchema
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 EACH = 8
 
 

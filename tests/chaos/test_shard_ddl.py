@@ -9,7 +9,7 @@ from tests.chaos.shard_ddl import play_round
 from tests.conftest import FreshSchema
 from tests.nursery import Nursery
 
-pytestmark = [pytest.mark.server, pytest.mark.computes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.server, pytest.mark.computes, pytest.mark.timeout(1200)]
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])

@@ -22,7 +22,7 @@ from tests.chaos.relay import assert_all_is_there, relays_of
 from tests.conftest import StartServers
 from tests.integration.relay.conftest import RelayKit
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 GTIDS = {33, 34, 42, 162}
 ROUNDS = 2
 LARGE = 30_000_000  # bytes of an event
