@@ -14,8 +14,8 @@ from demo.writer import Writer
 from testbed.airflow_api import FINISHED, TaskState
 from testbed.equality import Report
 
-RUN_TIMEOUT_SECONDS: Final = 900
-DAG_SEEN_SECONDS: Final = 120
+RUN_TIMEOUT_SECONDS: Final = 1800
+DAG_SEEN_SECONDS: Final = 300
 _POLL_SECONDS: Final = 1.0
 _SYNC_TASKS: Final = ("incremental_sync", "drain")
 

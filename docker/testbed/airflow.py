@@ -42,7 +42,7 @@ from testbed.watched import watch
 USER: Final = "admin"
 ROOT: Final = Path(__file__).resolve().parents[2]
 DISTRIBUTION: Final = "airflow-provider-dm"
-START_SECONDS: Final = 240
+START_SECONDS: Final = 480
 COMPONENTS: Final = {
     "api-server": ["api-server"],
     "scheduler": ["scheduler", "--skip-serve-logs"],  # logs are read from the disk; the log server has a fixed port
@@ -100,7 +100,7 @@ class Airflow:
             found = self.__dict__["_api"] = AirflowApi(self.url, USER, self.password)
         return found
 
-    def cli(self, *arguments: str, timeout: float = 120) -> str:
+    def cli(self, *arguments: str, timeout: float = 400) -> str:
         """Run `airflow ARGUMENTS…` in this home; returns its standard output. Raises CalledProcessError."""
         argv = [*_airflow(), *arguments]
         done = subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True, timeout=timeout)

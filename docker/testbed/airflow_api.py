@@ -82,7 +82,7 @@ class AirflowApi:
 
     # DAGs and runs
 
-    def wait_for_dag(self, dag_id: str, *, seconds: float = 60) -> None:
+    def wait_for_dag(self, dag_id: str, *, seconds: float = 240) -> None:
         """Wait until the DAG processor has read its file. Raises RunTimeout with the import errors, if any."""
         deadline = time.monotonic() + seconds
         while True:

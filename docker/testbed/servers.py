@@ -49,7 +49,7 @@ BUILDS: Final[dict[tuple[Flavour, Series], Callable[[], Build]]] = {
     ("mysql", ""): mysql_build,
     ("tidb", ""): tidb_build,
 }
-START_SECONDS: Final = 90
+START_SECONDS: Final = 240
 STOP_SECONDS: Final = 60
 
 COMMON_OPTIONS: Final = (

@@ -17,7 +17,7 @@ from testbed.airflow import Airflow
 from testbed.airflow_api import AirflowApi
 from tests.airflow.support import log_in, password_of, running, sync_task, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(1500)]
 CANARY: Final = "c4nary-of-the-page"
 SCHEMA: Final = "t_page"
 TASK: Final = "page_sync"
@@ -39,7 +39,7 @@ class LiveSync:
         task = sync_task(self.airflow, self.source, name=TASK, source_id=SOURCE, schema=SCHEMA)
         self.run_id = self.airflow.api.trigger(DAG_ID, {"task": task})
         self._writer.start()
-        wait_for(lambda: self.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0], seconds=120)
+        wait_for(lambda: self.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0], seconds=240)
 
     def _write(self) -> None:
         while not self.ended.wait(0.2):
@@ -49,7 +49,7 @@ class LiveSync:
         self.ended.set()
         self._writer.join()
         self.airflow.api.set_task_state(DAG_ID, self.run_id, "sync", "failed")
-        wait_for(lambda: not running(self.airflow, b"incremental_sync"), seconds=60)
+        wait_for(lambda: not running(self.airflow, b"incremental_sync"), seconds=240)
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def test_a_person_purges_what_the_preview_shows(airflow: Airflow, live: LiveSync
         return sorted(path.name for path in directory.glob("*/mysql-bin.*"))
 
     live.source.sql("FLUSH BINARY LOGS")
-    wait_for(lambda: len(files()) >= 2, seconds=60)
+    wait_for(lambda: len(files()) >= 2, seconds=240)
     oldest = files()[0]
     page.goto(f"{airflow.url}/dm/?task={TASK}")
 
@@ -269,7 +269,7 @@ def test_a_person_purges_what_the_preview_shows(airflow: Airflow, live: LiveSync
             page.keyboard.press("Escape")
         return found
 
-    wait_for(preview_has_it, seconds=60)  # as soon as the task has said that it does not need the file
+    wait_for(preview_has_it, seconds=240)  # as soon as the task has said that it does not need the file
     assert oldest in files()
     page.get_by_role("dialog").get_by_role("button", name="Remove 1 file").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"{oldest} (")
@@ -351,13 +351,13 @@ def test_a_metadata_db_that_does_not_answer_is_shown_with_its_remedy(
     page.get_by_role("heading", level=1).wait_for()
     airflow.api.put_connection("dm_meta_default", conn_type="dm_meta", host="127.0.0.1", port=1, schema="dm")
     try:
-        expect(page.get_by_role("alert")).to_contain_text("DM-8002", timeout=60_000)
+        expect(page.get_by_role("alert")).to_contain_text("DM-8002", timeout=180_000)
         expect(page.get_by_role("alert")).to_contain_text("What to do")
         expect(page.get_by_role("alert")).to_contain_text("What you see is of")
         expect(page.get_by_role("link", name=TASK, exact=True)).to_be_visible()
     finally:
         airflow.api.call("DELETE", "/connections/dm_meta_default")
-    expect(page.get_by_role("alert")).to_be_empty(timeout=60_000)
+    expect(page.get_by_role("alert")).to_be_empty(timeout=180_000)
 
 
 def test_a_person_skips_the_statement_that_stops_the_sync(airflow: Airflow, live: LiveSync, page: Page) -> None:
@@ -365,12 +365,12 @@ def test_a_person_skips_the_statement_that_stops_the_sync(airflow: Airflow, live
     live.source.sql(f"ALTER TABLE {SCHEMA}.orders ENGINE=MyISAM")
     page.set_viewport_size({"width": 1280, "height": 860})
     page.goto(f"{airflow.url}/dm/")
-    expect(page.get_by_role("heading", name="One source needs you")).to_be_visible(timeout=90_000)
+    expect(page.get_by_role("heading", name="One source needs you")).to_be_visible(timeout=180_000)
     note = page.get_by_role("article").filter(has_text="DM-6032")
     expect(note).to_contain_text("What to do")
     screenshot(page, "dm-error")
     note.get_by_role("link", name=TASK).click()
-    wait_for(lambda: airflow.api.run_state(DAG_ID, live.run_id) == "failed", seconds=60)  # its only source has stopped
+    wait_for(lambda: airflow.api.run_state(DAG_ID, live.run_id) == "failed", seconds=240)  # its only source has stopped
 
     page.get_by_role("button", name="Skip the statement…").click()
     dialog = page.get_by_role("dialog")
@@ -379,6 +379,6 @@ def test_a_person_skips_the_statement_that_stops_the_sync(airflow: Airflow, live
     expect(dialog).to_contain_text("No run of the task is at work: clear its task in Airflow")
     page.keyboard.press("Escape")
     airflow.api.clear(DAG_ID, live.run_id, "sync")
-    expect(page.get_by_text("In sync", exact=True)).to_be_visible(timeout=120_000)
+    expect(page.get_by_text("In sync", exact=True)).to_be_visible(timeout=180_000)
     (before,) = live.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0]
-    wait_for(lambda: live.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0] > before, seconds=60)
+    wait_for(lambda: live.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0] > before, seconds=240)

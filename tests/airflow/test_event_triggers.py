@@ -56,7 +56,7 @@ def sequence(trigger: MetadataEventTrigger, *steps: tuple[Callable[[], object], 
     async def all_steps() -> None:
         for step, expected in steps:
             step()
-            event = await first(again(trigger, kept), seconds=30.0 if expected else SILENCE_SECONDS)
+            event = await first(again(trigger, kept), seconds=240.0 if expected else SILENCE_SECONDS)
             assert (event is not None) is expected
             if event is not None:
                 found.append(event)

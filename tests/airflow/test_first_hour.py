@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Info, reported
+from airflow_provider_dm.launch import task_control
 from testbed import Server
 from tests.airflow.support import wait_for
 from tests.documents import ROOT, Block, blocks, commands
@@ -150,7 +151,7 @@ class Reader:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3000)
 def test_a_new_user_follows_the_pages(
     tmp_path: Path,
     servers: Mapping[str, Server],
@@ -199,6 +200,7 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (reader.environment | ours).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(reader.home)
+    monkeypatch.setattr(task_control, "OBEY_SECONDS", 300.0)  # a run that has just begun takes its time here
 
     def do(command: str, *, instead: Mapping[str, str] = {}, code: int = 0) -> None:
         """Execute a documented command. `instead`: what stands here for names that a page has made up."""
@@ -232,9 +234,9 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     do("airflow dm meta migrate")
     do("dmctl shard-ddl-lock orders")
     target = reader.servers["target"]
-    wait_for(lambda: target.sql("SELECT COUNT(*) FROM shop.orders")[0][0] == 3, seconds=120)
+    wait_for(lambda: target.sql("SELECT COUNT(*) FROM shop.orders")[0][0] == 3, seconds=240)
     source.sql("ALTER TABLE shop.orders ADD COLUMN address INET6")
-    wait_for(lambda: main(["binlog", "skip", "orders", "-s", "mysql-01"]) == 0, seconds=120)
+    wait_for(lambda: main(["binlog", "skip", "orders", "-s", "mysql-01"]) == 0, seconds=240)
     do("dmctl query-status orders")
     do("dmctl binlog skip orders -s mysql-01")
     do('dmctl binlog replace orders -s mysql-01 "ALTER TABLE shop.orders ADD COLUMN note text"')
@@ -272,7 +274,7 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
             source.sql("FLUSH BINARY LOGS")
         newest = source.sql("SHOW MASTER STATUS")[0][0]
         folder = work / "relay" / "mysql-01"
-        wait_for(lambda: list(folder.glob(f"*/{newest}")), seconds=120)
+        wait_for(lambda: list(folder.glob(f"*/{newest}")), seconds=240)
         sub_dir = next(folder.glob("*.000001")).name
         names = {"mysql-bin.000006": newest, "mysql-bin.000003": newest, "mysql-bin.000007": newest}
         names["7e427cc0-….000001"] = sub_dir
@@ -284,7 +286,7 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
         do("dmctl purge-relay -s mysql-01 --time '2026-11-01 00:00:00'")
         do("dmctl purge-relay -s mysql-01 --inactive")
         do("dmctl stop-relay -s mysql-01")
-        assert relay.wait(60) == 0
+        assert relay.wait(240) == 0
     finally:
         relay.kill()
         relay.communicate()

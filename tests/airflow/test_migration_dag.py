@@ -22,7 +22,7 @@ from airflow_provider_dm.operators.verify import DmVerifyOperator
 from testbed import Server
 from tests.airflow.support import context
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 CANARY = "c4nary-of-the-migration"
 RULES = {"route-rules": ["merge"], "block-allow-list": "ours"}
 RunDag = Callable[..., Any]

@@ -53,7 +53,7 @@ def test_pull_until_caught_up_then_wait_for_it(
     with DAG(f"pull_{upstream.flavour}_{deferrable}") as dag:
         pull = DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", deferrable=deferrable)
         wait = RelayCatchUpSensor(
-            task_id="wait", source_id="replica_01", deferrable=deferrable, poke_interval=1, timeout=60
+            task_id="wait", source_id="replica_01", deferrable=deferrable, poke_interval=1, timeout=300
         )
         stop = DmRelayStopOperator(task_id="stop", source_ids=["replica_01"])
         pull >> wait >> stop
@@ -208,7 +208,7 @@ def trigger(**parts: Any) -> RelayCatchUpTrigger:
         "goal": str(GOAL),
         "dm_meta_conn_id": None,
         "poll_interval": 0.05,
-        "deadline": time.time() + 20,
+        "deadline": time.time() + 300,
         "end_from_trigger": False,
         "first_delay": 0.0,
     }

@@ -15,7 +15,7 @@ from testbed.airflow import Airflow
 from tests.airflow.support import Watch, files_with, running, wait_for
 
 CANARY = "c4nary-in-the-scheduler"
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,9 @@ def test_a_relay_runs_beside_a_sensor_until_it_is_stopped(airflow: Airflow, sour
     server = source_of("scheduled_source")
     with Watch(airflow, CANARY) as watch:
         run = airflow.api.trigger("relay_until_stopped")
-        airflow.api.wait_for_task("relay_until_stopped", run, "wait", states=("deferred", "success"), seconds=60)
+        airflow.api.wait_for_task("relay_until_stopped", run, "wait", states=("deferred", "success"), seconds=240)
         server.sql("FLUSH LOGS")
-        assert airflow.api.wait_for_run("relay_until_stopped", run, seconds=120) == "success"
+        assert airflow.api.wait_for_run("relay_until_stopped", run, seconds=240) == "success"
 
     tasks = {task.task_id: (task.state, task.try_number) for task in airflow.api.tasks("relay_until_stopped", run)}
     assert tasks == {"pull": ("success", 1), "wait": ("success", 1), "stop": ("success", 1)}
@@ -57,37 +57,37 @@ def test_a_relay_runs_beside_a_sensor_until_it_is_stopped(airflow: Airflow, sour
 def test_a_relay_that_dies_is_started_again_by_the_retry(airflow: Airflow, source_of: Callable[[str], Server]) -> None:
     source_of("endless_source")
     run = airflow.api.trigger("relay_for_ever")
-    wait_for(lambda: relays(airflow), seconds=60)
+    wait_for(lambda: relays(airflow), seconds=240)
     (first,) = relays(airflow)
 
     os.kill(first, signal.SIGKILL)
 
-    wait_for(lambda: relays(airflow) not in ([], [first]), seconds=60)
-    task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=60)
+    wait_for(lambda: relays(airflow) not in ([], [first]), seconds=240)
+    task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=240)
     assert task.try_number == 2
     assert "died with exit code -9" in airflow.api.log("relay_for_ever", run, "pull", try_number=1)
 
     # And a person who marks the task as failed ends the relay.
     airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
-    wait_for(lambda: not relays(airflow), seconds=60)
-    assert airflow.api.wait_for_run("relay_for_ever", run, seconds=60) == "failed"
+    wait_for(lambda: not relays(airflow), seconds=240)
+    assert airflow.api.wait_for_run("relay_for_ever", run, seconds=240) == "failed"
 
 
 def test_a_relay_never_survives_its_task_process(airflow: Airflow, source_of: Callable[[str], Server]) -> None:
     source_of("endless_source")
     run = airflow.api.trigger("relay_for_ever")
-    wait_for(lambda: relays(airflow), seconds=60)
+    wait_for(lambda: relays(airflow), seconds=240)
     (first,) = relays(airflow)
-    task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=60)
+    task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=240)
     assert task.pid is not None
 
     os.kill(task.pid, signal.SIGKILL)
 
-    wait_for(lambda: first not in relays(airflow), seconds=60)  # the retry may have begun its own by then
-    wait_for(lambda: relays(airflow), seconds=120)
+    wait_for(lambda: first not in relays(airflow), seconds=240)  # the retry may have begun its own by then
+    wait_for(lambda: relays(airflow), seconds=240)
     assert airflow.api.task("relay_for_ever", run, "pull").try_number == 2
     airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
-    wait_for(lambda: not relays(airflow), seconds=60)
+    wait_for(lambda: not relays(airflow), seconds=240)
 
 
 def test_of_twenty_deferred_sensors_none_is_lost(airflow: Airflow) -> None:
@@ -102,10 +102,10 @@ def test_of_twenty_deferred_sensors_none_is_lost(airflow: Airflow) -> None:
         pass_it(sources[:2])
         run = airflow.api.trigger("many_sensors")
         wait_for(
-            lambda: sum(one.state == "deferred" for one in airflow.api.tasks("many_sensors", run)) >= 10, seconds=200
+            lambda: sum(one.state == "deferred" for one in airflow.api.tasks("many_sensors", run)) >= 10, seconds=400
         )
         pass_it(sources[2:])
-        assert airflow.api.wait_for_run("many_sensors", run, seconds=200) == "success"
+        assert airflow.api.wait_for_run("many_sensors", run, seconds=400) == "success"
 
     ended = [(one.state, one.try_number) for one in airflow.api.tasks("many_sensors", run)]
     assert ended == [("success", 1)] * 20

@@ -12,7 +12,7 @@ from testbed import Server
 from testbed.airflow import Airflow
 from tests.airflow.support import running, trigger, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(1800)]
 SCHEMA, TASK, SOURCE = "t_examples", "examples", "examples_01"
 READS_SECONDS = 8.0
 MIGRATION = {f"migration.{one}" for one in ("precheck", "full_migration", "incremental_sync", "verify")}
@@ -83,7 +83,7 @@ def test_from_a_migration_to_the_cut_over(airflow: Airflow, servers: tuple[Serve
     sync = trigger(page, airflow, "dm_continuous_sync", task=file, target="examples_target")
     source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (2), (3)")
     wait_for(lambda: target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.t")[0] == (3,), seconds=400)
-    assert airflow.api.task("dm_continuous_sync", sync, "incremental_sync").state == "deferred"
+    api.wait_for_task("dm_continuous_sync", sync, "incremental_sync", states=("deferred",), seconds=400)
 
     care = trigger(page, airflow, "dm_relay_maintenance", task=file)
     run = trigger(page, airflow, "dm_cut_over", task=file, target="examples_target")

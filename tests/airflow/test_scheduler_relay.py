@@ -19,7 +19,7 @@ from tests.airflow.support import arguments, files_with, restart_triggerer, runn
 
 CANARY = "c4nary-of-the-deferred"
 STOPPED_DAG, MARKED_DAG = "relay_deferred", "relay_deferred_for_ever"
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def deferred(airflow: Airflow, mariadb_source: Server) -> Iterator[Deferred]:
     stopped_run = airflow.api.trigger(STOPPED_DAG, {"goal": goal})
     marked_run = airflow.api.trigger(MARKED_DAG)
     for dag, run in ((STOPPED_DAG, stopped_run), (MARKED_DAG, marked_run)):
-        airflow.api.wait_for_task(dag, run, "pull", states=("deferred",), seconds=90)
+        airflow.api.wait_for_task(dag, run, "pull", states=("deferred",), seconds=240)
     with MetaStore.open(Secret(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}")) as store:
         yield Deferred(airflow, server, store, stopped_run, marked_run, goal, far)
         for source_id in ("deferred_source", "marked_source"):  # where a test has failed
@@ -85,10 +85,10 @@ def test_it_outlives_a_triggerer_and_comes_back_from_the_dead_until_it_is_stoppe
     assert deferred.store.relay_desired("deferred_source") is Stage.RUNNING
     os.kill(first, signal.SIGKILL)
 
-    wait_for(lambda: deferred.pid("deferred_source") not in (0, first), seconds=90)
-    wait_for(lambda: deferred.state(STOPPED_DAG, run) == ("deferred", 1), seconds=30)
+    wait_for(lambda: deferred.pid("deferred_source") not in (0, first), seconds=240)
+    wait_for(lambda: deferred.state(STOPPED_DAG, run) == ("deferred", 1), seconds=240)
     deferred.server.sql("FLUSH LOGS")  # the goal is there now
-    assert airflow.api.wait_for_run(STOPPED_DAG, run, seconds=120) == "success"
+    assert airflow.api.wait_for_run(STOPPED_DAG, run, seconds=240) == "success"
     tasks = {task.task_id: (task.state, task.try_number) for task in airflow.api.tasks(STOPPED_DAG, run)}
     assert tasks == {"pull": ("success", 1), "reached": ("success", 1), "stop": ("success", 1)}
     result = airflow.api.xcom(STOPPED_DAG, run, "pull")
@@ -102,8 +102,8 @@ def test_it_outlives_a_triggerer_and_comes_back_from_the_dead_until_it_is_stoppe
         found = [one["extra"]["payload"] for one in airflow.api.call("GET", "/assets/events")["asset_events"]]
         return any(one["location"].rpartition(":")[0] >= goal_file for one in found)
 
-    wait_for(is_noticed, seconds=120)
-    wait_for(lambda: airflow.api.call("GET", "/dags/relay_advanced/dagRuns")["total_entries"], seconds=60)
+    wait_for(is_noticed, seconds=240)
+    wait_for(lambda: airflow.api.call("GET", "/dags/relay_advanced/dagRuns")["total_entries"], seconds=240)
     log = airflow.api.log(STOPPED_DAG, run, "pull")
     assert f"process {first} on" in log
     assert "has not reported for" in log
@@ -119,20 +119,20 @@ def test_a_cleared_task_finds_its_relay_again_and_a_marked_one_ends_it(
     assert deferred.state(MARKED_DAG, run) == ("deferred", 1)
 
     deferred.store.set_relay_desired("marked_source", Stage.PAUSED)
-    wait_for(lambda: deferred.stage("marked_source") is Stage.PAUSED, seconds=30)
+    wait_for(lambda: deferred.stage("marked_source") is Stage.PAUSED, seconds=240)
     assert isinstance(progress_to(deferred.store.relay_status("marked_source"), goal_of(deferred.far)), Behind)
 
     body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["pull"]}
     airflow.api.call("POST", f"/dags/{MARKED_DAG}/clearTaskInstances", body)
-    wait_for(lambda: deferred.state(MARKED_DAG, run) == ("deferred", 2), seconds=90)
+    wait_for(lambda: deferred.state(MARKED_DAG, run) == ("deferred", 2), seconds=240)
     # Airflow tells a trigger of a person's deed only once it runs.
-    wait_for(lambda: " starting" in airflow.api.log(MARKED_DAG, run, "pull", try_number=2), seconds=60)
+    wait_for(lambda: " starting" in airflow.api.log(MARKED_DAG, run, "pull", try_number=2), seconds=240)
     assert deferred.pid("marked_source")
     assert deferred.store.relay_desired("marked_source") is not Stage.STOPPED
     deferred.store.set_relay_desired("marked_source", Stage.RUNNING)
-    wait_for(lambda: deferred.stage("marked_source") is Stage.RUNNING, seconds=30)
+    wait_for(lambda: deferred.stage("marked_source") is Stage.RUNNING, seconds=240)
 
     airflow.api.set_task_state(MARKED_DAG, run, "pull", "failed")
-    wait_for(lambda: not deferred.pid("marked_source"), seconds=30)
+    wait_for(lambda: not deferred.pid("marked_source"), seconds=240)
     assert deferred.store.relay_desired("marked_source") is Stage.STOPPED
-    assert airflow.api.wait_for_run(MARKED_DAG, run, seconds=60) == "failed"
+    assert airflow.api.wait_for_run(MARKED_DAG, run, seconds=240) == "failed"

@@ -29,7 +29,7 @@ from testbed.airflow import Airflow
 from testbed.airflow_api import TaskState
 from tests.airflow.support import files_with, trigger
 
-pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(1800)]
 CANARY = "c4nary-of-the-shards"
 DAG_ID = "dm_shard_ddl"
 PLAIN: Final = Path(__file__).parents[1] / "chaos/plain_sync.py"

@@ -16,13 +16,14 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, continued, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.launch import ddl_state
+from airflow_provider_dm.launch.ddl_state import DdlState, Waits, ddl_state_in
 from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
 from airflow_provider_dm.notifications.shard_ddl import DmDdlLockNotifier
 from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
 from airflow_provider_dm.sensors.shard_ddl import LOCKS_KEY, ShardDdlDiffers, ShardDdlLockSensor
 from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
 from dags import dm_shard_ddl
-from tests.airflow.support import later
 
 RunDag = Callable[..., Any]
 ORDERS, OTHER = TableName("shop", "orders"), TableName("shop", "other")
@@ -74,21 +75,33 @@ def states(run: Any) -> dict[str, str]:
 
 
 def test_sensors_of_both_modes_see_it_resolved_and_tell_what_is_missing(
-    synced: None, run_dag: RunDag, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    synced: None,
+    run_dag: RunDag,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    numbers = iter(range(2))
+
+    def resolved_behind_it(store: MetaStore, *asked: Any) -> DdlState:
+        found = ddl_state_in(store, *asked)
+        if isinstance(found, Waits):
+            resolve(store, number=next(numbers))
+        return found
+
+    monkeypatch.setattr(ddl_state, "ddl_state_in", resolved_behind_it)
     report("a", target=OTHER)  # never resolved: not what is waited for
     (tmp_path / "shops.yaml").write_text("name: shops\nmysql-instances: [{source-id: a}, {source-id: b}]\n")
     with DAG("ddl_resolved") as dag:
-        soon: dict[str, Any] = {"poke_interval": 0.5, "timeout": 60}
+        soon: dict[str, Any] = {"poke_interval": 0.5, "timeout": 300}
         poked = ShardDdlLockSensor(task_id="poked", task=str(tmp_path / "shops.yaml"), lock_id=ID, **soon)
         deferred = ShardDdlLockSensor(task_id="deferred", lock_id=ID, deferrable=True, **soon)
 
         @dag.task
-        def soon_resolved(source: str, number: int) -> None:
+        def made(source: str, number: int) -> None:
             report(source, number=number)
-            later(2.0, DmMetadataHook().get_store(), resolve, number=number)
 
-        soon_resolved("a", 0) >> poked >> soon_resolved("b", 1) >> deferred
+        made("a", 0) >> poked >> made("b", 1) >> deferred
 
     run = run_dag(dag)
     assert set(states(run).values()) == {"success"}
@@ -186,7 +199,7 @@ def trigger(**parts: Any) -> ShardDdlLockTrigger:
         "fail_on_conflict": True,
         "dm_meta_conn_id": None,
         "poll_interval": 0.05,
-        "deadline": time.time() + 30,
+        "deadline": time.time() + 300,
         "end_from_trigger": False,
         "first_delay": 0.0,
     }

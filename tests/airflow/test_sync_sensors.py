@@ -61,7 +61,7 @@ def test_the_file_of_the_task_is_read_once(
 
 @pytest.mark.parametrize("mode", ["poke", "reschedule", "deferrable"])
 def test_they_wait_until_the_sync_is_there(mode: str, behind: None, run_dag: RunDag) -> None:
-    how: dict[str, Any] = {"task": "shop", "poke_interval": 0.5, "timeout": 60}
+    how: dict[str, Any] = {"task": "shop", "poke_interval": 0.5, "timeout": 300}
     # dag.test() drops the XComs of a trigger that ends its task.
     how |= {"deferrable": True, "end_from_trigger": False} if mode == "deferrable" else {"mode": mode}
     with DAG(f"sync_sensors_{mode}") as dag:

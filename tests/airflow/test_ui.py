@@ -7,7 +7,7 @@ from testbed import Server
 from testbed.airflow import Airflow
 
 CANARY = "c4nary-in-the-form"
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ with DAG("relay_until_stopped", schedule=None, params={"stop": Param(True, type=
         task_id="pull", source="scheduled_source", retries=3, retry_delay=1, retry_exponential_backoff=False
     )
     wait = RelayCatchUpSensor(
-        task_id="wait", source_id="scheduled_source", deferrable=True, poke_interval=2, timeout=120, retries=1
+        task_id="wait", source_id="scheduled_source", deferrable=True, poke_interval=2, timeout=600, retries=1
     )
     stop = DmRelayStopOperator(task_id="stop", source_ids=["scheduled_source"], trigger_rule="all_done")
     wait >> stop

@@ -33,7 +33,7 @@ with DAG(
     DmIncrementalSyncOperator(task_id="sync", retries=1, deferrable=True, spark_conf=event_log, **COMMON)
 
 with DAG("sync_for_a_while", schedule=None, params={"task": Param("", type="string")}, catchup=False):
-    limit = timedelta(seconds=40)
+    limit = timedelta(seconds=90)
     DmIncrementalSyncOperator(task_id="sync", retries=0, deferrable=True, execution_timeout=limit, **COMMON)
 
 with DAG("many_sensors", schedule=None, catchup=False):
