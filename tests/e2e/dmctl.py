@@ -47,7 +47,7 @@ class Dmctl:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DM_", "AIRFLOW_"))}
         return {**inherited, "PYTHONPATH": str(ROOT), "DM_WORK_DIR": str(self.work), **self.environ}
 
-    def __call__(self, *arguments: object, seconds: float = 240) -> Ended:
+    def __call__(self, *arguments: object, seconds: float = 900) -> Ended:
         done = subprocess.run(
             self.argv(*arguments),
             check=False,

@@ -26,14 +26,14 @@ from demo.world import DAG_ID, SOURCES, World
 from tests.airflow.support import log_in, trigger
 from tests.conftest import REQUIRED
 
-pytestmark = [pytest.mark.e2e, pytest.mark.server, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.server, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(2400)]
 
 ROWS = 120_000
 WRITES_PER_SECOND = 40
 Kill = Callable[[World, str], int]
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 180) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"

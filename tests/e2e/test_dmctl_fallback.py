@@ -12,7 +12,7 @@ from tests.conftest import FreshSchema
 
 from .dmctl import Dmctl, Files, write_files
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 SOURCE = "mysql-01"
 
@@ -34,7 +34,7 @@ def files(schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: P
     return made
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 60) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
@@ -60,7 +60,7 @@ def test_a_damaged_relay_log_is_read_from_the_upstream(
     with dmctl.started("start-relay", "-s", SOURCE, "--source-file", files.sources[0]) as process:
         eventually(has_all)
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(240)
     (damaged,) = (path for path in relay.glob("*/*bin.*") if b"q" * 900 in path.read_bytes())
     assert damaged.name != file
     damaged.write_bytes(damaged.read_bytes().replace(b"q" * 900, b"q" * 899 + b"r"))

@@ -11,7 +11,7 @@ from tests.integration.sync.conftest import rows_of
 
 from .dmctl import Dmctl, Files, write_files
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
 def incremental(files: Files, meta: str) -> Files:
@@ -23,7 +23,7 @@ def incremental(files: Files, meta: str) -> Files:
 
 def purge_to(server: Server, file: str) -> None:
     """MariaDB does it once it has written a checkpoint."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while server.sql("SHOW BINARY LOGS")[0][0] != file:
         assert time.monotonic() < deadline
         server.sql(f"PURGE BINARY LOGS TO '{file}'")

@@ -11,7 +11,7 @@ from tests.conftest import FreshSchema, StartServers
 
 from .dmctl import Dmctl, Ended, fingerprint, write_files
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 CUSTOMER = "CREATE TABLE `{schema}`.customer (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)"
 

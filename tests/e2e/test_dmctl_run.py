@@ -18,7 +18,7 @@ from tests.conftest import FreshSchema
 
 from .dmctl import Dmctl, Files, write_files
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 ROUTES = """
   merge:
@@ -110,7 +110,7 @@ def writing(server: Server, schema: str, pause_seconds: float = 0.01) -> Iterato
         end()
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 400) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -188,7 +188,7 @@ def test_a_source_that_is_written_to_all_the_time_is_verified_once_it_rests(
         wait_until(lambda: has_rows(mariadb_target, schema, "orders", 6000), process)
         time.sleep(5)
         end()
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=600)
 
     assert process.returncode == 0, err
     assert '"verified": true' in out
@@ -203,7 +203,7 @@ def test_ctrl_c_saves_and_the_same_command_continues(
         mysql_source.sql(f"INSERT INTO `{schema}`.things VALUES (7, 'after', NULL, NULL, NULL, NULL)")
         wait_until(lambda: has_rows(mariadb_target, schema, "things", 4), process)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=400)
 
     assert process.returncode == 130, err
     assert "the same command again" in out
@@ -224,7 +224,7 @@ def test_dmctl_killed_takes_its_processes_along_and_is_continued(
         wait_until(lambda: has_rows(mariadb_target, schema, "orders", 1), process)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 180
     while processes_below(dmctl.work) and time.monotonic() < deadline:
         time.sleep(0.2)
 

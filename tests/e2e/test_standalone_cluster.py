@@ -29,7 +29,7 @@ from tests.documents import ROOT
 from .dmctl import Dmctl, write_files
 from .test_dmctl_incremental import incremental
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
 class Cluster(NamedTuple):
@@ -91,7 +91,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def printed(log: Path, pattern: str) -> str:
     """Wait until a log has a text, and return its group."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while (found := re.search(pattern, log.read_text())) is None:
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)
