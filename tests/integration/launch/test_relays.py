@@ -44,7 +44,7 @@ def upstream(server: Server, work: Path, *, enable_relay: bool = False, password
     return Upstream(config, endpoint, work / "relay" / "one" if enable_relay else private)
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 30) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"

@@ -49,12 +49,12 @@ def running_postgres(bin_folder: Path) -> Iterator[str]:
         yield f"postgresql://dm@127.0.0.1:{port}"
     finally:
         server.send_signal(signal.SIGINT)  # by SIGTERM it would wait for clients to go
-        server.wait(30)
+        server.wait(120)
         shutil.rmtree(root, ignore_errors=True)
 
 
 def _wait_until_it_answers(bin_folder: Path, port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     ask = [str(bin_folder / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
     while subprocess.run(ask, check=False).returncode != 0:
         if server.poll() is not None or time.monotonic() > deadline:

@@ -287,7 +287,7 @@ def checkpoint(target: Server, schema: str, start: Location, here: Location) -> 
 
 def purge(server: Server, until: str) -> None:
     """The source forgets its files before this one, which MariaDB does once it has written a checkpoint."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while server.sql("SHOW BINARY LOGS")[0][0] != until:
         assert time.monotonic() < deadline, "it is not purged"
         server.sql(f"PURGE BINARY LOGS TO '{until}'")

@@ -57,7 +57,7 @@ def test_a_job_gives_way_to_whoever_claims_after_it_was_launched(supervisor: Sup
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_an_app_is_looked_at_until_it_has_ended(
     supervisor: Supervisor, launch: Callable[[str], SparkApp], tmp_path: Path
 ) -> None:
@@ -76,7 +76,7 @@ def test_an_app_is_looked_at_until_it_has_ended(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_the_end_of_a_relay_that_is_needed_ends_the_watch_and_not_yet_the_app(
     supervisor: Supervisor, launch: Callable[[str], SparkApp], tmp_path: Path
 ) -> None:

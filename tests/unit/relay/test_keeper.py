@@ -60,7 +60,7 @@ def keep(tmp_path: Path, url: str) -> Iterator[Keep]:
         one.stop(5.0)
 
 
-def end(kept: KeptRelay, seconds: float = 120) -> AsAsked | EndedByError | Died:
+def end(kept: KeptRelay, seconds: float = 300) -> AsAsked | EndedByError | Died:
     deadline = time.monotonic() + seconds
     while (found := kept.look()) is None:
         assert time.monotonic() < deadline, "it does not end"
@@ -68,7 +68,7 @@ def end(kept: KeptRelay, seconds: float = 120) -> AsAsked | EndedByError | Died:
     return found
 
 
-def runs(kept: KeptRelay, seconds: float = 120) -> int:
+def runs(kept: KeptRelay, seconds: float = 300) -> int:
     """Look until a process holds the directory; gives its id."""
     deadline = time.monotonic() + seconds
     lock = Path(kept.spec.source.relay_dir) / "relay.lock"

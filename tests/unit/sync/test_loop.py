@@ -308,7 +308,7 @@ def test_only_an_epoch_that_is_worth_it_is_cut_into_tasks() -> None:
 
 def test_the_next_epoch_of_a_backlog_is_planned_while_one_is_applied() -> None:
     world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300), size=BACKLOG)
-    world.tasks.meanwhile = lambda: world.log.looked_ahead.wait(10)
+    world.tasks.meanwhile = lambda: world.log.looked_ahead.wait(120)
 
     assert world.run()
     assert world.events.index("look ahead 200") < world.events.index("apply 100..200")
