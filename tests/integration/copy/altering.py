@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy import begin, page, read_round, reader, rounds
+from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.migration import HandedOver, LoadStopped
@@ -162,12 +163,12 @@ def hold_pages(patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Cal
 
     `begins`: done when a round begins; `holds`: done when a page is held.
     """
-    reads, opens, copies = page.PageReader.page, Gathering.open, read_round.copy_chunk
+    reads, opens = page.PageReader.page, Gathering.open
     here, pages = threading.local(), list[int]()
 
     def copied(job: ChunkJob, by: reader.SnapshotReader, *arguments: Any) -> ChunkProgress:
         here.reader = by
-        return copies(job, by, *arguments)
+        return copy_chunk(job, by, *arguments)
 
     def counted(*arguments: Any) -> page.Page:
         pages.append(1)
