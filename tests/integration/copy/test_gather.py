@@ -60,6 +60,7 @@ def commits(server: Server, since: Location) -> list[int]:
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "LOCK_PAUSE_SECONDS", 0.05)
     monkeypatch.setattr(snapshot, "READ_LOCK_SECONDS", 3)  # a reader on a busy machine may be slow under the lock
+    monkeypatch.setattr(gather, "DONE_SECONDS", 2.0)
     monkeypatch.setattr(reading, "WATCH_SECONDS", 0.1)
 
 
@@ -101,7 +102,7 @@ class Readers:
             self.reports.put((number, rows_of(reader, self.tables) if reader and takes_part else None))
 
     def reported(self, number: int) -> dict[int, int | None]:
-        return dict(self.reports.get(timeout=60) for _ in range(number))
+        return dict(self.reports.get(timeout=180) for _ in range(number))
 
     def signal(self, number: int, what: signal.Signals) -> None:
         pid = self.processes[number].pid
@@ -206,10 +207,7 @@ def account(server: Server, privileges: str) -> Endpoint:
     [(Consistency.AUTO, USUAL), (Consistency.LOCK, "ALL PRIVILEGES"), (Consistency.FLUSH, "ALL PRIVILEGES")],
 )
 def test_every_snapshot_shows_what_was_committed_before_the_location(
-    source: Server,
-    tables: list[TableName],
-    consistency: Consistency,
-    privileges: str,
+    source: Server, tables: list[TableName], consistency: Consistency, privileges: str
 ) -> None:
     here = account(source, privileges)
     since = end_of(here)
@@ -366,10 +364,7 @@ def test_a_late_reader_and_a_repeated_task_do_not_take_part(
     assert found.readers == {0, 1}
 
 
-def test_a_frozen_reader_holds_up_nobody(
-    source: Server, tables: list[TableName], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gather, "DONE_SECONDS", 1.0)
+def test_a_frozen_reader_holds_up_nobody(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 2) as it, readers_of(it, tables) as readers:
         readers.start(0, 1)
         it._wait_for_readers(lambda: False)
