@@ -42,8 +42,8 @@ class LiveSync:
         wait_for(lambda: self.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0], seconds=240)
 
     def _write(self) -> None:
-        while not self.ended.wait(0.2):
-            self.source.sql(f"INSERT INTO {SCHEMA}.orders (n) VALUES " + ", ".join(["(1)"] * 40))
+        while not self.ended.wait(1):
+            self.source.sql(f"INSERT INTO {SCHEMA}.orders (n) VALUES " + ", ".join(["(1)"] * 200))
 
     def end(self) -> None:
         self.ended.set()
