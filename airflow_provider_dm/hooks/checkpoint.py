@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
+from airflow_provider_dm.engine.config.task import DEFAULT_META_SCHEMA
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class CheckpointHook(BaseHook):
         self,
         target_conn_id: str,
         *,
-        meta_schema: str = "dm_meta",
+        meta_schema: str = DEFAULT_META_SCHEMA,
         dm_meta_conn_id: str | None = None,
     ) -> None:
         super().__init__()

@@ -103,15 +103,15 @@ class MetadataTrigger(BaseTrigger):
         while True:
             await asyncio.sleep(max(0.0, min(delay, deadline - time.time())))
             delay = self.poll_interval * random.uniform(0.9, 1.1)
-            yield await self._poll(read)
+            yield await self._with_store(read)
 
-    async def _poll(self, read: Callable[[MetaStore], T]) -> T | None:
-        """Poll once, in its own transaction. None: the metadata DB does not answer."""
+    async def _with_store(self, use: Callable[[MetaStore], T]) -> T | None:
+        """Return the result of `use`, called in a thread. None: the metadata DB does not answer."""
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
 
         with TransientErrorsLogged(self.log.warning):
             url = await self._url()
-            return await asyncio.to_thread(lambda: read(_store_of(url)))
+            return await asyncio.to_thread(lambda: use(_store_of(url)))
         return None
 
     async def _url(self) -> Secret:

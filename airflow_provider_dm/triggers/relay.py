@@ -117,7 +117,7 @@ class RelayWatchTrigger(MetadataTrigger):
 
     async def _set_desired(self, stage: Stage) -> None:
         await asyncio.wait_for(
-            self._poll(lambda store: store.set_relay_desired(self.source_id, stage)), RELAY_STOP_SECONDS
+            self._with_store(lambda store: store.set_relay_desired(self.source_id, stage)), RELAY_STOP_SECONDS
         )
 
     async def _wait(self) -> TriggerData:

@@ -117,7 +117,7 @@ class RunWatchTrigger(MetadataTrigger):
             return False
 
         while True:
-            if await self._poll(ask) or time.time() >= deadline:
+            if await self._with_store(ask) or time.time() >= deadline:
                 return
             await asyncio.sleep(1.0)
 

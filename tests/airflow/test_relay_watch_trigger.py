@@ -194,7 +194,7 @@ def test_looks_share_the_connections_of_one_engine(work_dir: Path) -> None:
         engines.append(connection.engine)
 
     async def look(times: int) -> list[Any]:
-        return [await trigger()._poll(lambda store: store.relay_desired("one")) for _ in range(times)]
+        return [await trigger()._with_store(lambda store: store.relay_desired("one")) for _ in range(times)]
 
     sqlalchemy.event.listen(sqlalchemy.Engine, "engine_connect", note)
     try:

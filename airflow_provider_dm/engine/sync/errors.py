@@ -66,14 +66,14 @@ class EarlierLogMissing(DescribedError):
 
 
 class NeitherServes(DmError):
-    """The relay log and the upstream both failed. `local`, `upstream`: their errors. `asks`: the reaction."""
+    """The relay log and the upstream both failed. `local`, `upstream`: their errors."""
 
     source: str
     here: str
     local: str
     upstream: str
     remedy: str
-    asks: Reaction
+    wanted: Reaction
 
     code = "DM-4061"
     scope = Scope.UPSTREAM
@@ -83,7 +83,7 @@ class NeitherServes(DmError):
         return self.remedy
 
     def reacts(self) -> Reaction:
-        return self.asks
+        return self.wanted
 
 
 class OtherUpstream(DmError):

@@ -396,11 +396,16 @@ class Following:
         return self._collation_names[number]
 
     def _session(self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None) -> list[Setting]:
-        """Return the session variables for the target's statements. Raises CannotFollow, ValuesDiffer."""
+        """Return the session variables for the target's statements. Raises CannotFollow, ValuesDiffer.
+
+        The statements of a `binlog replace` never raise ValuesDiffer.
+        """
         source, server = self.source.spec.endpoint.resolve(), change.tables.tracker.server
         if _instead(operator) is None:
             return session_of(ddl, change.zone, source, self.source.target, server)
-        with suppress(ValuesDiffer, SessionRefused):  # the target lacks the zone
+        # If the target has no zone of that name or with these rules, the offset at the statement's second is enough: a
+        # user has decided on the values.
+        with suppress(ValuesDiffer, SessionRefused):
             return session_of(ddl, ANY_RULES, source, self.source.target, server)
         return session_of(ddl, AT_ITS_SECOND, source, self.source.target, server)
 

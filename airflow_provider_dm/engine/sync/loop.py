@@ -167,7 +167,7 @@ class Loop:
         self.progress.looked(caught_up=False)
         if self.state.edge is None:
             self._take_plan()
-        self._write_over()
+        self._overwrite_by_waiting()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
         note_xa(self.writes.transactions, self.state, epoch)
@@ -232,14 +232,14 @@ class Loop:
             self._shared = plan, self.runner.share(plan)
         return self._shared[1]
 
-    def _write_over(self) -> None:
+    def _overwrite_by_waiting(self) -> None:
         """Write contested rows over the rows in their places, in safe mode and where rows overwrite each other: later
         changes do not check for them. New ones come only in safe mode."""
         plan = self.state.written_by
-        due = not self.state.written_over or (plan.safe and self.sharing.rows)
+        due = not self.state.overwritten or (plan.safe and self.sharing.rows)
         if due and (plan.safe or plan.unowned):
-            self._met(self.sharing.write_over(plan))
-            self.state = replace(self.state, written_over=True)
+            self._met(self.sharing.overwrite_by_waiting(plan))
+            self.state = replace(self.state, overwritten=True)
             self._show_shared()
 
     def _met(self, collisions: Iterable[Collision]) -> None:
@@ -277,7 +277,7 @@ class Loop:
         if noted != before.fingerprint():
             # Before the first write by this plan: after a crash, a half-applied epoch must be repeated in its own mode.
             self.writes.transactions(lambda connection: note_plan(connection, self.source.fence, noted))
-        self.state = replace(self.state, written_by=plan, written_over=False)
+        self.state = replace(self.state, written_by=plan, overwritten=False)
         if plan.contended:
             self.size = self.size.keeping()
 
@@ -289,7 +289,7 @@ class Loop:
             self._show_shared()
         if not now and self.state.edge is None:
             self._take_plan()
-            self._write_over()
+            self._overwrite_by_waiting()
 
     def _finish_shared(self) -> None:
         try:
@@ -449,7 +449,7 @@ class Loop:
             return False
         self.sharing.forget_mappings()  # the definition of the target's table has changed
         self._look_at_shared(now=True)
-        self._write_over()
+        self._overwrite_by_waiting()
         if not self.resync(group, self.state, self.size, self._count):
             return True  # stopped in the middle of the re-sync: nothing else may be applied before its rest
         plan = self.following.plan_without(group, self.state.plan)

@@ -45,7 +45,7 @@ class LoopState:
     """The tables at `applied`; None: not read yet, as most runs have no DDL."""
     online_ddl: OnlineDdls | None = None
     """The state of online DDL at `applied`; None: not read yet."""
-    written_over: bool = False
+    overwritten: bool = False
     """True once the rows that were contested when `written_by` was chosen have overwritten the rows in their places."""
     furthest: Location | None = None
     """The end of the last epoch or statement that was begun."""

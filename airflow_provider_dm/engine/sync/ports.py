@@ -114,7 +114,7 @@ class SharedTables(Protocol):
         """Return the plan with the tables into which other sources have begun to write."""
         ...
 
-    def write_over(self, plan: SyncPlan) -> list[Collision]:
+    def overwrite_by_waiting(self, plan: SyncPlan) -> list[Collision]:
         """Write the contested rows into their places, over the rows there."""
         ...
 

@@ -82,7 +82,7 @@ class Sharing:
         """
         plan = self.noticed(plan)
         if plan.merged or plan.held:  # rows may still be contested when all shards of a table are held
-            self.contests.check(partial(self._writes_over, plan), now=now)
+            self.contests.check(partial(self._overwrites, plan), now=now)
         return plan
 
     def noticed(self, plan: SyncPlan) -> SyncPlan:
@@ -94,22 +94,22 @@ class Sharing:
         check_same_safe_mode({part.name for part in plan.targets if part.key is not None}, self.safe, mine, feeders)
         return with_shared_targets(plan, elsewhere, self.in_order(feeders), owned=self.lawful)
 
-    def write_over(self, plan: SyncPlan) -> list[Collision]:
-        """Overwrite the rows in the places of contested rows by these. Raises the errors of `overwrite_by_waiting`."""
+    def overwrite_by_waiting(self, plan: SyncPlan) -> list[Collision]:
+        """Overwrite the rows in the places of contested rows by these. Raises the errors of the function."""
         found = overwrite_by_waiting(self.contests.fence, self.servers, plan)
         self.contests.count()
         return found
 
-    def _writes_over(self, plan: SyncPlan, mapping: TableMapping) -> bool:
-        """Return True if `write_over` will write the contested rows of this table: now or, with `safe-mode: true`, when
-        the log continues."""
+    def _overwrites(self, plan: SyncPlan, mapping: TableMapping) -> bool:
+        """Return True if `overwrite_by_waiting` will write the contested rows of this table: now or, with
+        `safe-mode: true`, when the log continues."""
         wanted = plan.safe or self.safe.get(self.contests.fence.ref.source, False)
         return replaces(plan, mapping.target.name, lambda: mapping, safe=wanted)
 
     def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
         """Wait a short time for contested rows, at the goal. Raises the errors of `Contests.finish`."""
         if self.rows:
-            self.contests.finish(wait, partial(self._writes_over, plan))
+            self.contests.finish(wait, partial(self._overwrites, plan))
 
 
 def targets_in_order(job: JobSpec) -> Callable[[Iterable[Feeder]], frozenset[TableName]]:

@@ -186,11 +186,11 @@ class Sync:
                 self.plan = self.sharing.check(self.plan)
             if between:
                 self._follow_plan()
-                self._write_over()
+                self._overwrite_by_waiting()
 
-    def _write_over(self) -> None:
+    def _overwrite_by_waiting(self) -> None:
         if self.sharing.rows and self.plan.safe and not self.world.quirks.waits_on:
-            self._met(self.sharing.write_over(self.plan))
+            self._met(self.sharing.overwrite_by_waiting(self.plan))
 
     def _overwrites(self) -> bool:
         here, quirks = place_of(self.at), self.world.quirks
@@ -284,7 +284,7 @@ class Sync:
     def _rows(self, end: int) -> None:
         """Apply up to there."""
         self._follow_plan()
-        self._write_over()
+        self._overwrite_by_waiting()
         try:
             contested = self._apply(end)
         except (DuplicateInTarget, MissingRow):
