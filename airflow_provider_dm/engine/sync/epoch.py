@@ -120,7 +120,7 @@ class EpochSize:
         """Return the number of tasks that write an epoch, on a cluster with `slots` slots."""
         return 1 if self.one_task is None or epoch_bytes <= self.one_task else slots
 
-    def ahead(self, epoch_bytes: int, following: Future[Planned] | None) -> tuple[ByteRange, ...]:
+    def next_ranges(self, epoch_bytes: int, following: Future[Planned] | None) -> tuple[ByteRange, ...]:
         """Return the ranges of the next epoch if they are folded while this one is written: both by one process, and
         without a limit for the changes in memory. Waits for the planning, and leaves its error to `Planning.next`."""
         by_one = self.one_task is None and self.most_changes is None and epoch_bytes > self.in_driver

@@ -115,24 +115,24 @@ class Loop:
         finally:
             self._show_shards()  # after the contested rows, so that a reader who sees groups also sees those rows
         idle_since = time.monotonic()
-        ahead: Future[Planned] | None = None
+        following: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
             while not self.state.at_goal and not self.stop.is_set():
                 self.by_hand.refresh()
                 if self.state.edge is None and self._shards():
                     continue
-                planned = self.planning.next(ahead, self.state, self.size)
-                ahead = None
+                planned = self.planning.next(following, self.state, self.size)
+                following = None
                 self._note_log_time(planned)
                 match planned:
                     case Epoch(lo=lo, size=size):
                         if self.state.edge is None:
                             self._inject(lo)
                         if self.size.is_backlog(size):  # plan the next epoch beside this one
-                            ahead = planner.submit(self.planning.after, self.state.after(planned), self.size)
+                            following = planner.submit(self.planning.after, self.state.after(planned), self.size)
                         began = time.monotonic()
-                        self._epoch(planned, ahead)
-                        if ahead is None and not self.state.at_goal:
+                        self._epoch(planned, following)
+                        if following is None and not self.state.at_goal:
                             self._gather(began)
                     case DdlStatement():
                         self._leave_file(planned)
@@ -161,7 +161,7 @@ class Loop:
         became = save_window(self.writes.transactions, self.source.fence, before, planned)
         self.state = replace(self.state, safe_mode=became)
 
-    def _epoch(self, epoch: Epoch, ahead: Future[Planned] | None = None) -> None:
+    def _epoch(self, epoch: Epoch, following: Future[Planned] | None = None) -> None:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
         self.progress.looked(caught_up=False)
@@ -172,7 +172,7 @@ class Loop:
         began = time.monotonic()
         note_xa(self.writes.transactions, self.state, epoch)
         try:
-            applied = self._apply_with_retries(epoch, ahead)
+            applied = self._apply_with_retries(epoch, following)
         except DmError as error:
             if not self._has_become_shared(error):
                 # Raises the error, unless the same range can be read from another log.
@@ -204,7 +204,7 @@ class Loop:
         self.progress.wrote(applied.changes, applied.rows)
         self._met(applied.collisions)
 
-    def _apply_with_retries(self, epoch: Epoch, ahead: Future[Planned] | None) -> Applied:
+    def _apply_with_retries(self, epoch: Epoch, following: Future[Planned] | None) -> Applied:
         tasks = self.size.tasks(epoch.size, self.runner.slots)
         job = EpochJob(
             self._share(self.state.written_by),
@@ -213,7 +213,7 @@ class Loop:
             self.state.step(epoch.hi),
             Writing.of(self.source.config.syncer, self.state.written_by, tasks=tasks),
             log_bytes=epoch.size,
-            ahead=self.size.ahead(epoch.size, ahead),
+            next_ranges=self.size.next_ranges(epoch.size, following),
         )
         for attempt in range(RETRIES):
             try:

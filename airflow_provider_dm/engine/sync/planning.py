@@ -31,16 +31,16 @@ class Planning:
     open_places: tuple[OpenPlace, ...]
     runner: Runner
 
-    def next(self, ahead: Future[Planned] | None, state: LoopState, size: EpochSize) -> Planned:
-        """Return the next piece. `ahead`: the piece that was planned during the last epoch. Raises the errors of
+    def next(self, following: Future[Planned] | None, state: LoopState, size: EpochSize) -> Planned:
+        """Return the next piece. `following`: the piece that was planned during the last epoch. Raises the errors of
         `Tail.plan`, and InvariantBroken."""
         edge = state.edge
         if edge is None:
-            if ahead is not None and not isinstance(ahead.result(), UpToDate):
-                return ahead.result()  # an UpToDate may be outdated by now
+            if following is not None and not isinstance(following.result(), UpToDate):
+                return following.result()  # an UpToDate may be outdated by now
             return self.after(state, size)
-        if ahead is not None:
-            ahead.exception()  # wait for it, and ignore its result: the half-applied epoch must be repeated first
+        if following is not None:
+            following.exception()  # wait for it, and ignore its result: the half-applied epoch must be repeated first
         planned = self.tail.plan(self.cursor(state), goal=edge, limit=None, range_bytes=size.range_bytes(1))
         return _ending_at(planned, state.here, edge)
 

@@ -116,14 +116,14 @@ def planned(piece: Planned | Exception) -> Future[Planned]:
 def test_large_epochs_of_one_process_are_folded_ahead() -> None:
     size, following = EpochSize.on_one_machine(), replace(epoch(200, 300, size=2 * MIB), ranges=SECOND)
 
-    assert size.ahead(2 * MIB, planned(following)) == SECOND
-    assert size.ahead(2 * MIB, None) == ()
-    assert size.ahead(size.in_driver, planned(following)) == ()
-    assert size.ahead(2 * MIB, planned(replace(following, bytes=size.in_driver))) == ()
+    assert size.next_ranges(2 * MIB, planned(following)) == SECOND
+    assert size.next_ranges(2 * MIB, None) == ()
+    assert size.next_ranges(size.in_driver, planned(following)) == ()
+    assert size.next_ranges(2 * MIB, planned(replace(following, bytes=size.in_driver))) == ()
     for other in (UpToDate(LO), ddl("CREATE TABLE t (id int)", 200, 300), OSError()):
-        assert size.ahead(2 * MIB, planned(other)) == ()
-    assert size.holding(1000).ahead(2 * MIB, planned(following)) == ()  # `queue-size` limits the changes in memory
-    assert EpochSize().ahead(2 * MIB, planned(following)) == ()  # on a cluster the next task may run elsewhere
+        assert size.next_ranges(2 * MIB, planned(other)) == ()
+    assert size.holding(1000).next_ranges(2 * MIB, planned(following)) == ()  # `queue-size` limits changes
+    assert EpochSize().next_ranges(2 * MIB, planned(following)) == ()  # on a cluster the next task may run elsewhere
 
 
 def test_a_backlog_has_the_next_epoch_folded_ahead() -> None:
@@ -131,4 +131,4 @@ def test_a_backlog_has_the_next_epoch_folded_ahead() -> None:
     world = World(epoch(100, 200), second, goal=LO.at(300), size=replace(BACKLOG, one_task=None))
 
     assert world.run()
-    assert [job.ahead for job in world.tasks.jobs] == [SECOND, ()]
+    assert [job.next_ranges for job in world.tasks.jobs] == [SECOND, ()]

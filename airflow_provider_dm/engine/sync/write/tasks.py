@@ -68,7 +68,7 @@ class EpochJob:
     writing: Writing
     log_bytes: int = 0
     """The uncompressed size of the epoch."""
-    ahead: tuple[ByteRange, ...] = ()
+    next_ranges: tuple[ByteRange, ...] = ()
     """The ranges of the next epoch, to be folded while this one is written."""
 
     def waves(self, folded: Folded) -> Waves:
@@ -95,11 +95,11 @@ class ApplyRanges:
 
     @_without_gc()
     def __call__(self, ranges: tuple[ByteRange, ...]) -> Applied:
-        plan, ahead = self.job.plan.value, self.job.ahead
+        plan, next_ranges = self.job.plan.value, self.job.next_ranges
         folded = FOLDED_AHEAD.take(plan, ranges) or self._folded(ranges)
         waves = folded.waves
         writer = self.job.writer(_pool(self.job.writing.connections))
-        with FOLDED_AHEAD.folding(plan, ahead, partial(self._folded, ahead)):
+        with FOLDED_AHEAD.folding(plan, next_ranges, partial(self._folded, next_ranges)):
             contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
         return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
 
