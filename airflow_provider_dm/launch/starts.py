@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TypeVar
 
 from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
@@ -32,8 +31,6 @@ from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.log.locations import location_at
 from airflow_provider_dm.engine.sync.start.dm_points import place_to_begin
 from airflow_provider_dm.launch.inputs import Inputs
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ Outside of a transaction, as DDL commits implicitly; after a failure the next ru
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +19,6 @@ from airflow_provider_dm.engine.downstream.keyless import check_keyless, key_dem
 from airflow_provider_dm.engine.downstream.session import fresh_target
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey
 
 log = logging.getLogger(__name__)
@@ -71,17 +70,6 @@ def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSc
         except pymysql.err.Error as error:
             raise translate(error, table=about) from error
     return tuple(notes)
-
-
-def drop_created(target: Endpoint, names: Iterable[TableName]) -> None:
-    """Drop tables that were just created and have no rows, as their source tables have changed in the meantime."""
-    with fresh_target(target) as connection:
-        try:
-            for name in names:
-                if not query(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1"):
-                    query(connection, f"DROP TABLE {name.quoted()}")
-        except pymysql.err.Error as error:
-            raise translate(error, server=str(target)) from error
 
 
 def _create_schema(connection: Connection, one: NewSchema) -> list[str]:

@@ -159,8 +159,6 @@ class Gathering:
     """The number of `connection`."""
     reads_log: bool
     """False: the location is only reported. It is NOT_SHOWN if the account lacks the privilege."""
-    members: dict[int, int] = field(default_factory=dict, init=False)
-    """Reader -> its connection, for readers with a snapshot at the location."""
     _go_released: bool = field(default=False, init=False)
     """`go` was released: readers open snapshots, which cannot be undone."""
 
@@ -228,14 +226,6 @@ class Gathering:
         """Ask the readers to end after their pages."""
         self._take("close")
 
-    def remaining_readers(self) -> frozenset[int]:
-        """Return the readers that still hold their snapshots."""
-        with source_errors(self.source):
-            found = lock_holders(self.connection, [self.group.name(f"done-{one}") for one in self.members])
-        return frozenset(
-            number for (number, member), now in zip(self.members.items(), found, strict=True) if member == now
-        )
-
     def _take(self, word: str) -> None:
         with source_errors(self.source):
             take_user_lock(self.connection, self.group.name(word))
@@ -301,7 +291,6 @@ class Gathering:
         for connection in readers.values():
             self._take(f"member-{connection}")
         self._take("shut")
-        self.members = readers
 
 
 def _is_steady(before: BinlogSize, at: Location, lock: SourceLock | None) -> bool:

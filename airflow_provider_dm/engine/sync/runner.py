@@ -13,7 +13,6 @@ Secrets may be in tasks, never in items: Spark writes items to files in its scra
 
 from __future__ import annotations
 
-import logging
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +21,6 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.sync.errors import TaskBug
-
-log = logging.getLogger(__name__)
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -355,7 +355,7 @@ def test_a_late_reader_and_a_repeated_task_do_not_take_part(
         monkeypatch.setattr(gather, "READY_SECONDS", 0.5)
         found = it.gather(tables)
         readers.signal(1, signal.SIGKILL)
-        while it.remaining_readers() == {0, 1}:
+        while it._holders("done").keys() == {0, 1}:
             pass
         readers.start(2, 1)
         assert readers.reported(2) == {2: None, 1: None}
@@ -407,13 +407,13 @@ def test_a_reader_that_reads_ends_when_its_driver_has_gone(source: Server, table
 def test_readers_are_asked_to_end(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 1) as it:
         with one_reader(it, tables) as reader:
-            assert it.remaining_readers() == {0}
+            assert it._holders("done").keys() == {0}
             it.close()
             while not reader.is_over:
                 pass
             assert not reader.wait_until_open()
             assert rows_of(reader, tables) == 0
-        while it.remaining_readers():  # the server ends the session after its client has closed it
+        while it._holders("done"):  # the server ends the session after its client has closed it
             pass
 
 

@@ -5,7 +5,6 @@ The full load has written the row in dm_subtask; for an incremental-only task `b
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -69,8 +68,6 @@ from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_overw
 from airflow_provider_dm.engine.sync.sharing import targets_in_order
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ from airflow_provider_dm.engine.sync.write.dependence import LoggedChange
 
 Keyed: TypeAlias = dict[Key, Change]
 Counts: TypeAlias = dict[Row, int]
-FoldedPart: TypeAlias = Keyed | Counts
 Adder: TypeAlias = Callable[[Row | None, Row | None], None]
 
 
