@@ -63,12 +63,14 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_reader_does_not_go_on_in_the_next_round(refused: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Page(Cells.of([(b"1",), (b"2",)]), 2, last=False, last_key='["2"]')
-    monkeypatch.setattr(PageReader, "page", lambda *_asked: page)
+    page, asked = Page(Cells.of([(b"1",), (b"2",)]), 2, last=False, last_key='["2"]'), list[str]()
+    monkeypatch.setattr(PageReader, "page", lambda *_asked: asked.append("page") or page)
+    monkeypatch.setattr(copier, "check_born_so", lambda *_asked: asked.append("birth"))
 
     copied = copier.copy_chunk(JOB, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT)
 
     assert (refused, copied.round) == ([2], 2)
+    assert asked == ["page", "birth"], "a table that is altered before its page is read shows other columns"
 
 
 def test_a_copy_without_a_key_does_not_go_on_behind_another_attempt(

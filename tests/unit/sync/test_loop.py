@@ -115,6 +115,14 @@ def test_a_past_that_has_ended_stays_so_in_another_servers_log() -> None:
     assert noted is not None
     assert noted.overwrite_until is None
 
+    world = World(safe_mode=SafeMode(until=LO.at(50)))
+    world.loop.shards.groups[merged] = Group(merged, 0, (Member(merged, TARGETS[0], ()),))  # with rows from before it
+    world.loop._leave_past()
+    assert world.loop.state.safe_mode.until == LO.at(50)
+    del world.loop.shards.groups[merged]
+    world.loop._leave_past()
+    assert world.loop.state.safe_mode.until is None
+
 
 def test_a_metadata_db_that_is_away_stops_nothing() -> None:
     world = World(epoch(100, 200), goal=LO.at(200))
