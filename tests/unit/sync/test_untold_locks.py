@@ -1,4 +1,4 @@
-"""A metadata DB that does not answer when a source goes on behind a DDL is told later."""
+"""A lock in the metadata DB: reports that it misses come later, and the target is asked again behind a report."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.group import Group
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.shard.group import Group, Item, Member
 from airflow_provider_dm.engine.shard.lock import Info, reported
+from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from tests.unit.sync.target_tables import TARGETS
 
 TARGET = TableName("shop", "orders")
+SOURCE: Any = SimpleNamespace(fence=SimpleNamespace(ref=SimpleNamespace(task="task", source="one")))
 
 
 def test_a_lock_that_was_not_told_is_told_with_the_next_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
-    source: Any = SimpleNamespace(fence=SimpleNamespace(ref=SimpleNamespace(task="task", source="one")))
     with MetaStore.open(url) as store:
         lock = reported(None, "task", TARGET, 0, Info("one", ("ADD c int",)), {"one"})
         store.change_ddl_lock("task", lock.id, 0, lambda _found: lock.to_json())
-        shards = Shards(source, store, groups={TARGET: Group(TARGET, resolved=1)})
+        shards = Shards(SOURCE, store, groups={TARGET: Group(TARGET, resolved=1)})
 
         def is_away(*_arguments: object) -> None:
             raise InvariantBroken("the metadata DB answers", "it does not")
@@ -39,3 +42,23 @@ def test_a_lock_that_was_not_told_is_told_with_the_next_note(tmp_path: Path, mon
 
         shards.locks.report_pending()
         assert store.ddl_locks("task") == []
+
+
+def test_a_ddl_that_another_source_executes_before_the_report_is_not_executed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (shard, *_), here, done = TARGETS, Location("bin.000001", 100), list[str]()
+    no_store: Any = None
+    item = Item(here, here, ("ADD c int",), shard, here, {})
+    group = Group(TARGET, 0, (Member(shard.name, shard, (item,)),))
+    lock = reported(None, "task", TARGET, 0, Info("one", item.ddls), {"one"})
+    executed = iter([None, {item.ddls}])
+    monkeypatch.setattr(ShardLocks, "decided", lambda *_asked: next(executed))
+    monkeypatch.setattr(ShardLocks, "report", lambda *_asked: lock)
+    monkeypatch.setattr(ShardLocks, "reason_to_wait", lambda *_asked: "")
+    for name in ("_execute", "_resolve"):
+        monkeypatch.setattr(Shards, name, lambda *_asked, name=name: done.append(name))
+
+    Shards(SOURCE, no_store, groups={TARGET: group}, tables={shard.name: TARGET})._check(group, here, 1)
+
+    assert done == ["_resolve"]
