@@ -23,6 +23,16 @@ ON_WORKERS = EpochSize(in_driver=0)
 SMALL = replace(ON_WORKERS, limit=20_000, one_task=0, smallest=4096, largest=20_000)
 
 
+class WatchedFolds(FoldedAhead):
+    used = 0
+    """The number of epochs that were folded ahead and then written."""
+
+    def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> FoldedEpoch | None:
+        found = super().take(plan, ranges)
+        self.used += found is not None
+        return found
+
+
 @pytest.mark.spark
 def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
     one_kit.create()
@@ -36,8 +46,15 @@ def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
 
 
 @pytest.mark.spark
-def test_a_backlog_on_one_machine_is_written_by_jobs_of_one_stage(one_kit: SyncKit, spark: SparkRunner) -> None:
-    """An exchange would be a second stage. Each transaction is a mebibyte, so one of them crosses the epoch's limit."""
+def test_a_backlog_on_one_machine_is_written_by_jobs_of_one_stage(
+    one_kit: SyncKit, spark: SparkRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exchange would be a second stage. The second epoch was folded while the first one was written.
+
+    Each transaction is a mebibyte, so one of them crosses the first epoch's limit. Workers with an environment of their
+    own are not shared with other tests: each job gets the same one.
+    """
+    monkeypatch.setitem(spark.context.environment, "DM_WORKERS", "of this test")
     for server in (one_kit.source, one_kit.target):
         server.sql("CREATE TABLE big (id int PRIMARY KEY, v longtext)", database=one_kit.schema)
     one_kit.tables = ("big",)
@@ -45,6 +62,7 @@ def test_a_backlog_on_one_machine_is_written_by_jobs_of_one_stage(one_kit: SyncK
     size = replace(EpochSize.on_one_machine(), limit=EpochSize.on_one_machine().largest, warm=True)
     for number in range(size.limit // MIB + 2):
         one_kit.write(f"INSERT INTO big VALUES ({number}, REPEAT('x', {MIB}))")
+    spark.run(watch_folds, [0])
     tracker = spark.context.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
 
@@ -52,7 +70,18 @@ def test_a_backlog_on_one_machine_is_written_by_jobs_of_one_stage(one_kit: SyncK
 
     jobs = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup(None)) - before]
     assert {len(job.stageIds) for job in jobs if job is not None} == {1}
+    assert spark.run(folds_used, [0]) == [1]
     assert one_kit.differences() == []
+
+
+def watch_folds(_: int) -> None:
+    pytest.MonkeyPatch().setattr(tasks, "FOLDED_AHEAD", WatchedFolds())
+
+
+def folds_used(_: int) -> int:
+    watched = tasks.FOLDED_AHEAD
+    assert isinstance(watched, WatchedFolds)
+    return watched.used
 
 
 @pytest.mark.spark
@@ -97,20 +126,13 @@ def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: R
 
 
 def test_an_epoch_is_folded_while_the_one_before_is_written(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[bool] = []
-
-    class Watched(FoldedAhead):
-        def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> FoldedEpoch | None:
-            found = super().take(plan, ranges)
-            taken.append(found is not None)
-            return found
-
-    monkeypatch.setattr(tasks, "FOLDED_AHEAD", Watched())
+    watched = WatchedFolds()
+    monkeypatch.setattr(tasks, "FOLDED_AHEAD", watched)
     one_kit.create()
     one_kit.begin()
     random_transactions(one_kit, seed=7, transactions=300, keys=30)
 
     one_kit.sync(size=EpochSize(in_driver=0, one_task=None, limit=8192, smallest=4096, usual=8192, largest=8192))
 
-    assert taken.count(True) > 3
+    assert watched.used > 3
     assert one_kit.differences() == []
