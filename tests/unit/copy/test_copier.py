@@ -64,7 +64,12 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_reader_does_not_go_on_in_the_next_round(refused: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     page, asked = Page(Cells.of([(b"1",), (b"2",)]), 2, last=False, last_key='["2"]'), list[str]()
-    monkeypatch.setattr(PageReader, "page", lambda *_asked: asked.append("page") or page)
+
+    def read(*_asked: object) -> Page:
+        asked.append("page")
+        return page
+
+    monkeypatch.setattr(PageReader, "page", read)
     monkeypatch.setattr(copier, "check_born_so", lambda *_asked: asked.append("birth"))
 
     copied = copier.copy_chunk(JOB, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT)
