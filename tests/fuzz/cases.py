@@ -101,7 +101,7 @@ def _damaged(dice: Random, its: Seed, tables: Tables) -> tuple[tuple[str, ...], 
 
 
 def check(case: Case, folder: Path, subject: Subject = ENGINE, *, timed: bool = True) -> Verdict:
-    """Run a case. Never raises. `timed`: within its second of CPU time."""
+    """Run a case. Never raises. `timed`: within its seconds of CPU time."""
     try:
         with cpu_bound() if timed else nullcontext(lambda: None) as clock:
             files = log_files(folder, case.files)

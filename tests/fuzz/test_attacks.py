@@ -1,7 +1,7 @@
 """Logs made to hurt: what random damage would need years to find. Each is refused, or read, within the limits.
 
-A log of some hundred kilobytes is read by every way within a second of CPU time and 512 MiB; where it is right and only
-large, the time is its own business and the memory is not.
+A log of some hundred kilobytes is read by every way within three seconds of CPU time and 512 MiB; where it is right and
+only large, the time is its own business and the memory is not.
 """
 
 from __future__ import annotations
