@@ -309,8 +309,8 @@ def _is_exactly(column: Column, literal: bytes) -> bytes:
     if column.charset is None or column.charset == "binary":
         return b"%s <=> %s" % (name, literal)
     # A collation treats 'a', 'A' and 'a ' as equal; the bytes, in the column's own charset, distinguish such rows. The
-    # plain comparison comes first, as it can use an index.
-    bytes_of = b"CAST(%s AS BINARY)"
+    # plain comparison comes first, as it can use an index. (TiDB's CAST of a VARCHAR(n) AS BINARY keeps only n bytes.)
+    bytes_of = b"CONVERT(%s USING binary)"
     converted = b"CONVERT(%s USING %s)" % (literal, column.charset.encode())
     same_bytes = b"%s <=> %s" % (bytes_of % name, bytes_of % converted)
     return same_bytes if len(literal) > _MOST_OF_AN_INDEX else b"%s <=> %s AND %s" % (name, literal, same_bytes)

@@ -151,6 +151,7 @@ def _about(statement: Statement) -> list[TableName]:
 _ROW_VALUES: Final = re.compile(r"(\((?:`?\w+`?,? ?)+\)) IN \(\(")
 _SOME: Final = re.compile(r"DELETE FROM (\S+) WHERE (.*) LIMIT (\d+)")
 _CONVERTED: Final = re.compile(r"CONVERT\(((?:'[^']*')|NULL) USING \w+\)")
+_BYTES: Final = re.compile(r"CONVERT\(((?:'[^']*')|`[^`]*`) USING binary\)")
 
 
 def access(sqlite: sqlite3.Connection) -> Access:
@@ -177,7 +178,7 @@ def _execute(sqlite: sqlite3.Connection, connection: Any, statement: RowStatemen
         sql = _ROW_VALUES.sub(r"\1 IN (VALUES (", sql)
         if some := _SOME.fullmatch(sql):
             head, condition, limit = some.groups()
-            condition = _CONVERTED.sub(r"\1", condition.replace("<=>", "IS")).replace(" AS BINARY", " AS BLOB")
+            condition = _BYTES.sub(r"CAST(\1 AS BLOB)", _CONVERTED.sub(r"\1", condition.replace("<=>", "IS")))
             sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
     if statement.verb is Verb.REPLACE:  # servers count the rows that had to go
         before = _size(sqlite, statement)
