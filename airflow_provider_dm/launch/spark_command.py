@@ -44,9 +44,10 @@ LOCAL_CONF: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-LOCAL_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LOCAL_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms64m -Xmn16m"
 """The options of a JVM on this machine unless others are configured: it only passes bytes on to Python, and otherwise
-spends half of its time on compiling and collecting code and data that it uses once."""
+spends half of its time on compiling and collecting code and data that it uses once. Its live objects need 35 MB, and
+the space for new ones is touched completely before the first collection: 130 MB by the JVM's own choice."""
 _DEFAULT_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _OPTION_KEYS: Final = (_DEFAULT_OPTIONS, "spark.driver.extraJavaOptions")
 _OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
