@@ -64,7 +64,7 @@ HELD_BACK: Final = Metric(
     "dm_syncer_held_back_seconds", "gauge", "Seconds since the first DDL or contested row that holds rows back."
 )
 HELD_BYTES: Final = Metric("dm_syncer_held_back_log_bytes", "gauge", "Bytes of the log kept for rows held back.")
-LOAD: Final = Metric("dm_loader_progress", "gauge", "Chunks that are copied, of one.")
+LOAD: Final = Metric("dm_loader_progress", "gauge", "Share of the chunks that is copied, from 0 to 1.")
 LOADED: Final = Metric("dm_loader_rows_total", "counter", "Rows copied.")
 
 MetricValue = tuple[Metric, Mapping[str, str], float | None]

@@ -16,7 +16,7 @@ from airflow_provider_dm.cli import unsupported_verbs
 from airflow_provider_dm.cli.errors import Interrupted, UsageError
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
 from airflow_provider_dm.cli.parsing import HelpFormatter, Parser, VerbFunction, Verbs, options_after_verb
-from airflow_provider_dm.cli.verbs import OWN_VERBS, VERBS, WITH_ACTIONS
+from airflow_provider_dm.cli.verbs import TEXT_VERBS, VERBS, WITH_ACTIONS
 from airflow_provider_dm.engine.errors import DmError
 
 DESCRIPTION = "Data migration for MySQL-compatible databases, with DM's task and source files."
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None, program: str = "dmctl") -> int:
     except UsageError as error:
         usage, message = error.args
         output = Output(as_json="--json" in words)
-        if output.as_json or (OWN_VERBS.isdisjoint(words) and not output.on_terminal):
+        if output.as_json or (TEXT_VERBS.isdisjoint(words) and not output.on_terminal):
             output.document({"result": False, "msg": message})
         print(usage + message, file=sys.stderr)
         return Exit.USAGE
@@ -54,7 +54,7 @@ def _run(words: Sequence[str], program: str) -> int:
         # argparse keeps the value of set_defaults without its type.
         return cast(VerbFunction, arguments.command)(arguments, output)
     except DmError as error:
-        output.failure(error, document=arguments.verb not in OWN_VERBS)
+        output.failure(error, document=arguments.verb not in TEXT_VERBS)
         return exit_code_of(error)
     except KeyboardInterrupt:
         output.failure(Interrupted(f"dmctl {arguments.verb}"))

@@ -22,8 +22,8 @@ class CommandVerb(NamedTuple):
     examples: tuple[str, ...] = ()
 
 
-OWN_VERBS: Final = frozenset({"run", "import-checkpoint", "meta"})
-"""The verbs that DM does not have. They answer in text unless --json is given."""
+TEXT_VERBS: Final = frozenset({"run", "import-checkpoint", "meta"})
+"""The verbs that answer in text unless --json is given; DM has none of them."""
 
 VERBS: Final[Mapping[str, CommandVerb]] = {
     "run": CommandVerb(
@@ -84,7 +84,9 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
         ),
     ),
     "stop-task": CommandVerb(
-        "task_control", "end a task and remove its state: relay files are not kept for it any more", ("stop-task shop",)
+        "task_control",
+        "end a task and delete its entries in the metadata DB; its checkpoint stays in the target",
+        ("stop-task shop",),
     ),
     "binlog": CommandVerb(
         "binlog",

@@ -3,7 +3,7 @@
 The provider's hook interprets a connection of type `spark` (master, queue, namespace, Kerberos). It cannot be used to
 run an app that writes: a missing connection becomes YARN, and its kill ends the JVM only, while the Python driver
 continues. So this hook only reads the connection by the provider's hook, and starts the process itself: in its own
-session, with secrets in the environment; a kill ends all processes of the session within three seconds.
+session, with secrets in a pipe; a kill ends all processes of the session within three seconds.
 
 Private names of the provider are used in one place (`_connection`); tests/airflow/test_spark_hook.py watches them.
 """

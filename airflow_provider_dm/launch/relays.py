@@ -5,8 +5,8 @@ An app reads binlogs from relay directories only, so each source needs a relay t
 already writes it, none is started here while that relay runs. Every other source gets a private directory below the
 task, bounded by `spool-limit-mb` (engine/relay/spool.py).
 
-A relay reconnects automatically; it ends only by a permanent error (exit code 2), or if it crashes. After a
-crash it is restarted with growing pauses. If the relay of a private directory fails, the work ends. A shared relay may
+A relay reconnects automatically. It ends on request, by a permanent error (exit code 2), or if it crashes; after a
+crash it is restarted with growing delays. If the relay of a private directory fails, the work ends. A shared relay may
 be unavailable for a time, as the sync then pulls for itself (engine/sync/log/tail.py): it is retried later.
 
 A private directory is removed when the work is finished (`forget_private`), as the next run can start at its

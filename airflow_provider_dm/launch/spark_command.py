@@ -58,9 +58,9 @@ TASK_ATTEMPTS: Final = 4
 _ARCHIVE_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def spark_app_missing(app: str, looked_at: str) -> NotInstalled:
+def spark_app_missing(app: str, searched: str) -> NotInstalled:
     return NotInstalled(
-        f"the Spark app {app} was not found ({looked_at}).",
+        f"the Spark app {app} was not found ({searched}).",
         "The distribution airflow-provider-dm contains it; install it again.",
     )
 
@@ -247,7 +247,10 @@ def package_directory(name: str) -> Path:
     found = importlib.util.find_spec(name)
     places = list(found.submodule_search_locations or ()) if found is not None else []
     if not places:
-        raise spark_app_missing(name, "no such package")
+        raise NotInstalled(
+            f"the package {name} is not installed.",
+            "Install airflow-provider-dm with its extra: pip install 'airflow-provider-dm[spark]'.",
+        )
     return Path(places[0]).resolve()
 
 

@@ -42,7 +42,7 @@ def listed(value: Any, argument: str) -> Sequence[Any]:
 
 
 def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[str, str]:
-    """Return a mapping of some of the `known` names to texts; None if it is empty. Raises ArgumentUnusable."""
+    """Return a mapping of some of the `known` names to texts, without those that are None. Raises ArgumentUnusable."""
     given = {name: one for name, one in _mapping(value, argument).items() if one is not None}
     for name in given:
         if name not in known:

@@ -127,5 +127,5 @@ def end_of_source(conn_id: str, source_id: str) -> str:
     from airflow_provider_dm.hooks.relay import goal_text, server_goal
     from airflow_provider_dm.operators.inputs import connection_endpoint
 
-    endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "`min_location` is not given")
+    endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "the sensor was given no location")
     return goal_text(server_goal(endpoint))

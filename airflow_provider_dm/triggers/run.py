@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.launch.run_state import RunState
 
-KILL_SECONDS: Final = 25.0
-"""Airflow gives `on_kill` thirty seconds."""
+STOP_SECONDS: Final = 25.0
+"""Longest time for which a stop is requested again and again, at a kill and at the deadline."""
 PAUSE_SECONDS: Final = 3.0
 """The time for the launcher to read a pause request, which it restores after a stop."""
 _ENDING: Final[set[asyncio.Future[None]]] = set()
@@ -66,7 +66,7 @@ class RunWatchTrigger(MetadataTrigger):
             self.log.info("another attempt of the task is %s; run %s continues", state, self.run_id)
             return
         self.log.info("asking run %s to stop, as the task is %s now", self.run_id, state)
-        await self._stop(time.time() + KILL_SECONDS)
+        await self._stop(time.time() + STOP_SECONDS)
 
     async def _wait(self) -> TriggerData:
         from airflow_provider_dm.launch.narration import Audience, Narrator
@@ -85,7 +85,7 @@ class RunWatchTrigger(MetadataTrigger):
         silent = False
         async for state in self._polls(read):
             if self.deadline is not None and time.time() >= self.deadline:
-                await self._stop(time.time() + KILL_SECONDS)
+                await self._stop(time.time() + STOP_SECONDS)
                 return {"status": "timeout", "run_id": self.run_id}
             match state:
                 case None | Working():

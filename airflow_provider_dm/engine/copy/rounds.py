@@ -82,7 +82,7 @@ Json = dict[str, Any]
 
 NO_BIRTHS: Final = Births({}, frozenset())
 _numbers: Final = count(1)
-"""Number of rounds of this process, which holds one generation of a subtask."""
+"""Numbers for rounds: unique in this process, and so in the generation that it holds of each subtask."""
 
 Follow = Callable[[Location | None], bool]
 """Apply the log of the source in this process, up to a location or (None) to its end. False: asked to stop before."""

@@ -43,7 +43,7 @@ class KeyHolder:
     values: KeyValues
 
 
-class TargetRows(Protocol):
+class CollisionQueries(Protocol):
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[KeyHolder]:
         """Return the rows in the target that have a unique value of this row."""
         ...
@@ -90,14 +90,14 @@ class Collides:
 
 
 def verdict_on(
-    row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], answers: TargetRows
+    row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], queries: CollisionQueries
 ) -> CollisionVerdict | Collides:
     """Return what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
-    holders = answers.holders(row, mapping)
+    holders = queries.holders(row, mapping)
     if not holders:
         unseen = any(key.expression for key in mapping.target.unique_keys)  # which `find_holders` cannot query
         return CollisionVerdict.FOREIGN if unseen else CollisionVerdict.WAITS
-    found = [_verdict_on_holder(row, one, mapping, feeders, answers) for one in holders]
+    found = [_verdict_on_holder(row, one, mapping, feeders, queries) for one in holders]
     collision = next((one for one in found if isinstance(one, Collides)), None)
     return collision or next(one for one in _FIRST if one in found)
 
@@ -107,11 +107,11 @@ _FIRST: Final = (CollisionVerdict.PAST, CollisionVerdict.WAITS, CollisionVerdict
 
 
 def _verdict_on_holder(
-    row: ContestedRow, holder: KeyHolder, mapping: TableMapping, feeders: Collection[Feeder], answers: TargetRows
+    row: ContestedRow, holder: KeyHolder, mapping: TableMapping, feeders: Collection[Feeder], queries: CollisionQueries
 ) -> CollisionVerdict | Collides:
     own = _stored(row_identity(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
     try:
-        here = answers.has(row.source, row.table, own, mapping.source)
+        here = queries.has(row.source, row.table, own, mapping.source)
     except ColumnDropped:
         return CollisionVerdict.PAST
     if not here:
@@ -119,18 +119,18 @@ def _verdict_on_holder(
     others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
     if not _is_same_row(row, holder, mapping):  # a collation may treat two rows of one source table as equal
         others = list(feeders)
-    asked = {one: _has_holder(one, holder, mapping, answers) for one in others}
+    asked = {one: _has_holder(one, holder, mapping, queries) for one in others}
     for feeder, there in asked.items():
         if there:
-            still = answers.has(row.source, row.table, own, mapping.source)
+            still = queries.has(row.source, row.table, own, mapping.source)
             return Collides(row, feeder, holder) if still else CollisionVerdict.WAITS
     return CollisionVerdict.UNKNOWN if None in asked.values() else CollisionVerdict.FOREIGN
 
 
-def _has_holder(feeder: Feeder, holder: KeyHolder, mapping: TableMapping, answers: TargetRows) -> bool | None:
+def _has_holder(feeder: Feeder, holder: KeyHolder, mapping: TableMapping, queries: CollisionQueries) -> bool | None:
     """Return whether a feeder has the holder; a table that lacks a column of the key has no colliding row."""
     try:
-        return answers.has(feeder.source, feeder.table, holder.identity | holder.values, mapping.target)
+        return queries.has(feeder.source, feeder.table, holder.identity | holder.values, mapping.target)
     except ColumnDropped:
         return False
 

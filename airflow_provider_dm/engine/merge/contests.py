@@ -42,9 +42,9 @@ from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.collision import (
     Collides,
+    CollisionQueries,
     CollisionVerdict,
     KeyValues,
-    TargetRows,
     row_identity,
     shown_values,
     verdict_on,
@@ -72,7 +72,7 @@ ROWS_EXAMINED_NOW: Final = 200
 WINDOWS: Final = 2
 
 
-class ContestPorts(TargetRows, Protocol):
+class ContestPorts(CollisionQueries, Protocol):
     """The target and the sources, as far as a driver queries them. The model test has another implementation."""
 
     @property

@@ -2,10 +2,10 @@
 
 The end of a relay's process is one value for all starters:
 
-    AsAsked   it has caught up, or was requested to end   exit code 0
-    Locked    another relay writes to the directory       2, with RelayLocked
-    Failed    a user has to act                           2, with any other typed error
-    Died      unexpected                                  anything else
+    AsAsked       it has caught up, or was requested to end   exit code 0
+    Locked        another relay writes to the directory       2, with RelayLocked
+    EndedByError  a user has to act                           2, with any other typed error
+    Died          unexpected                                  anything else
 
 The keeper waits after Locked, and restarts after Died with growing delays. It returns any other end, and a death beyond
 the allowed number, to its owner, which decides whether it can continue without this relay. It never blocks: the owner
@@ -35,7 +35,7 @@ LONGEST_PAUSE_SECONDS: Final = 30.0
 STAND_BY_SECONDS: Final = 1.0
 """Interval of the checks whether the directory still has a writer."""
 DEATHS_ALLOWED: Final = 8
-"""Consecutive deaths. Including the delays, about a minute on a machine that cannot keep a process alive."""
+"""Maximum of consecutive deaths before the relay is given up. Their delays sum to a minute and a half."""
 
 log = logging.getLogger(__name__)
 

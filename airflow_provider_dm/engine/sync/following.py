@@ -89,7 +89,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import unbegun_routers
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.opening import plan_for, written_by
+from airflow_provider_dm.engine.sync.start.opening import plan_for, with_safe_mode
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +235,7 @@ class Following:
                 raise
             raise NeededByRows(f"it is skipped, and {error.happened()}") from error
         # A new connection: the first one may have been lost while the statements were executed.
-        became = written_by(target_connection(target), self.source, became, overwrites=plan.safe)
+        became = with_safe_mode(target_connection(target), self.source, became, overwrites=plan.safe)
         self._commit(meaning, tables, change, replace(state, plan=became), groups, chunks)
         self.shards.take(groups)
         log.debug("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
@@ -252,7 +252,7 @@ class Following:
         schemas = [one for one in known if rules.block_allow.allows(one.table.name)]
         held = self.shards.held_after([finished(group)])
         became = plan_for(connection, self.source, schemas, plan.buckets, held=held)
-        return written_by(connection, self.source, became, overwrites=plan.safe)
+        return with_safe_mode(connection, self.source, became, overwrites=plan.safe)
 
     def inject(self, operator: Operator, here: Location, state: LoopState) -> LoopState:
         """Execute an operator's statements before the rows that begin at `here`; return the state with the plan that is
@@ -267,7 +267,7 @@ class Following:
             return replace(state, tables=tables)
         connection = target_connection(self.source.target)
         became = plan_for(connection, self.source, tables.schemas, plan.buckets, held=self.shards.held)
-        became = written_by(connection, self.source, became, overwrites=plan.safe)
+        became = with_safe_mode(connection, self.source, became, overwrites=plan.safe)
         run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
         return replace(state, plan=became, tables=tables)
 

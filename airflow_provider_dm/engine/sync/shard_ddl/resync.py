@@ -49,7 +49,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_waiting
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, written_by
+from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, with_safe_mode
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
@@ -148,7 +148,7 @@ class Resyncing:
         check_waiting(connection, self.source.fence.ref, plan)
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
         sources = tuple(replace(one, shard=newest.get(one.table.name)) for one in plan.sources)
-        plan = written_by(connection, self.source, plan, overwrites=self.at.safe_mode.is_lenient(lo))
+        plan = with_safe_mode(connection, self.source, plan, overwrites=self.at.safe_mode.is_lenient(lo))
         return replace(plan, alone=True, sources=sources)
 
 

@@ -113,7 +113,7 @@ def open_sync(
     if until is not None and not has_passed(lo, until):
         plan.check_keys_kept()
     safe_mode = SafeMode(source.config.syncer.safe_mode, until, load_window(connection, ref))
-    plan = written_by(connection, source, plan, overwrites=safe_mode.is_lenient(lo))
+    plan = with_safe_mode(connection, source, plan, overwrites=safe_mode.is_lenient(lo))
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
@@ -298,7 +298,7 @@ def plan_for(
     return replace(plan, compact=syncer.compact, whole=syncer.apply is Apply.TRANSACTIONAL)
 
 
-def written_by(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
+def with_safe_mode(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
     """Return the plan with safe mode (`overwrites`) on or off. Raises the errors of `check_same_overwritable`."""
     plan = replace(plan, safe=overwrites)
     check_same_overwritable(plan, _of_others(connection, source) if overwrites else ())
