@@ -33,8 +33,8 @@ from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays
 from airflow_provider_dm.launch.workdir import private_directory, shared_relay
 
-RELAY_OBEY_SECONDS: Final = 60.0
-"""A relay reads its desired state every second, and reports every second. A busy machine may let it wait."""
+RELAY_OBEY_SECONDS: Final = 15.0
+"""A relay reads its desired state every second, and reports every second."""
 _LOOK_SECONDS: Final = 0.25
 
 log = logging.getLogger(__name__)

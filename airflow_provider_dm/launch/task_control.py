@@ -25,7 +25,7 @@ from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw_reports
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.launch.status import host_of, last_run, lives
 
-OBEY_SECONDS: Final = 60.0
+OBEY_SECONDS: Final = 20.0
 OTHERS_LOOK_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
 
