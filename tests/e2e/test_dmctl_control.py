@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
@@ -91,14 +92,15 @@ def test_a_task_from_its_start_to_its_stop(
         return " ".join(str(source["subTaskStatus"][0][key]) for key in ("unit", "stage"))
 
     def state() -> str:
-        """Return what Prometheus is told, by a run that has begun."""
-        with (
-            suppress(OSError),
-            urllib.request.urlopen(f"http://{metrics}/metrics") as answer,
-        ):  # of a run that has begun
-            found = re.search(r"^dm_worker_task_state\{.*\} (\d)$", answer.read().decode(), re.MULTILINE)
-            return found[1] if found else ""
-        return ""
+        """Return what Prometheus is told; nothing before a run has begun."""
+        try:
+            with urllib.request.urlopen(f"http://{metrics}/metrics") as answer:
+                found = re.search(r"^dm_worker_task_state\{.*\} (\d)$", answer.read().decode(), re.MULTILINE)
+        except urllib.error.HTTPError:
+            raise
+        except OSError:  # it does not listen yet
+            return ""
+        return found[1] if found else ""
 
     def equal() -> bool:
         return rows_of(mariadb_target, schema, "t") == rows_of(mysql_source, schema, "t")
