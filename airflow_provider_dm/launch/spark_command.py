@@ -247,10 +247,7 @@ def package_directory(name: str) -> Path:
     found = importlib.util.find_spec(name)
     places = list(found.submodule_search_locations or ()) if found is not None else []
     if not places:
-        raise NotInstalled(
-            f"the package {name} is not installed.",
-            "Install airflow-provider-dm with its extra: pip install 'airflow-provider-dm[spark]'.",
-        )
+        raise spark_app_missing(name, "no such package")
     return Path(places[0]).resolve()
 
 
