@@ -315,7 +315,7 @@ def _xa(walk: Walk, position: int, event_end: int, timestamp: int, sql: bytes) -
             xid, committed = ended
             walk.end_xa(event_end, timestamp, xid, committed=committed)
         case verb if walk.apply:
-            raise MalformedEvent(walk.at(position), f"an XA {verb} that no server logs here")
+            raise MalformedEvent(walk.at(position), f"XA {verb}, which no server logs at this point of a transaction")
         case _:
             walk.alone_or_inside(event_end, timestamp)
 

@@ -65,8 +65,8 @@ SURVEY_ATTEMPTS: Final = 10
 
 def source_moved(source: str, before: str, now: str) -> NotBegunYet:
     return NotBegunYet(
-        f"{source}: the address led to server {before} first, then to server {now}; nothing was started.",
-        "Give the source an address that leads to one server, and start again.",
+        f"{source}: server {before} answered at the address first, then server {now}; nothing was started.",
+        "Give the source an address at which only one server answers, and start again.",
     )
 
 
@@ -245,7 +245,8 @@ def _begin_source(source: Source, found: _Surveyed, target: Endpoint, slots: int
         insert_chunks(connection, fence, chunks)
 
     run_transaction(target, body)
-    log.info("%s: copies from %s on; tables: %d, chunks: %d", source.id, found.start, len(survey.tables), len(chunks))
+    tables = len(survey.tables)
+    log.info("%s: the load begins at %s; tables: %d, chunks: %d", source.id, found.start, tables, len(chunks))
     return Loading(source, found.start, resumed=False, notes=notes)
 
 
@@ -269,6 +270,6 @@ def wait_for_relay(
         if time.monotonic() >= deadline:
             raise NotBegunYet(
                 f"{source.id}: no relay log of this server began in {source.spec.relay_dir} within {seconds:.0f} s.",
-                "Start the relay of this source first: the log of the copy's duration has to be kept.",
+                "Start the relay of this source first: a load needs the log from its start on.",
             )
         sleep(RELAY_POLL_SECONDS)

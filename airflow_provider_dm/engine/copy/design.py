@@ -180,6 +180,6 @@ def verb_for(mapping: TableMapping, loader: LoaderConfig) -> Verb:
         case OnDuplicate.REPLACE:
             return Verb.REPLACE
         case OnDuplicate.IGNORE:
-            remedy = "Use replace or error: otherwise timing would decide which of two rows is kept."
+            remedy = "Use `replace` or `error`: with `ignore`, the result would depend on which row is written first."
             raise NotSupportedYet("on-duplicate-logical ignore", str(mapping.source.name), remedy)
     return Verb.INSERT

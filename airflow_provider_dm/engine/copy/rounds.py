@@ -221,7 +221,9 @@ class SourceLoad:
                 return ""
             births = {name: str(before.tables[name]) for name in self._as_logged(same, definitions)}
             if not births:
-                return self._wait_for_ddl(f"all tables were altered, none is read at {at}")
+                return self._wait_for_ddl(
+                    f"every table was altered since its definition was read; none is read at {at}"
+                )
             this = Round(number, births)
             run_transaction(self.target, lambda tx: open_round(tx, source.fence, at.sort_key, this))
             self.waiting_since = None

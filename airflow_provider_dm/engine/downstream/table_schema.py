@@ -37,8 +37,8 @@ class TableSchema:
         if now != self.target:
             raise RulesChanged(
                 f"the rows of {self.table.name} were routed to {self.target} so far, and the routes now name {now}.",
-                "Change the routes back, or migrate in full with another task (another name): rows in two places "
-                "would both be incomplete.",
+                "Change the routes back, or migrate in full with a task of another name; otherwise both target tables "
+                "would be incomplete.",
             )
 
 

@@ -22,7 +22,10 @@ class TooManyContested(DmError):
     code = "DM-6023"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "{source}: more than {most} rows of {table} wait, as rows of other tables in {target} have the same keys."
+    what = (
+        "{source}: more than {most} rows of {table} wait, because {target} has rows of other source tables with the "
+        "same keys."
+    )
     hint = (
         "If rows were moved between the tables, let the other sources catch up first. If the tables share keys, make "
         "the keys distinct, or route to different tables."
@@ -49,8 +52,9 @@ class RowsCollide(DmError):
         "({columns}) of their target table {target}: {values}. The rows of {source} wait; nothing was overwritten."
     )
     hint = (
-        "Delete or renumber one of the two rows at its source (then resume), give the target another key, or route the "
-        "tables to different ones. If rows are meant to overwrite each other, set safe-mode: true of the syncers."
+        "Delete or renumber one of the two rows at its source (then resume), give the target table another key, or "
+        "route the two tables to different target tables. If rows are meant to overwrite each other, set `safe-mode: "
+        "true` in the syncers of all sources of the table."
     )
 
 
@@ -105,8 +109,8 @@ class WrittenDuringCopy(DmError):
     scope = Scope.UPSTREAM
     what = _ROWS_WAIT
     hint = (
-        "Use task-mode all for sources with concurrent writes, or copy again, with an empty target and another task "
-        "name, without concurrent writes."
+        "Use task-mode all for sources with concurrent writes, or stop the writes, empty the target tables and copy "
+        "again under another task name."
     )
 
 

@@ -141,7 +141,7 @@ class RunOvertaken(DmError):
     code = "DM-8013"
     reaction = Reaction.RETRY
     what = (
-        "task {task!r} on source {source!r}: {holder} has claimed generation {generation} since this run was launched "
-        "behind generation {launched_behind}."
+        "task {task!r} on source {source!r}: this run was launched after generation {launched_behind}, and {holder} "
+        "has claimed generation {generation} since."
     )
     hint = "This run has written nothing. Start it again if there is work left."

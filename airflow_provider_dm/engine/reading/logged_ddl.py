@@ -63,7 +63,7 @@ def statements_between(
                 if stop.wait(LOG_POLL_SECONDS):
                     raise NotBegunYet(
                         f"{source}: the sync has not begun, because the log has not reached {hi} yet.",
-                        "Run it again; if it waits again, check the relay of the source (`dmctl query-status`).",
+                        "Run the task again. If it waits again, check the relay of the source (`dmctl query-status`).",
                     )
                 idle(at, time.monotonic() - since)
 

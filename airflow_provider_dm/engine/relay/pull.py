@@ -119,7 +119,7 @@ class Puller:
     def _check_same_file(self, event: memoryview) -> None:
         """Raise UpstreamLogDiffers if the file was replaced by another of the same name: its first event differs."""
         if self.writer.size and not self.writer.has_first_event(bytes(event[:HEADER_SIZE])):
-            raise UpstreamLogDiffers(f"{self.writer.file}:{self.cursor}", "the file of that name was replaced")
+            raise UpstreamLogDiffers(f"{self.writer.file}:{self.cursor}", "the upstream has another file of that name")
 
     def _read_format(self, event: memoryview) -> None:
         self.checksums = BinlogFormat.parse(bytes(event), f"{self.writer.file}:{self.cursor}").checksum

@@ -59,8 +59,9 @@ class ShardDdlConflict(DmError):
         "executed {others}."
     )
     hint = (
-        "Nothing of it was executed in the target. See `dmctl shard-ddl-lock TASK`, then choose the DDL to execute: "
-        "`dmctl shard-ddl-lock unlock ID --owner SOURCE`, or execute it in the target yourself and add `--action skip`."
+        "None of these statements was executed in the target. 1. Run `dmctl shard-ddl-lock TASK` to see them. 2. "
+        "Choose the DDL to execute: `dmctl shard-ddl-lock unlock ID --owner SOURCE`, or execute it in the target "
+        "yourself and add `--action skip`."
     )
 
 
@@ -82,8 +83,8 @@ class ShardDdlRunWithoutSource(DmError):
     hint = (
         "1. Execute the change of the source in the target yourself, as far as it is wanted there. 2. Run `dmctl "
         "shard-ddl-lock unlock ID --action skip`: the DDL of the source counts as the decided DDL, and its rows are "
-        "applied. 3. Run the task again. For DDL that other sources then wait for in vain: `dmctl shard-ddl-lock "
-        "unlock ID --force-remove`."
+        "applied. 3. Run the task again. 4. If other sources then wait for a DDL that this source will not execute, "
+        "run `dmctl shard-ddl-lock unlock ID --force-remove`."
     )
 
 
@@ -93,4 +94,4 @@ class LockRefuses(DmError):
 
     code = "DM-8020"
     what = "the DDL lock {lock} is unchanged: {why}."
-    hint = "See `dmctl shard-ddl-lock`."
+    hint = "Run `dmctl shard-ddl-lock` to see the lock's phase, owner and reports, then decide again."

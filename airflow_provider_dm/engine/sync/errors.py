@@ -20,8 +20,8 @@ _WITHOUT_THE_TABLE: Final = (
 )
 
 AFTER_DDL: Final = (
-    'Replace it by `dmctl binlog replace TASK -s SOURCE "…"`. Or make the change in the target yourself, as far as it '
-    f"is wanted there, and run `dmctl binlog skip TASK -s SOURCE`. {ROWS_BEFORE}. {_WITHOUT_THE_TABLE}"
+    'Replace the statement with `dmctl binlog replace TASK -s SOURCE "…"`. Or make the change in the target yourself, '
+    f"if you need it there, and run `dmctl binlog skip TASK -s SOURCE`. {ROWS_BEFORE}. {_WITHOUT_THE_TABLE}"
 )
 
 ALL_SHARDS: Final = (
@@ -39,8 +39,8 @@ VALUES_DIFFER: Final = (
 """The remedy for a statement for which the target would compute other values than the source."""
 
 NEEDED_BY_ROWS: Final = (
-    "The target needs a change at that place, too: instead of skipping the statement, run `dmctl binlog replace TASK "
-    '-s SOURCE "…"` with it, or with another one after which the rows fit.'
+    "The target table has to change at this location too. Instead of skipping the statement, run `dmctl binlog "
+    'replace TASK -s SOURCE "…"` with that statement, or with another statement after which the rows fit.'
 )
 """The remedy for a skipped statement after which rows do not fit the target's table."""
 
@@ -95,7 +95,7 @@ class OtherUpstream(DmError):
     code = "DM-4062"
     scope = Scope.UPSTREAM
     what = "the sync reads the log of server {held}, but server {found} answers."
-    hint = f"A position means nothing on another server: repair the relay log, or {MIGRATE_AGAIN}."
+    hint = f"A position is valid on one server only. Repair the relay log, or {MIGRATE_AGAIN}."
 
 
 class UnitsChanged(DmError):
@@ -296,8 +296,8 @@ class KeylessUncertain(DmError):
         "without a key ({tables}) do not show which: rows would be duplicated."
     )
     hint = (
-        "Let DM continue and stop it cleanly (`pause-task`, then `stop-task`): it then records that nothing after its "
-        "checkpoint is applied. Or leave these tables out by block-allow-list."
+        "Let DM continue and stop it cleanly (`pause-task`, then `stop-task`): DM then records that it has applied "
+        "nothing after its checkpoint. Or leave these tables out by block-allow-list."
     )
 
 

@@ -21,7 +21,7 @@ def test_a_load_starts_when_its_source_is_at_rest(
     fresh_schema: FreshSchema,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No DDL any more, and an address that leads to one server."""
+    """No DDL any more, and an address at which one server answers."""
     schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)", database=schema)
     migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
@@ -40,7 +40,7 @@ def test_a_load_starts_when_its_source_is_at_rest(
         with pytest.raises(DmError, match=r"\.a was created or altered at every attempt.*pause DDL"):
             migration.go()
         patch.setattr(begin, "location_if_shown", of_another)
-        with pytest.raises(DmError, match="an address that leads to one server"):
+        with pytest.raises(DmError, match="an address at which only one server answers"):
             migration.go()
     migration.finish()
     assert differences(mariadb_target, {f"{schema}.a": [(mysql_source, f"{schema}.a")]}).equal

@@ -73,7 +73,8 @@ def test_ddl_that_fills_rows_with_the_moment_stops_in_front_of_it(one_source: Sh
         shops.write("a", f"SET sql_mode = ''; ALTER TABLE {name} {ddl}", f"INSERT INTO {name} (id) VALUES ({number})")
     for number, name in enumerate(("o_1", "o_2")):
         with pytest.raises(
-            NotSupportedYet, match=r"its own current time.*Replace it by .*Do not do so if the statement drops"
+            NotSupportedYet,
+            match=r"its own current time.*Replace the statement with .*Do not do so if the statement drops",
         ):
             shops.sync()
         assert shops.meta_rows("dm_shard_member") == number

@@ -34,8 +34,8 @@ def test_it_has_imported_what_tasks_need_and_runs_no_thread() -> None:
     assert alone
     assert collects
     assert frozen
-    assert "nowhere.to_be_found is left to the workers" in done.stderr
-    assert "sys:exit_there_is_none is left to the workers" in done.stderr
+    assert "nowhere.to_be_found could not be imported in advance" in done.stderr
+    assert "sys:exit_there_is_none could not be imported in advance" in done.stderr
 
 
 def test_there_is_a_list_for_each_app_and_all_of_it_is_there() -> None:

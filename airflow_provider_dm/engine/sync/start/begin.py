@@ -79,16 +79,17 @@ def _start_missing(task: str, source: str, end: str) -> InvalidInput:
     return InvalidInput(
         f"task {task}, source {source}: task-mode incremental needs a start, and there is neither a "
         f"checkpoint nor `meta`. The source's binlog ends at {end} now.",
-        "Write it into the task file, below the source's mysql-instances entry: `meta: {binlog-name: FILE, "
-        "binlog-pos: POSITION}`, with the location that belongs to the target's rows (from SHOW MASTER "
-        "STATUS or the dump).",
+        "Add `meta` to the source's entry in mysql-instances: `meta: {binlog-name: FILE, binlog-pos: POSITION}`. Use "
+        "the location at which the target's rows were read: from the dump, or from SHOW MASTER STATUS (MySQL from 8.2 "
+        "on: SHOW BINARY LOG STATUS).",
     )
 
 
 def _start_not_seen(task: str, source: str, start: str) -> NotBegunYet:
     return NotBegunYet(
         f"task {task}, source {source}: nothing was begun, because the log has not reached {start} yet.",
-        "Run it again; if it still waits, check the relay of the source (`dmctl query-status`).",
+        "Run the task again. If the log still does not reach the location, check the relay of the source (`dmctl "
+        "query-status`).",
     )
 
 

@@ -160,9 +160,9 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
     raise RulesChanged(
         f"task {subtask.task}, source {subtask.source}: the epoch from {lo} to {edge} is half written, and "
         "since then the rules, the tables of the task or the keys of a target table have changed.",
-        "Change them back, let the sync pass that location, and change them then. If a unique key that "
-        "only the target has stops it, change the row that violates the key, and drop the key after that "
-        "location.",
+        "1. Change them back. 2. Run the sync until it has passed that location. 3. Make your change again. If a "
+        "unique key that only the target has stops step 2, change the row that violates the key, and drop the key "
+        "after step 2.",
     )
 
 
@@ -327,7 +327,7 @@ def allowed(
             raise RulesChanged(
                 f"{table} was copied by this task and then left out by the block-allow-list: its changes since were "
                 "skipped, so the task cannot continue with it.",
-                "Leave it out, and migrate it with another task (another name), its target table emptied before.",
+                "Exclude the table again, empty its target table, and migrate it with a task of another name.",
             )
     schemas = [schema for schema in known if rules.allows(schema.table.name)]
     return schemas, [name for name in sorted(names) if not rules.allows(name)]
