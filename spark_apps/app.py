@@ -317,7 +317,7 @@ def _beat(app: App, ended: threading.Event) -> None:
                 app.fatal = error
                 app.end()
                 return
-            log.warning("the progress was not reported: %s", error)
+            log.warning("the progress could not be written to the metadata DB: %s", error)
 
 
 def _die_with(launcher_pid: int) -> None:

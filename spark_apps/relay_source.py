@@ -44,10 +44,11 @@ if TYPE_CHECKING:
 KNOWN: Final = frozenset(
     {"path", "source", "task", "definitions", "table", "schema", "start", "end", "text", "undefined", "piece-bytes"}
 )
+_OPTIONS: Final = "docs/how-to/audit.md lists the options."
 
 
 def _option_refused(option: str, reason: str) -> InvalidInput:
-    return InvalidInput(f'the option "{option}" of dm_relay {reason}.', "docs/how-to/audit.md lists the options.")
+    return InvalidInput(f'the option "{option}" of dm_relay {reason}.', _OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class SourceOptions:
         if "path" not in options:
             raise _option_refused("path", "is missing: the relay directory of one source")
         if ("source" in options) == ("definitions" in options):
-            raise _option_refused("source", 'or else "definitions" must be given, and not both')
+            raise InvalidInput('dm_relay needs exactly one of the options "source" and "definitions".', _OPTIONS)
         if "task" in options and "source" not in options:
             raise _option_refused("task", 'needs "source", the source.yaml of the source whose rows are read')
         return cls(

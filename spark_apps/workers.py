@@ -38,7 +38,9 @@ def prepare(names: Sequence[str]) -> None:
             if function:
                 getattr(imported, function)()
         except Exception:
-            logging.getLogger(__name__).warning("%s is left to the workers", name, exc_info=True)
+            logging.getLogger(__name__).warning(
+                "%s could not be imported in advance; each worker imports it", name, exc_info=True
+            )
     gc.freeze()
     gc.enable()
 
