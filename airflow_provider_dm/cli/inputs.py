@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 def other_source(source: str, file: str, found: str) -> InvalidInput:
     return InvalidInput(
         f"{file} is the file of source {found}, not of {source}.",
-        "Give the file of the source that -s names, or remove -s if it is optional.",
+        f"Give the file of source {source}, or correct -s.",
     )
 
 
 def _login_missing(name: str, key: str) -> InvalidInput:
     return InvalidInput(
         f"{name}: the file has no `{key}`, and dmctl does not read Airflow connections.",
-        "Add it to the file, or run the task by the Airflow operators.",
+        f"Add `{key}` to the file, or run the task with the Airflow operators.",
     )
 
 

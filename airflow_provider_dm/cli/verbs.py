@@ -90,7 +90,7 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
     ),
     "binlog": CommandVerb(
         "binlog",
-        "skip, replace or precede a DDL statement at which a task stops; show a log's events",
+        "skip or replace a DDL statement that stops a task, or inject one before it; show a log's events",
         (
             "binlog skip shop -s mysql-01",
             'binlog replace shop "ALTER TABLE shop.orders ADD COLUMN note text"',
@@ -102,7 +102,7 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
     ),
     "binlog-schema": CommandVerb(
         "binlog_schema",
-        "show and change the definitions by which a task reads the source's log",
+        "show and change the table definitions with which a task decodes the source's rows",
         (
             "binlog-schema list task.yaml",
             "binlog-schema get task.yaml shop orders",
@@ -126,7 +126,7 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
     ),
     "start-relay": CommandVerb(
         "relay",
-        "pull a source's binlog in the foreground (--source-file), or resume its relay",
+        "run a source's relay in the foreground (--source-file), or resume its running relay",
         (
             "start-relay -s mysql-01 --source-file mysql-01.yaml",
             "start-relay -s mysql-01",

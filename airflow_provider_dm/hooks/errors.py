@@ -26,7 +26,7 @@ class ArgumentUnusable(DmError):
     code = "DM-9066"
     what = "the operator's argument `{argument}` cannot be used: {reason}."
     hint = (
-        "Correct it in the DAG or in the run's parameters; what a template gives is text, unless the DAG has "
+        "Correct it in the DAG or in the run's parameters; a template renders to text, unless the DAG has "
         "render_template_as_native_obj=True."
     )
 

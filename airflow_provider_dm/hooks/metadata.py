@@ -80,7 +80,8 @@ def url_of(connection: Connection) -> Secret:
     extra = extra_of(connection)
     driver, tls = driver_of(extra, connection.host), tls_of(connection, extra)
     if not connection.schema:
-        raise ConnectionUnusable(connection.conn_id, "it names no database (for SQLite: no file)")
+        reason = "its Schema is empty: it has to name the database, or the file of SQLite"
+        raise ConnectionUnusable(connection.conn_id, reason)
     if driver.startswith(SQLITE):
         path = (
             connection.schema
@@ -145,7 +146,7 @@ def describe_store(url: Secret) -> tuple[bool, str]:
             return False, str(error)
         what_next = "the first task will create it" if is_sqlite(url) else "create it by `dmctl meta migrate`"
         return True, f"{without_password(url)} answers. It has no DM schema yet: {what_next}."
-    return True, f"{without_password(url)} answers; its schema version is {SCHEMA_VERSION}, as this release needs it."
+    return True, f"{without_password(url)} answers; its schema version is {SCHEMA_VERSION}, which this release needs."
 
 
 def is_sqlite(url: Secret) -> bool:

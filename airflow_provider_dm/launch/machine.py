@@ -66,7 +66,8 @@ def check_local_address(environ: Mapping[str, str] = os.environ) -> Finding:
         with socket.socket() as listener:
             listener.bind((address, 0))
     except OSError as error:
-        what = f"Spark listens on the address of {name}, not one of this machine ({error.strerror or error})"
+        why = error.strerror or error
+        what = f"Spark cannot listen on the address of {name}, which is not an address of this machine ({why})"
         return State.FAIL, what, "export SPARK_LOCAL_IP=127.0.0.1 (on a cluster: an address that executors reach)."
     return State.OK, f"Spark listens on {address}", ""
 

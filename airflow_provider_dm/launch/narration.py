@@ -99,7 +99,7 @@ def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -
     >>> meter = Meter()
     >>> _ = pieces_line([{"rows": 0, "chunks": 10, "chunks_done": 0}], meter, 0.0)
     >>> pieces_line([{"rows": 4000, "chunks": 10, "chunks_done": 4, "contested_rows": 2}], meter, 20.0)
-    '4,000 rows (200/s), 4 of 10 chunks (40 %), 30 s left, 2 rows wait'
+    '4,000 rows (200/s), 4 of 10 chunks (40 %), 30 s left, 2 contested rows'
     >>> pieces_line([{"pieces": 8, "pieces_done": 2}], Meter(), 0.0)
     '2 of 8 pieces (25 %)'
     """
@@ -119,7 +119,7 @@ def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -
         left = seconds_left(whole - done, speeds["done"].recent)
         shown += [f"{duration(left)} left"] if left else []
     if waiting := total("contested_rows"):
-        shown.append(f"{waiting:,} rows wait")
+        shown.append(f"{waiting:,} contested rows")
     return ", ".join(shown)
 
 

@@ -95,7 +95,7 @@ def create_app() -> FastAPI:
 
     @app.exception_handler(UnicodeEncodeError)
     async def not_unicode(_request: Request, _error: UnicodeEncodeError) -> Response:
-        detail = "The request has a lone surrogate, which is no Unicode text."
+        detail = "The request contains a lone surrogate, which is not valid Unicode."
         return JSONResponse({"detail": detail}, status.HTTP_422_UNPROCESSABLE_CONTENT)
 
     @app.get("/")

@@ -109,7 +109,8 @@ def _running(subtask: Json, relay: Json | None) -> SourceVerdict:
     if sync["heldBackSeconds"] is not None or sync["unresolvedGroups"] or sync["contested_rows"]:
         return SourceVerdict(Level.WARN, "Rows held back", _held_back(sync))
     if relay is not None and relay["stage"] not in ("Running", "New") and sync["binlogType"] == "local":
-        return SourceVerdict(Level.WARN, f"Relay {relay['stage'].lower()}", "The relay log does not grow.")
+        state = relay["stage"].lower()
+        return SourceVerdict(Level.WARN, f"Relay {state}", f"The relay is {state}, so no new log arrives.")
     if lag is None:
         return SourceVerdict(Level.BUSY, "Starting")
     if float(lag) <= IN_SYNC_SECONDS:
