@@ -16,14 +16,14 @@ _MEMORY: Final = re.compile(r"[1-9]\d*([kmgtp]b?)?", re.IGNORECASE)
 def text_argument(value: Any, argument: str) -> str:
     """Return a text that is not empty. Raises ArgumentUnusable."""
     if not isinstance(value, str) or not value.strip():
-        raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be a text")
+        raise ArgumentUnusable(argument, f"it is {_shown(value)}; it has to be a string")
     return value
 
 
 def chosen(value: Any, argument: str, known: Sequence[str]) -> str:
     """Return a text that is one of `known`. Raises ArgumentUnusable."""
     if value not in known:
-        raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be one of {', '.join(known)}")
+        raise ArgumentUnusable(argument, f"it is {_shown(value)}; it has to be one of {', '.join(known)}")
     return str(value)
 
 
@@ -37,7 +37,7 @@ def listed(value: Any, argument: str) -> Sequence[Any]:
     if value is None:
         return ()
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be a list")
+        raise ArgumentUnusable(argument, f"it is {_shown(value)}; it has to be a list")
     return value
 
 
@@ -59,14 +59,14 @@ def spark_settings(value: Any) -> dict[str, str]:
         elif isinstance(one, str | int | float):
             conf[str(key)] = str(one)
         else:
-            raise ArgumentUnusable(f"spark_conf.{key}", f"it is {_shown(one)}, and has to be a text or a number")
+            raise ArgumentUnusable(f"spark_conf.{key}", f"it is {_shown(one)}; it has to be a string or a number")
     return conf
 
 
 def memory(value: Any) -> str:
     """Return a size of memory, as Spark writes sizes. Raises ArgumentUnusable."""
     if not isinstance(value, str) or not _MEMORY.fullmatch(value):
-        raise ArgumentUnusable("driver_memory", f"it is {_shown(value)}, and has to be a size such as '1g' or '1500m'")
+        raise ArgumentUnusable("driver_memory", f"it is {_shown(value)}; it has to be a size such as '1g' or '1500m'")
     return value
 
 
@@ -74,7 +74,7 @@ def _mapping(value: Any, argument: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be a mapping")
+        raise ArgumentUnusable(argument, f"it is {_shown(value)}; it has to be a mapping")
     return value
 
 

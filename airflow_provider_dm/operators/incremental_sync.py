@@ -183,7 +183,8 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
         """Log the merged tables with held-back rows."""
         for source, groups in result.get("unresolved_groups", {}).items():
             for one in groups:
+                why = f"waits {one['waits']}" if one["waits"] else "they are applied now"
                 self.log.warning(
-                    "%s: %s holds rows of %s back: %s", result["status"], source, one["target"], one["waits"]
+                    "%s: source %s holds back rows of %s (%s)", result["status"], source, one["target"], why
                 )
         return result

@@ -129,9 +129,11 @@ class ShardDdlLockSensor(MetadataSensor):
             self._name = task_name(self.task, files_of(self, context))
         name = self._name
         if name is None and not self.lock_id:
-            raise AirflowFailException("give `task` or `lock_id`")
+            raise AirflowFailException("the sensor has neither `task` nor `lock_id`: set one of them")
         if name is not None and self.lock_id and not self.lock_id.startswith(f"{name}-`"):
-            raise AirflowFailException(f"the lock {self.lock_id} is none of task {name}")
+            raise AirflowFailException(
+                f"the lock {self.lock_id} does not belong to task {name}: correct `lock_id` or `task`"
+            )
         return name
 
 

@@ -277,7 +277,7 @@ def test_a_metadata_db_that_does_not_answer_is_asked_again_in_both_modes(
 
 @pytest.mark.parametrize("parts", [{}, {"task": "other", "lock_id": ID}, {"lock_id": ""}])
 def test_what_names_nothing_to_wait_for_is_refused(synced: None, parts: dict[str, Any]) -> None:
-    with pytest.raises(AirflowFailException, match=r"give `task` or `lock_id`|is none of task"):
+    with pytest.raises(AirflowFailException, match=r"neither `task` nor `lock_id`|does not belong to task"):
         ShardDdlLockSensor(task_id="x", **parts).poke({})
 
 
