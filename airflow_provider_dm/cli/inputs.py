@@ -1,8 +1,8 @@
-"""The user's input as values: task.yaml, source.yaml files, and passwords from any place.
+"""Reads the user's input: task.yaml, source.yaml files and passwords.
 
 A password is read, in this order, from: `--password-env NAME=VARIABLE`, the file (`password`, `password-env`,
-`password-file`), the variable `DM_PASSWORD_<NAME>`. NAME is a source-id, or `target`. Only names of variables are ever
-printed.
+`password-file`), the variable `DM_PASSWORD_<NAME>`. NAME is a source-id, or `target`. Passwords are never printed, only
+the names of variables.
 """
 
 from __future__ import annotations

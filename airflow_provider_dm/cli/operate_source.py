@@ -6,8 +6,8 @@
     operate-source show                    the connections of sources and targets
     config import --dir DIR                the sources that `dmctl config export` of DM wrote, and a check of its tasks
 
-Passwords are read as for any other verb, including DM's encrypted ones, and stored by Airflow. A source with relay
-workers in DM gets a relay log here.
+Passwords are read as by every other verb, also DM's encrypted passwords, and Airflow stores them. `config import` sets
+`enable-relay` for a source that has relay workers in DM.
 """
 
 from __future__ import annotations

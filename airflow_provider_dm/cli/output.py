@@ -90,7 +90,8 @@ class Output:
         return Exit.DONE if body["result"] else Exit.FAILED
 
     def sources(self, op: str | None, answers: Sequence[Mapping[str, Any]], msg: str = "") -> Exit:
-        """Print DM's document about an operation on sources (`source_answer`); `msg`: why there are none."""
+        """Print DM's document about an operation on sources (`source_answer`); `msg`: the reason if `answers` is
+        empty."""
         result = not msg and all(one["result"] for one in answers)
         body = {"op": op, "result": result, "msg": msg, "sources": answers}
         return self.document({key: value for key, value in body.items() if value is not None})

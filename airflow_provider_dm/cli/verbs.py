@@ -164,4 +164,4 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
 }
 
 WITH_ACTIONS: Final = frozenset({"meta", "binlog", "binlog-schema", "operate-schema", "operate-source", "config"})
-"""The verbs with actions of their own."""
+"""The verbs whose next argument is an action, such as `binlog skip`."""

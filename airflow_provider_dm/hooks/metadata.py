@@ -112,7 +112,8 @@ def _tls_query(driver: str, tls: Tls) -> dict[str, str]:
 
 
 def driver_of(extra: dict[str, Any], host: str | None) -> str:
-    """Return the SQLAlchemy driver that the form's user has chosen; without a host it is SQLite.
+    """Return the SQLAlchemy driver of the connection's extra, `mysql+pymysql` by default; SQLite if the connection has
+    no host.
 
     >>> driver_of({"driver": "mysql+pymysql"}, None), driver_of({}, "db1")
     ('sqlite', 'mysql+pymysql')

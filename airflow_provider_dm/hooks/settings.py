@@ -39,7 +39,7 @@ def configured_work_root() -> Path:
 
 def _below_home(configured: str) -> Path:
     """Return a path, absolute: a relative one is below AIRFLOW_HOME."""
-    # AIRFLOW_HOME as Airflow itself has it, without importing what it imports.
+    # The rule of airflow.configuration.AIRFLOW_HOME, repeated to avoid its imports.
     home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().absolute()
     return home / Path(configured).expanduser()
 
@@ -62,6 +62,6 @@ def relay_dir_of(source_id: str) -> str:
 
 
 def with_relay_dir(source: SourceConfig) -> SourceConfig:
-    """Return the source with the relay directory that `[dm] relay_dir` decides, if it is set."""
+    """Return the source with `relay-dir` replaced by `[dm] relay_dir`, if that option is set."""
     overriding = relay_dir_of(source.source_id)
     return source.model_copy(update={"relay_dir": overriding}) if overriding else source

@@ -1,9 +1,9 @@
 """The start of a Spark app from Airflow, by a Spark connection and `airflow_provider_dm.launch`.
 
-The provider's hook interprets a connection of type `spark` (master, queue, namespace, Kerberos). It cannot be used to
-run an app that writes: a missing connection becomes YARN, and its kill ends the JVM only, while the Python driver
-continues. So this hook only reads the connection by the provider's hook, and starts the process itself: in its own
-session, with secrets in a pipe; a kill ends all processes of the session within three seconds.
+The provider's hook interprets a connection of type `spark` (master, queue, namespace, Kerberos). Its `submit` is not
+used: for a missing connection it submits to YARN, and its kill ends the JVM but not the Python driver. This hook uses
+the provider's hook only to read the connection, and starts the process itself: in a session of its own, with the
+secrets in a pipe. A kill ends all processes of the session within three seconds.
 
 Private names of the provider are used in one place (`_connection`); tests/airflow/test_spark_hook.py watches them.
 """
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from airflow_provider_dm.launch.job import Job
 
 APP_KILL_SECONDS: Final = 2.0
-"""For an orderly end. Airflow gives a task five seconds in all, from its SIGTERM to its SIGKILL."""
+"""The time between SIGTERM and SIGKILL of the app. Airflow allows five seconds between a task's SIGTERM and its
+SIGKILL."""
 _LOCAL: Final = re.compile(r"^local\[(?P<cores>\*|\d+)\]$")
 _CONF_OF: Final = {
     "queue": "spark.yarn.queue",
@@ -66,7 +67,8 @@ class DmSparkSubmitHook(SparkSubmitHook):
 
     @classmethod
     def get_connection(cls, conn_id: str) -> Connection:
-        """Return the Spark connection, or one made of `[dm] spark_master`: never YARN by accident.
+        """Return the Spark connection; if it does not exist, a connection with the master `[dm] spark_master` (the
+        provider would use YARN).
 
         Raises ConnectionUnusable for a connection of another type, whose host would be used as a master.
         """

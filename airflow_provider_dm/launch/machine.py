@@ -20,7 +20,7 @@ from airflow_provider_dm.launch.preflight import check_pyspark, find_java
 from airflow_provider_dm.launch.workdir import private_directory
 
 LEAST_FREE: Final = GIGABYTE
-"""Minimum free bytes of a work directory: a private relay log alone may take a multiple of this."""
+"""Minimum free bytes of the work directory. A private relay log can need several times as much."""
 
 
 def checked(name: str, where: str, check: Callable[[], Finding]) -> CheckResult:

@@ -1,4 +1,4 @@
-"""The lines that a launcher prints about a run: a line of progress every ten seconds, and a table at the end.
+"""The lines of a launcher about a run: progress every ten seconds, and a table at the end.
 
 `dmctl run` and the operators print the same lines. Progress is read from the run's row in the metadata DB, which the
 app writes every two seconds.
@@ -58,7 +58,7 @@ class Narrator:
             doing, reasons = "", [f"the metadata DB is not reachable ({error.code})"]
         else:
             doing, reasons = self._doing(run, now), pauses(run, subtasks)
-        # A reason that has ended and returns is a new one.
+        # Only current reasons are kept, so a reason that returns later counts from then.
         self._since = {one: self._since.get(one, now) for one in reasons}
         waits = [f"waits for {duration(now - since)}: {one}" for one, since in self._since.items()]
         self.audience.progress(f"{PHASES[self.app]}: {', '.join(filter(None, [doing, *waits]))}")

@@ -132,7 +132,7 @@ def _needs_the_past(one: SubtaskStatus) -> bool:
 def error_of(
     source: str, end: AsAsked | EndedByError | Died, *, deaths: int, log_path: Path, masked: Callable[[str], str]
 ) -> DmError:
-    """Return the error that the end of a relay means for its users."""
+    """Return the error to raise for this end of a relay."""
     match end:
         case AsAsked():
             return RelayStopped(source)
@@ -184,7 +184,8 @@ class Relays:
             kept.stop(STOP_SECONDS)
 
     def failure(self, app: AppName) -> DmError | None:
-        """Return why this app cannot continue. A sync can without a shared relay; a load needs it from its start."""
+        """Return the failure that ends this app. A sync continues without a shared relay, because it can pull for
+        itself; a load cannot."""
         if self.error is not None or app == "incremental_sync":
             return self.error
         return next(iter(list(self._troubles.values())), None)

@@ -36,7 +36,8 @@ ENGINE_CONF: Final[Mapping[str, str]] = {
     "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # `spark.pyspark.python`, which names the Python of executors, would name that of the driver as well.
+    # Set for the driver only: `spark.pyspark.python` would also apply to the driver, and an executor's Python may have
+    # another path.
     "spark.pyspark.driver.python": sys.executable,
 }
 LOCAL_CONF: Final[Mapping[str, str]] = {
@@ -45,9 +46,9 @@ LOCAL_CONF: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 LOCAL_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms64m -Xmn16m"
-"""The options of a JVM on this machine unless others are configured: it only passes bytes on to Python, and otherwise
-spends half of its time on compiling and collecting code and data that it uses once. Its live objects need 35 MB, and
-the space for new ones is touched completely before the first collection: 130 MB by the JVM's own choice."""
+"""The options of a JVM on this machine unless others are configured: the JVM only passes bytes on to Python. With its
+default options it spends half of its time on compilation and garbage collection, and uses 130 MB for new objects before
+the first collection; its live objects need 35 MB."""
 _DEFAULT_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _OPTION_KEYS: Final = (_DEFAULT_OPTIONS, "spark.driver.extraJavaOptions")
 _OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
@@ -185,8 +186,8 @@ def _apps_directory() -> Path:
 def engine_archive(path: Path) -> Path:
     """Write the engine and the apps as an archive for `--py-files`, with equal bytes for equal files, for caches.
 
-    It contains each source and its compiled form: Python cannot write the latter into an archive, so every worker would
-    compile what it imports, which doubles the time. A worker with another Python version uses the source.
+    It contains each source and its compiled form: Without compiled files every worker would compile its imports, which
+    doubles their time, as Python cannot store them in an archive. A worker with another Python version uses the source.
     """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, file in sorted(_archive_members()):

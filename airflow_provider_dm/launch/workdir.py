@@ -2,7 +2,7 @@
 
     <root>/meta.db                         metadata DB (SQLite), if no other is configured
     <root>/relay/<source-id>/              relay log of a source with `enable-relay: true` and no `relay-dir`
-    <root>/tasks/<task>/lock               held by the process on this host that runs the task
+    <root>/tasks/<task>/lock               lock of the process on this host that runs the task
     <root>/tasks/<task>/relay/<source-id>/ private relay log of a source with `enable-relay: false`
     <root>/tasks/<task>/upstream/<source-id>/ what a sync pulls itself while the relay log cannot serve it
     <root>/tasks/<task>/runs/<run-id>/     job.json, app.log, engine.zip
@@ -71,7 +71,7 @@ def private_directory(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class TaskDir:
-    """The directory of one task. Its name is the task's, quoted, so that no task name leads out of the root."""
+    """The directory of one task. Its name is the task's, quoted, so that no task name can point outside the root."""
 
     root: Path
     task: str
@@ -122,7 +122,7 @@ class TaskDir:
 
 
 def open_run_log(run: Path) -> IO[str]:
-    """Open the log of a run's app. While it is open the run counts as running; the kernel releases it."""
+    """Open the log of a run's app. The open file is locked, which marks the run as running until the process ends."""
     descriptor = os.open(run / RUN_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return os.fdopen(descriptor, "w", encoding="utf-8")

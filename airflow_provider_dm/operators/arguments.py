@@ -1,5 +1,5 @@
 """Checks of operators' rendered arguments: a template or a run's parameter can produce any value. A value with a wrong
-format fails the task before it does anything.
+format fails the task before the operator acts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def chosen(value: Any, argument: str, known: Sequence[str]) -> str:
 
 
 def texts(value: Any, argument: str) -> tuple[str, ...]:
-    """Return a list of texts. A single text is rejected: it would be a list of letters. Raises ArgumentUnusable."""
+    """Return a list of texts. A single string is rejected: Python would read it as a list of letters. Raises
+    ArgumentUnusable."""
     return tuple(text_argument(one, argument) for one in listed(value, argument))
 
 
@@ -51,7 +52,7 @@ def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[st
 
 
 def spark_settings(value: Any) -> dict[str, str]:
-    """Return Spark's configuration as Spark writes it. Raises ArgumentUnusable."""
+    """Return the Spark configuration with all values as strings. Raises ArgumentUnusable."""
     conf = {}
     for key, one in _mapping(value, "spark_conf").items():
         if isinstance(one, bool):

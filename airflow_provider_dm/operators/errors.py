@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def translated() -> Iterator[None]:
     """Translate errors of the engine in this block to Airflow's, with code, what happened and what to do.
 
-    The log of the task has the error once: Airflow prints the text and frames of a cause as well.
+    The cause is dropped (`from None`): Airflow would print its text and frames too, so the log would have the error
+    twice.
     """
     from airflow_provider_dm.engine.errors import DmError
 

@@ -29,7 +29,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
         required, templated)
-    :param until: ``"caught-up"``: up to where the sources' binlogs end when the run starts; ``"forever"``; or a
+    :param until: ``"caught-up"``: up to the end of each source's binlog at the start of the run; ``"forever"``; or a
         location ``FILE:POSITION`` (str, default 'caught-up', templated)
     :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
         the task (list[str | dict] | None, default None, templated)
@@ -48,14 +48,14 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     :param deferrable: start the sync as a process of its own and wait in the triggerer, which must reach the metadata
         DB (bool, default [operators] default_deferrable)
 
-    Deferrable, the sync outlives the task's process, and takes no worker slot. It ends at its goal, with an error, at a
-    user's request, or when the deferred task is marked or cleared; after ``execution_timeout`` it is asked to stop, and
-    the task fails. If its machine or launcher dies, the attempt fails, and the next one takes the task over: give the
-    task retries, and a queue that one worker serves.
+    With ``deferrable`` the sync is a process of its own and uses no worker slot. It ends at its goal, by an error, on a
+    user's request, or when the deferred task is marked or cleared. After ``execution_timeout`` the sync is asked to
+    stop, and the task fails. If the machine or the launcher dies, the attempt fails and the next attempt takes over, so
+    set ``retries`` and a ``queue`` that one worker serves.
 
     A pause by a user remains in force across attempts: the sync waits until a user resumes it.
 
-    If the sync only waits for DDL that other shards of a merged table have not executed, the task succeeds with the
+    If nothing is left except DDL that other shards of a merged table have not executed yet, the task succeeds with the
     status ``waiting for lock``. Rows are held back then, and the next run continues;
     :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` waits until no rows are held back.
 
@@ -169,7 +169,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             dm_meta_conn_id=self.dm_meta_conn_id,
             poll_interval=settings.poll_seconds(),
         )
-        self._launcher = None  # from here on the trigger controls it
+        self._launcher = None  # the trigger now stops the launcher, so on_kill must not
         self.defer(trigger=trigger, method_name="execute_complete")
         raise AssertionError("defer raises")
 

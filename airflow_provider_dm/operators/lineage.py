@@ -1,4 +1,4 @@
-"""Reports the tables that operators have written to Airflow: as asset events, and as OpenLineage datasets."""
+"""Reports to Airflow which tables an operator has written: as asset events, and as OpenLineage datasets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def emit_assets(context: Context, outlets: Sequence[Any], flows: Sequence[TableFlow], extra: dict[str, Any]) -> None:
-    """Emit an event of each target table's asset, for each asset alias among the outlets."""
+    """Emit one event for each pair of an asset alias in `outlets` and a target table."""
     sources: dict[str, Any] = {}
     for flow in flows:
         sources.setdefault(flow.target.uri, []).append(flow.source.uri)

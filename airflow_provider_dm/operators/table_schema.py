@@ -40,7 +40,7 @@ class DmTableSchemaOperator(BaseOperator):
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
         (str | None, default None, templated)
 
-    Returns ``{"task", "table", "sources": {source-id: CREATE TABLE, or null}}`` as it is after the action.
+    Returns ``{"task", "table", "sources": {source-id: CREATE TABLE, or null}}`` after the action.
     """
 
     template_fields: Sequence[str] = (

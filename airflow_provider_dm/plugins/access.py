@@ -31,7 +31,7 @@ from airflow_provider_dm.links.task_instance import dag_of
 
 PAGE_HEADER: Final = "x-dm-page"
 DAGS_SECONDS: Final = 60.0
-"""How long an answer of the auth manager about DAGs is used: the page asks every two seconds."""
+"""The time for which an answer of the auth manager about a DAG is cached. The page polls every two seconds."""
 MOST_ANSWERS: Final = 10_000
 _answers: dict[tuple[str, str], tuple[float, bool]] = {}
 """By user and DAG: the time of the answer, and whether the user may read the DAG."""
@@ -73,16 +73,18 @@ class Visible:
         return self.run(self.known.last_run(name))
 
     def require_task(self, name: str) -> None:
-        """Raise HTTPException unless this is exactly the name of a visible task: a database may find similar ones."""
+        """Raise HTTPException unless a visible task has exactly this name; a database comparison may ignore case."""
         self._require([one.task for one in self.known.subtasks if one.task == name], f"task {name}")
 
     def require_lock(self, lock_id: str) -> None:
-        """Raise HTTPException for the lock of a task that is not visible; an unknown lock is left to the action."""
+        """Raise HTTPException for the lock of a task that is not visible; an unknown lock is passed on, and the action
+        refuses it."""
         tasks = [lock.task for lock, _ in self.known.locks if lock.id == lock_id]
         self._require(tasks or [""], f"lock {lock_id}")
 
     def require_source(self, name: str) -> None:
-        """Raise HTTPException if a task that is not visible reads the source: a purge names the files that it needs."""
+        """Raise HTTPException if a task that is not visible reads the source: a purge report names the files that such
+        a task needs."""
         readers = [one.task for one in self.known.subtasks if one.source == name]
         self._require(readers or [""] * (name in self.known.relays), f"source {name}")
 

@@ -188,7 +188,8 @@ def _add_actions(app: FastAPI) -> None:
 
 
 def _asset(name: str) -> Response:
-    """Return a file of the page; the name is compared with existing names, never joined to a path."""
+    """Return a file of the page; the name is only compared with the names of existing files, so it cannot leave the
+    directory."""
     for file in STATIC.iterdir():
         if file.name == name and file.suffix in _MEDIA_TYPES:
             return FileResponse(file, media_type=_MEDIA_TYPES[file.suffix])

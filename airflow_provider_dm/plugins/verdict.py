@@ -20,7 +20,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.sync.progress import duration
 
 IN_SYNC_SECONDS: Final = 30.0
-"""A lag up to which a sync counts as being in sync: an epoch may take ten seconds."""
+"""The largest lag of a sync that is in sync. An epoch alone may take ten seconds."""
 
 Json = Mapping[str, Any]
 
@@ -129,5 +129,5 @@ def _held_back(sync: Json) -> str:
 
 
 def worst(levels: Sequence[Level]) -> Level:
-    """Return the worst of these levels; idle for none."""
+    """Return the worst of these levels; IDLE if there are none."""
     return max(levels, key=ORDER.index, default=Level.IDLE)

@@ -62,7 +62,7 @@ class MetadataSensor(BaseSensorOperator):
         return found.xcom_value
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
-        """Handle the trigger's event. Any status that is not known to be good is a failure."""
+        """Handle the trigger's event. Every status except `success_status` fails the task."""
         if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
             event = {"status": self.success_status if event == "success" else event, "message": "see the trigger's log"}
         status, message = str(event.get("status")), str(event.get("message"))
@@ -75,7 +75,8 @@ class MetadataSensor(BaseSensorOperator):
         raise AirflowException(f"the trigger ended with status {status!r}: {message}")
 
     def _once_per_attempt(self, context: Context, key: str, make: Callable[[], str]) -> str:
-        """Return a value that is kept within an attempt: also by a rescheduled one; a cleared one computes it again."""
+        """Return the value of `make`, computed once per attempt: a rescheduled sensor reads the stored value, and a
+        cleared task computes a new one."""
         if not self.reschedule:
             return make()
         state, attempt = context["task_state_store"], str(context["ti"].try_number)
@@ -97,7 +98,8 @@ class MetadataSensor(BaseSensorOperator):
         return self.end_from_trigger and not self.outlets
 
     def _poke_once(self, context: Context) -> PokeReturnValue:
-        """Poll once before deferring: its failures are then skipped as the base does for a poking sensor."""
+        """Poll once before deferring. With `soft_fail` or `never_fail` a failure becomes a skip, as in the base class's
+        `execute`."""
         try:
             return cast("PokeReturnValue", self.poke(context))
         except AirflowException as error:

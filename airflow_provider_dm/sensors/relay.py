@@ -1,4 +1,4 @@
-"""A sensor that waits until a relay log has what its source has written."""
+"""A sensor that waits until a relay log has reached a location of its source."""
 
 from __future__ import annotations
 

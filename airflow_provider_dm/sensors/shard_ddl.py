@@ -34,8 +34,8 @@ class ShardDdlLockSensor(MetadataSensor):
 
     A DDL is resolved when all shards of all sources have executed it, the target has executed it, and every source has
     applied its held-back rows. Meanwhile the log shows the missing shards or sources, and for how long. The sensor
-    resolves nothing: a sync of the task must run at the same time, or again (a sync with ``caught-up`` ends with the
-    status ``waiting for lock``). Deferred, it takes no worker slot.
+    resolves nothing: a sync of the task must run at the same time or afterwards (a sync with ``caught-up`` ends
+    meanwhile with the status ``waiting for lock``). Deferred, it takes no worker slot.
 
     If the sync of the task has not reported to the metadata DB yet, the sensor waits for its report.
 

@@ -26,7 +26,7 @@ BEGAN_KEY: Final = "dm_waits_since"
 
 
 class SyncBroken(AirflowFailException):
-    """An error has ended the sync that is waited for. A user must act; a retry would find the same error."""
+    """The sync has ended with an error that a user must resolve; a retry would find the same error."""
 
 
 class _SyncSensor(MetadataSensor):
@@ -108,7 +108,7 @@ class _SyncSensor(MetadataSensor):
 
 
 class _SourcesSensor(_SyncSensor):
-    """The base of those that wait for several sources."""
+    """The base of the sensors that wait for several sources."""
 
     template_fields: Sequence[str] = (*_SyncSensor.template_fields, "sources")
 
@@ -170,9 +170,9 @@ class SyncLagSensor(_SourcesSensor):
 class CheckpointPassedSensor(_SyncSensor):
     """A sensor that waits until a task has applied everything before a location of one source's log.
 
-    Rows that are held back for other shards may be missing: see :class:`NoRowsHeldBackSensor`. After a failover of the
-    source, the GTID set of the source's end decides; ``location`` is in the log of the server that is read at the time.
-    A sync that an error has ended fails the sensor.
+    Rows that are held back for other shards may still be missing: see :class:`NoRowsHeldBackSensor`. If the source
+    fails over while the sensor waits, the default goal counts by its GTID set; a given ``location`` counts in the log
+    of the server that is read then. A sync that an error has ended fails the sensor.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)
@@ -228,9 +228,9 @@ class CheckpointPassedSensor(_SyncSensor):
 class NoRowsHeldBackSensor(_SourcesSensor):
     """A sensor that waits until a task's sync holds no row back on any source.
 
-    Rows are held back after a DDL that not all shards of a merged table have executed, and while another row has their
-    place in it: a comparison of source and target would find them missing. A sync that an error has ended fails the
-    sensor.
+    Rows are held back after a DDL that not all shards of a merged table have executed, and while another row of the
+    merged table has the same key or unique value. A comparison of source and target reports such rows as missing. A
+    sync that an error has ended fails the sensor.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)

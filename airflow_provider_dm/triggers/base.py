@@ -32,7 +32,7 @@ T = TypeVar("T")
 FIRST_DELAY_SECONDS: Final = 10.0
 """The time for Airflow to record that the task is deferred."""
 STORES: Final = 8
-"""The number of metadata DBs that stay open; a changed password makes another URL."""
+"""Maximum number of open metadata DBs. A changed password is a new URL, and so a new entry."""
 
 
 @lru_cache(maxsize=STORES)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 STOP_SECONDS: Final = 25.0
 """Longest time for which a stop is requested again and again, at a kill and at the deadline."""
 PAUSE_SECONDS: Final = 3.0
-"""The time for the launcher to read a pause request, which it restores after a stop."""
+"""The time in which a launcher reads a pause request before a stop request replaces it. The launcher restores the pause
+after the stop."""
 _ENDING: Final[set[asyncio.Future[None]]] = set()
 """Running requests to stop."""
 
@@ -92,7 +93,7 @@ class RunWatchTrigger(MetadataTrigger):
                     silent = False
                 case Gone(why) if silent:
                     return {"status": "gone", "run_id": self.run_id, "message": why}
-                case Gone():  # after an outage, the metadata DB has old reports at first
+                case Gone():  # poll again: after an outage the metadata DB first shows old reports
                     silent = True
                 case _:
                     return {"status": "ended", "run_id": self.run_id}

@@ -1,4 +1,4 @@
-"""The trigger that waits until the sync of a task is in a state."""
+"""The trigger that waits until the sync of a task meets a condition."""
 
 from __future__ import annotations
 
