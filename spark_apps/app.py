@@ -67,7 +67,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the work. `finished` False: it, or a source of it, was asked to stop before its goal.
+    """The result of the work. `finished`: False if the work, or one of its sources, was asked to stop before its goal.
 
     `failure`: the first error of a source that stopped while others went on.
     """
@@ -92,12 +92,8 @@ class App:
     """By source. `_lease_lock` is held while they change, and while they are renewed."""
     fatal: DmError | None = None
     """The error to report even if the work returned: a lost lease, or rows that differ."""
-    gates: dict[str, Gate] = field(default_factory=dict)
+    gates: dict[str, Gate] = field(init=False)
     """The gates by which requests reach the work, by source."""
-
-    def __post_init__(self) -> None:
-        self.gates = {source.config.source_id: Gate(self.stop) for source in self.spec.sources}
-
     seen: Json = field(default_factory=dict)
     """The progress at the last beat."""
     stages: dict[str, Stage] = field(default_factory=dict)
@@ -105,6 +101,9 @@ class App:
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
     _spark_ui: str | None = None
     _lease_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.gates = {source.config.source_id: Gate(self.stop) for source in self.spec.sources}
 
     @property
     def holder(self) -> Holder:
@@ -220,8 +219,8 @@ class App:
 def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> int:
     """Run `work` for the JobSpec named in argv; returns the exit code.
 
-    A script may have disabled the garbage collector during its imports, a third of whose time it would take. The
-    imported objects are excluded from collection, as they are never garbage.
+    A script may have disabled the garbage collector, which would take a third of the time of its imports. Imported
+    objects are never garbage, so `gc.freeze` excludes them from collection.
     """
     if not gc.isenabled():
         gc.freeze()

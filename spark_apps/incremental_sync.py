@@ -24,7 +24,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are in the parent directory
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     gc.disable()  # until `main` is called: what an import makes is no garbage
 

@@ -2,7 +2,8 @@
 
     task file   metrics-addr: 127.0.0.1:8262        GET /metrics
 
-Other modules count the few dozen numbers, so no client library is used. If the address is in use, a warning is logged.
+The numbers are counted by other modules and are few, so no client library is used. If the address is in use, a warning
+is logged.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ ALWAYS: Final = (TASKS, "spark_apps.runner")
 
 
 def prepare(names: Sequence[str]) -> None:
-    """Import the modules that tasks need. A failed import occurs again in a task, which reports it.
+    """Import the modules that tasks need. A failed import is only logged here: the task that needs the module reports
+    it.
 
     No thread may run in a process that forks, so numpy's threads for linear algebra are disabled.
     """

@@ -1,7 +1,7 @@
-"""Conversion of row images to values: canonical rows, or cells as columns. By kernels if they are ready.
+"""Conversion of row images to values: canonical rows, or cells as columns. Kernels are used when they are compiled.
 
-Both ways give the same result: the plain decoder and the codecs do the columns that the kernels do not support, and all
-columns until the kernels are compiled. `images` is int64[rows, 2]: start and end of each image in `data`.
+Both ways give the same result: the plain decoder and the codecs decode the columns that the kernels do not support, and
+all columns until the kernels are compiled. `images` is int64[rows, 2]: start and end of each image in `data`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Cells:
         return len(self.ends) // self.columns
 
     def rows(self) -> list[Row]:
-        """Return the cells of each image as a tuple. By Arrow, which is the fastest conversion to Python's bytes."""
+        """Return the cells of each image as a tuple. Uses Arrow, the fastest conversion to Python's bytes."""
         import pyarrow as pa
 
         offsets = np.zeros(len(self.ends) + 1, np.int64)

@@ -219,7 +219,7 @@ class Walk:
             self.found.end = position
 
     def alone_or_inside(self, event_end: int, timestamp: int) -> None:
-        """Handle a statement that changes no state: directly after a GTID it is the whole transaction."""
+        """Handle a statement without an effect. Directly after a GTID it is a complete transaction."""
         if self.state == OPENED:
             self.close(event_end, timestamp)
         else:
@@ -227,7 +227,7 @@ class Walk:
 
 
 def handle_event(walk: Walk, position: int, event_end: int, timestamp: int, code: int, body: bytes) -> None:
-    """Handle an event that the loop does not handle itself and whose body is needed."""
+    """Handle an event whose body is needed, except those that the scan loop handles."""
     if code in (_MYSQL_IDS if walk.flavour is Flavour.MARIADB else _MARIADB_IDS):
         raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} in a log of {walk.flavour.value}")
     match code:

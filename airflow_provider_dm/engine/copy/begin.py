@@ -8,9 +8,8 @@ In this order, so that a refusal leaves the target unchanged:
 3. write the plan in one transaction: F0, the tables, chunks.
 No row has to be exact at F0: none is covered (rounds.py). A source that has started continues with its stored plan.
 
-The needed location of the relay log is recorded before it is taken; otherwise a purge in between could remove it: first
-the beginning of the relay's newest file, which is before F0, then F0 itself. A run that was replaced records
-nothing."""
+Before F0 is determined, the beginning of the relay's newest file is recorded as needed, then F0: otherwise a purge in
+between could remove the log after F0. A run that was replaced records nothing."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ def source_moved(source: str, before: str, now: str) -> NotBegunYet:
 
 OnBegun = Callable[[str, Location], None]
 """Called with (source-id, location): the relay log is needed from there on. Called before the plan is committed, and
-possibly several times: rather too much log is kept than too little."""
+possibly several times: the log may be kept longer than needed, but never too short."""
 
 
 def is_loaded(target: Endpoint, source: Source) -> bool:
@@ -93,22 +92,21 @@ def begin(
     there = survey_target(target, names)
     # Read second: another run of this task writes its plan before its first row.
     copied_into = _copied_into(task, target)
-    planned = design(surveys, subtasks, there, fresh=fresh.keys(), copied_into=copied_into)
+    creations = design(surveys, subtasks, there, fresh=fresh.keys(), copied_into=copied_into)
     strict = any(subtask.strict_collations for subtask in subtasks.values())
-    created = create(
-        target, planned.creations, schemas_to_create(surveys, planned.creations, there.flavour, strict=strict)
-    )
+    created = create(target, creations, schemas_to_create(surveys, creations, there.flavour, strict=strict))
     design(surveys, subtasks, survey_target(target, names), fresh=set(), copied_into=copied_into)
-    notes = (*created, *(f"{one.name}: {note}" for one in planned.creations for note in one.notes))
+    notes = (*created, *(f"{one.name}: {note}" for one in creations for note in one.notes))
     for note in notes:
         log.warning("created %s", note)
-    return [
-        _resume(source, start, target, begun)
-        if start is not None
-        else _begin_source(source, fresh[source.id], target, slots, notes)
-        for source in sources
-        for start in [stored[source.id]]
-    ]
+    loadings = []
+    for source in sources:
+        start = stored[source.id]
+        if start is None:
+            loadings.append(_begin_source(source, fresh[source.id], target, slots, notes))
+        else:
+            loadings.append(_resume(source, start, target, begun))
+    return loadings
 
 
 def _stored_start(target: Endpoint, source: Source) -> Location | None:
@@ -205,7 +203,7 @@ def _survey(source: Source, target: Endpoint, begun: OnBegun) -> _Surveyed:
 
 
 def _beside(source: Source) -> tuple[Mapping[str, str], frozenset[TableName], OnlineDdls]:
-    """Return the source's further state: default collations of schemas, views, ghosts of online DDL."""
+    """Return the state of the source besides its tables: default collations of schemas, views, ghosts of online DDL."""
     with connected(source.endpoint) as connection:
         rules = source.rules.block_allow
         views = list_views(connection, rules.allows_schema)

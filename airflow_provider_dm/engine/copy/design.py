@@ -1,4 +1,4 @@
-"""The design of a copy: target tables, creations, and every reason for a refusal. Pure.
+"""Decides which target tables a load creates, and whether it is refused. Pure.
 
 The target of several shards is created like the first of them; all others must fit it as they would fit an existing
 table. A target table that already has rows is refused: mixing unknown rows with a copy cannot be undone. It may have
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
@@ -31,7 +31,8 @@ from airflow_provider_dm.engine.schema.model import Table
 MOST_ROWS: Final = 500_000
 """Maximum estimated rows of a table without paging, in one transaction, if the target table has other rows as well."""
 MOST_SCANNED: Final = 10_000
-"""Maximum rows without a key whose generated values are compared with the source's: every hundred need a scan."""
+"""Maximum rows without a key whose generated values are compared with the source's: each hundred rows need one scan of
+the table."""
 
 
 def target_table_gone(target: str, source: str) -> NoTargetTable:
@@ -41,13 +42,6 @@ def target_table_gone(target: str, source: str) -> NoTargetTable:
     )
 
 
-@dataclass(frozen=True)
-class Design:
-    """The plan of a run: the tables to create. All existing tables fit each other."""
-
-    creations: tuple[NewTable, ...]
-
-
 def design(
     surveys: Sequence[SourceSurvey],
     subtasks: Mapping[str, SubtaskConfig],
@@ -55,13 +49,12 @@ def design(
     *,
     fresh: Collection[str],
     copied_into: Collection[TableName],
-) -> Design:
-    """Decide what a run will do. `fresh`: sources whose copy has not started; `copied_into`: targets into which this
-    task has copied before.
+) -> tuple[NewTable, ...]:
+    """Return how a run creates missing target tables. `fresh`: sources whose copy has not started; `copied_into`:
+    targets into which this task has copied before.
 
     Raises the first reason for a refusal: UnsupportedColumnType, CannotCreateTarget, TargetTableMismatch,
     ExtractNotPossible, ExpressionNotSupported, TargetNotEmpty, TargetKeyNotKept, NoTargetTable, NotSupportedYet.
-    Nothing is changed in this case.
     """
     creations = _creations(surveys, subtasks, target, fresh)
     known = target.tables | {name: table for name, (table, _) in creations.items()}
@@ -83,7 +76,7 @@ def design(
             if subtask.mode is not TaskMode.FULL:
                 _check_sync(survey, subtask, mappings[survey.source_id], firsts)
             _check_source(survey, subtask, mappings[survey.source_id], target, feeders, copied_into)
-    return Design(tuple(creation for _, creation in creations.values()))
+    return tuple(creation for _, creation in creations.values())
 
 
 def _creations(

@@ -79,7 +79,7 @@ class PageReader:
     def _behind(
         self, snapshot: Connection, after: PageKey | None, progress: ChunkProgress, limit: int
     ) -> Generator[RowBlock, None, None]:
-        """Yield the result of the first step that returns rows."""
+        """Yield the rows after a key: the result of the first condition that returns rows."""
         for step in self.order.steps(after, progress.low, progress.high):
             with closing(self._select(snapshot, step, limit)) as some:
                 first = next(some, None)

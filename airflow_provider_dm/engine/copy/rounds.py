@@ -12,7 +12,8 @@ beginning no key is covered, at the end all are.
 A round: the readers' tasks are started and open their snapshots under one momentary lock (gather.py), the log is
 applied up to L in this process (the readers use the slots), the round is opened (downstream/rounds.py), pages are
 copied, the round is closed. A load that takes less time than ROUND_SECONDS is one round. A table is read in a round if
-its birth is the same before and after the lock, and it has the columns and the key at L by which its log is read.
+it was not altered while the lock was waited for (its birth, see reading/births.py, is unchanged), and its columns and
+key at L are those with which its log is decoded.
 
 Without a log (task-mode full) F is set to L: rows that were copied in an earlier round are then older, which is
 reported.
@@ -85,7 +86,8 @@ _numbers: Final = count(1)
 """Numbers for rounds: unique in this process, and so in the generation that it holds of each subtask."""
 
 Follow = Callable[[Location | None], bool]
-"""Apply the log of the source in this process, up to a location or (None) to its end. False: asked to stop before."""
+"""Apply the log of the source in this process, up to a location or (None) to its end. Returns False if it was asked to
+stop before that."""
 
 
 @dataclass
@@ -120,7 +122,7 @@ class SourceLoad:
         while not self.stop():
             before = self._rows()
             try:
-                # After this no page of an earlier round is accepted, whatever happened to its reader.
+                # From here on the target rejects pages of earlier rounds, even from a reader that is still alive.
                 run_transaction(self.target, lambda tx: close_round(tx, self.loading.source.fence))
                 remove_leftovers(self.target, self.loading.source.fence)
                 if not self._follow():
@@ -200,7 +202,7 @@ class SourceLoad:
             definitions = read_tables(connection, there)
         wanted, number = self._count_readers(), next(_numbers)
         with (
-            ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # ends after the readers, which end below
+            ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # leaving the block waits for the readers
             gathering(
                 source.endpoint, source.subtask.mydumper.consistency, wanted, reads_log=source.reads_log
             ) as gathered,
@@ -375,6 +377,6 @@ def _lost(readers: Sequence[Future[list[ReaderResult]]]) -> str:
 
 
 def _form(table: Table) -> object:
-    """Return what rows are read by: columns in their order, and the key."""
+    """Return the properties that determine how rows are decoded: columns in order, and key."""
     columns = [(column.name.lower(), value_signature(column)) for column in table.columns]
     return columns, table.identity and [name.lower() for name in table.identity.columns]

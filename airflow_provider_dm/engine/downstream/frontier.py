@@ -8,8 +8,8 @@ statement moves the frontier row:
     RELEASE   released -> hi           wave 1: deletes, so that no unique value is held by a row that gives it up
     ADVANCE   position: lo -> hi       wave 2 (or the only wave): everything else
 
-This statement is lock, fence, order check and progress. If it matches all rows, the transaction continues; if not,
-nothing is written, and `judge` interprets the rows:
+This statement takes the lock, checks the generation and the order, and records the progress. If it matches all rows,
+the transaction continues; if not, nothing is written, and `judge` interprets the rows:
 
     a newer generation                  -> Fenced: another run owns the subtask; end
     an older one, a position before lo, no row
@@ -34,7 +34,7 @@ Rules, each with the consequence of breaking it (tests/unit/sync/test_rounds_mod
    then the old log is needed up to `edge` (binlog/open_places.py).
 2. Wave 2 begins after wave 1 is committed in all buckets. Otherwise a unique value is claimed before it is released.
 3. Frontier and rows are one transaction. Otherwise rows are lost or applied twice.
-4. Every transaction checks the generation. Otherwise a zombie of an older run writes old rows.
+4. Every transaction checks the generation. Otherwise a process of an older run that is still alive writes old rows.
 5. Wave 1 moves `released` in its own transaction. Otherwise a late wave 1 deletes rows that wave 2 has written.
 6. Bucket count, hash version, tables, keys, rules and write policies change only when all buckets are at one position.
    Otherwise the second half of an epoch differs from its first half.

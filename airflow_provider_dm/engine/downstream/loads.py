@@ -1,4 +1,4 @@
-"""Rows of an INSERT as the file of one LOAD DATA LOCAL INFILE, from memory: the server parses no SQL text.
+"""Writes rows by LOAD DATA LOCAL INFILE from memory instead of an INSERT, so that the server parses no SQL literals.
 
 With LOCAL a server reports values that it cannot store as warnings, and skips rows with an existing key. So a LOAD is
 kept only if it has written every row without a warning. Otherwise it is undone, and the same rows are written by

@@ -1,4 +1,5 @@
-"""dm_table_schema: the tables by which rows of the source's log are decoded, and where the replay of each begins.
+"""dm_table_schema: the table definitions with which rows of the source's log are decoded, and the location at which the
+changes of each table begin.
 
 The schema is that of the location at which reading the log begins, not the current one (invariant 6). All rows of a
 task together determine the merged target tables: those that take the rows of more than one source table."""

@@ -1,4 +1,4 @@
-"""Whether a waiting row will ever get its key: by querying the sources.
+"""Determines whether a waiting row can still get its key, by querying the sources.
 
 The key is held by a row of the target. If the source table of the waiting row still has that row, and another source
 table has the row that holds the key, both should be in the target and cannot: that is a collision, for a person to
@@ -73,7 +73,8 @@ class Collides:
 
     def error(self, more: Sequence[Collides]) -> RowsCollide:
         """Return the error for this and other collisions of the same two tables and the same key."""
-        alike = [one for one in more if self._like() == one._like()]
+        subject = (self.row.source, self.row.table, self.other, self.holder.key)
+        alike = [one for one in more if (one.row.source, one.row.table, one.other, one.holder.key) == subject]
         return RowsCollide(
             self.row.source,
             str(self.row.table),
@@ -85,17 +86,15 @@ class Collides:
             tuple(f"({', '.join(shown_values(one.holder.values.values()))})" for one in alike),
         )
 
-    def _like(self) -> tuple[object, ...]:
-        return (self.row.source, self.row.table, self.other.source, self.other.table, self.holder.key)
-
 
 def verdict_on(
     row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], queries: CollisionQueries
 ) -> CollisionVerdict | Collides:
-    """Return what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
+    """Return the verdict on a waiting row. `mapping`: the mapping of its source table; `feeders`: all source tables of
+    its target."""
     holders = queries.holders(row, mapping)
     if not holders:
-        unseen = any(key.expression for key in mapping.target.unique_keys)  # which `find_holders` cannot query
+        unseen = any(key.expression for key in mapping.target.unique_keys)  # find_holders cannot query them
         return CollisionVerdict.FOREIGN if unseen else CollisionVerdict.WAITS
     found = [_verdict_on_holder(row, one, mapping, feeders, queries) for one in holders]
     collision = next((one for one in found if isinstance(one, Collides)), None)
@@ -189,7 +188,7 @@ def find_holders(
 
 
 def select_rows(table: Table, names: Sequence[str], where: bytes) -> bytes:
-    """Return a SELECT of some columns for their codecs."""
+    """Return a SELECT of these columns in the form that their codecs read."""
     columns = [table.column(name) for name in names]
     selected = ", ".join(codec_for(table.name, column).select(quote(column.name)) for column in columns)
     return f"SELECT {selected} FROM {table.name.quoted()} WHERE ".encode() + where

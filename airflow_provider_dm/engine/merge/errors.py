@@ -12,7 +12,7 @@ _ROWS_WAIT: Final = (
 
 
 class TooManyContested(DmError):
-    """So many rows find their keys taken that the cause cannot be moving rows."""
+    """Too many rows wait for their keys to be explained by rows that move between tables."""
 
     source: str
     table: str
@@ -99,7 +99,7 @@ class RowWaitsForHeldRow(DmError):
 
 
 class WrittenDuringCopy(DmError):
-    """Task-mode full has no log by which rows could still get their keys."""
+    """Rows were written while task-mode `full` copied; without a log the waiting rows cannot get their keys."""
 
     source: str
     rows: int

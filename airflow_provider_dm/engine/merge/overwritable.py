@@ -18,7 +18,8 @@ def has_own_columns(mapping: TableMapping) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_overwritable(mapping: TableMapping) -> bool:
-    """Return True if a target row with a key of a source row is that row or a foreign row, and can be found by the key.
+    """Return True if every target row that has a key of a source row may be overwritten by that row, and can be found
+    by that key.
 
     False without a key; if two rows of the source may be equal in the target (rules/kept_keys.py); and, if the target
     has columns of its own whose values must be kept, for a unique key that is not one of whole columns.

@@ -44,7 +44,7 @@ def target_access(target: Endpoint) -> Access:
 
 @dataclass
 class Servers:
-    """The servers of one driver, also for the threads that query them; definitions of tables are read once."""
+    """The connections of one driver to target and sources, for several threads. Table definitions are cached."""
 
     target: Endpoint
     ref: SubtaskRef
@@ -115,7 +115,8 @@ class Servers:
         return self.transactions(lambda connection: find_holders(row, mapping, connection, access.select))
 
     def has(self, source: str, table: TableName, values: KeyValues, typed: Table) -> bool | None:
-        """Query once: the sync itself does not need a reachable source, so the row continues to wait."""
+        """Query without retries: a sync does not need its source, so if the source is unreachable the row continues to
+        wait."""
         if source not in self.sources:
             return None
         sql = f"SELECT 1 FROM {table.quoted()} WHERE ".encode() + condition(typed, values) + b" LIMIT 1"

@@ -125,7 +125,8 @@ class OwnerWriter:
         return Rows(values, literals, list(map(self.key_of, values)))
 
     def withdraw(self, connection: Connection, waiting: Collection[bytes], gone: Rows) -> Rows:
-        """Remove vanishing rows that wait, which needs nothing else. Return the others."""
+        """Delete those of `gone` that wait from dm_contested_row. Return the rows that have to be deleted in the
+        target."""
         here = self._locked(connection, waiting, gone.keys)
         withdraw(connection, self.owner, here)
         return gone.where(lambda key: key not in here) if here else gone
@@ -183,7 +184,8 @@ class OwnerWriter:
             for statement in statements:
                 some = numbers[at : at + statement.rows]
                 at += statement.rows
-                several = statement.computing is not None  # it may be run as several (`session.execute`)
+                # session.execute may split it into several statements, so one of them may already have written rows
+                several = statement.computing is not None
                 if several:
                     query(connection, "SAVEPOINT dm_placing")
                 try:

@@ -63,7 +63,8 @@ class Died:
 
 
 def end_of(process: RelayProcess) -> AsAsked | Locked | EndedByError | Died | None:
-    """Return how a relay has ended; None while it runs. The exit code comes before the log, which two may share."""
+    """Return how a relay has ended; None while it runs. The log alone does not show that, as two processes may write to
+    it."""
     code = process.exit_code()
     if code is None or code == EXIT_FINISHED:
         return None if code is None else AsAsked()
@@ -115,8 +116,7 @@ class KeptRelay:
                 now = time.monotonic()
                 deaths = deaths_after(Life(self._started_at, self.deaths), now)
                 pause = pause_after(deaths) * random.uniform(0.8, 1.2)
-                self.rest(pause)
-                self.deaths = deaths
+                self.rest(pause, deaths)
                 if deaths > self.deaths_allowed:
                     return end
                 text = "the relay of %s died (exit code %d), %d consecutive deaths; restart in %.1f s"
@@ -130,9 +130,9 @@ class KeptRelay:
         """Return True while the next start is delayed."""
         return self.process is None and time.monotonic() < self._start_at
 
-    def rest(self, seconds: float) -> None:
-        """Delay the next start, and reset the number of deaths."""
-        self.process, self.deaths, self._start_at = None, 0, time.monotonic() + seconds
+    def rest(self, seconds: float, deaths: int = 0) -> None:
+        """Delay the next start, after this number of consecutive deaths."""
+        self.process, self.deaths, self._start_at = None, deaths, time.monotonic() + seconds
 
     def wait(self, seconds: float) -> None:
         """Sleep, but not beyond the end of the process, and only briefly while another relay's end is awaited."""

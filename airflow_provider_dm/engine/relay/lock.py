@@ -1,8 +1,9 @@
-"""One writer per relay directory: an exclusive lock that ends with its holder, and a generation that is kept.
+"""One writer per relay directory: an exclusive lock that the kernel releases with its holder, and a generation that
+only grows.
 
 The lock belongs to the open file, so the kernel releases it however the process ends; the file itself may remain. Its
-content is the number of writers so far, and the last writer's identity. On a file system whose locks do not exclude
-(some network file systems) the number does: the older writer finds a newer one and ends.
+content is the number of writers so far, and the last writer's identity. Some network file systems do not enforce locks.
+There the generation excludes the older writer: it reads a newer number and ends.
 """
 
 from __future__ import annotations

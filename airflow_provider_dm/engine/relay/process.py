@@ -1,4 +1,4 @@
-"""A relay in a process of its own: started, watched and ended by a launcher, and never surviving it.
+"""A relay in a process of its own, which a launcher starts, watches and ends. It ends with its launcher.
 
 The child leads its own session, so a signal to the launcher's terminal or group does not reach it. It ends with its
 launcher because it watches the launcher (see `child`): the kernel's parent-death signal would arrive when the launching
@@ -75,7 +75,7 @@ class RelayProcess:
             return None
 
     def stop(self, grace_seconds: float = 10.0) -> int:
-        """Let it end at a safe point, or kill it after `grace_seconds`; return the exit code. No data is lost."""
+        """Send SIGTERM, and SIGKILL after `grace_seconds`; return the exit code. Neither loses data."""
         if self.alive():
             self._process.terminate()
         code = self.wait(grace_seconds)
@@ -131,7 +131,7 @@ def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def wait_for_end_of(pid: int) -> None:
-    """Return when this process has ended."""
+    """Block until this process has ended."""
     born = start_of(pid)
     while born is not None and start_of(pid) == born:
         time.sleep(_WATCH_SECONDS)

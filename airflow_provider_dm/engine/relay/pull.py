@@ -90,7 +90,8 @@ class Puller:
                 assert_never(other)
 
     def _checked_body(self, event: memoryview, header: EventHeader) -> bytes:
-        """Return the bytes after the header, without checksum; empty for irrelevant kinds. Raises ChecksumMismatch.
+        """Return the bytes after the header, without checksum; empty for kinds whose body is not needed. Raises
+        ChecksumMismatch.
 
         A fake rotate precedes the format description, so whether it has a checksum is determined from its bytes.
         """

@@ -109,7 +109,8 @@ class Reporter:
             raise RelayRunsElsewhere(self.source, other.directory, other.host, other.pid or 0)
 
     def saw_master(self, end: Location, server_uuid: str) -> None:
-        """Record the known end of the upstream's log: the relay may catch up before our thread has asked."""
+        """Record the known end of the upstream's log: the relay may catch up before the thread has queried the
+        upstream."""
         self._master, self._master_uuid = end, server_uuid
 
     def _report(self) -> None:
@@ -185,7 +186,7 @@ class Reporter:
             return age_of(other) <= FRESH_SECONDS
         if other.task or not is_alive(other) or has_ended(other.process):
             return False
-        return not (same_directory and is_of_this_machine(other.process))  # else we have the directory's lock
+        return not (same_directory and is_of_this_machine(other.process))  # same directory: we hold its lock
 
     def _read_desired(self) -> None:
         if self.task:

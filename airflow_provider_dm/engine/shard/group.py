@@ -20,10 +20,11 @@ sequence; every other list has to be a prefix of it. Only the first item of each
 becomes the first. So any number of statements may be pending: t1 may execute ten of them before t2 begins.
 
 A held shard may be renamed: its rows are read under the name that they have in the log, and the shard is identified by
-its newest name. A held shard that is dropped remains a member, under a name that no table has, until its rows are
-applied: they stay in the target, as those of any dropped shard. It needs no further DDL.
+its newest name. A held shard that is dropped remains a member, with a name that no table can have, until its held rows
+are applied. These rows stay in the target, like the rows of any dropped shard. The group does not wait for its further
+DDL.
 
-Values only. The rows are held, and the other sources asked, in engine.sync.
+This module has values only; engine.sync skips the rows and communicates with the other sources.
 """
 
 from __future__ import annotations

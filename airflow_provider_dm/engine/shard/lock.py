@@ -23,11 +23,11 @@ its own shards have executed it (shard/group.py); the first source to report is 
     a source withdraws      waiting, or removed with the last      skip, or removed with the last
 
 A decision covers the DDL texts that were reported when the person decided (`settled`), and no text that is reported
-later. So a source that was not waited for passes this number only with a settled text.
+later. A source that reports after the decision continues only if its text is among them.
 
-Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock serves the agreement and
-people. The target records that a DDL has been executed, and which texts that settles: a lost or restored metadata DB
-can delay a DDL and never cause a second execution (downstream/shard_groups.py).
+Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock coordinates the sources and
+informs users. The target records that a DDL has been executed, and which texts that settles: a lost or restored
+metadata DB can delay a DDL and never cause a second execution (downstream/shard_groups.py).
 """
 
 from __future__ import annotations
@@ -184,9 +184,9 @@ def reported(
 
 def with_decision(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Lock:
     """Return the lock after a person has decided. `force`: even if a source has not reported, or another owner was
-    chosen earlier: that owner may be altering the table, and is killed if a different one is chosen. The owner's own
-    action may be changed without it. After the DDL has been executed, the only possible decision is that the executed
-    DDL replaces that of a source that differs (`skip`). Raises LockRefuses.
+    chosen earlier, as the earlier owner may be executing the DDL; its statement is killed if `owner` is another source.
+    To change only the action of the same owner needs no `force`. After the DDL has been executed, the only possible
+    decision is that the executed DDL replaces that of a source that differs (`skip`). Raises LockRefuses.
     """
     settled = tuple(sorted({*lock.settled, *(one.ddls for one in lock.infos)}))
     if lock.phase is Phase.DIFFERS:

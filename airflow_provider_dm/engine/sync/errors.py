@@ -1,4 +1,4 @@
-"""The errors of following a log, and the remedies of DDL that stops a task."""
+"""The errors of a sync, and the remedies for DDL that stops a task."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class EarlierLogMissing(DescribedError):
 
 
 class NeitherServes(DmError):
-    """The relay log and the upstream both failed. `local`, `upstream`: their errors."""
+    """The relay log and the upstream both failed. `local`, `upstream`: the messages of their errors; `wanted`: the
+    reaction."""
 
     source: str
     here: str
@@ -151,7 +152,7 @@ class MissingRow(RowStatementError):
 
 
 class CountsDiffer(DmError):
-    """An UPSERT did not change exactly its rows. Rolls the transaction back."""
+    """An UPSERT did not change exactly its rows. Raising it rolls the transaction back."""
 
     code = "DM-6022"
     what = "an upsert changed fewer rows than it was given."
@@ -159,7 +160,7 @@ class CountsDiffer(DmError):
 
 
 class UnknownTable(DmError):
-    """The log has rows of a table that the rules allow and that has no definition."""
+    """The log has rows of a table that the rules allow, but that has no definition."""
 
     table: str
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
-from airflow_provider_dm.engine.copy.design import MOST_ROWS, MOST_SCANNED, Design, design
+from airflow_provider_dm.engine.copy.design import MOST_ROWS, MOST_SCANNED, design
 from airflow_provider_dm.engine.copy.errors import TargetNotEmpty
+from airflow_provider_dm.engine.ddl.create_like import NewTable
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -61,7 +62,7 @@ def designed(
     copied_into: Collection[TableName] = (),
     on_duplicate: str = "error",
     mode: str = "all",
-) -> Design:
+) -> tuple[NewTable, ...]:
     """Return the design where, if nothing else is said, the copy of no source has begun."""
     subtasks = {
         one.source_id: subtask(one.source_id, mode, **{"on-duplicate-logical": on_duplicate}) for one in surveys
@@ -92,14 +93,14 @@ SHARDS = (survey("one", source_table("a")), survey("two", source_table("b")))
 def test_a_table_that_the_target_lacks_is_created_once_however_many_shards_it_has() -> None:
     plan = designed(*SHARDS, target=there())
 
-    assert [creation.name for creation in plan.creations] == [ALL]
-    assert plan.creations[0].sql.startswith("CREATE TABLE `all`.`orders`")
+    assert [creation.name for creation in plan] == [ALL]
+    assert plan[0].sql.startswith("CREATE TABLE `all`.`orders`")
 
 
 def test_a_table_that_is_there_is_not_created() -> None:
     plan = designed(ONE, target=there(table(ALL, PRIMARY)))
 
-    assert plan.creations == ()
+    assert plan == ()
 
 
 def test_a_second_shard_has_to_fit_what_is_created_after_the_first() -> None:
@@ -154,7 +155,7 @@ def test_a_target_that_holds_rows_may_be_meant_to(leave: dict[str, object]) -> N
 
 
 def test_rows_may_replace_each_other_where_the_user_says_so() -> None:
-    assert designed(ONE, target=there(table(ALL, PRIMARY, EMAIL)), on_duplicate="replace").creations == ()
+    assert designed(ONE, target=there(table(ALL, PRIMARY, EMAIL)), on_duplicate="replace") == ()
 
 
 def key(*columns: str, prefixes: tuple[int | None, ...] = (), expression: bool = False) -> Index:

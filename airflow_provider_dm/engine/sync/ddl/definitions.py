@@ -1,4 +1,4 @@
-"""The definitions of a source's tables, which are kept in the target and read at the first DDL of a run.
+"""The definitions of a source's tables, which the target stores, and which a run reads at its first DDL.
 
 A definition is used only if it has the columns and keys with which the table's rows are decoded. A definition that a
 user has deleted (`dmctl binlog-schema delete`) is read from the source, if the table there still has these columns.

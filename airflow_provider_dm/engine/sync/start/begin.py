@@ -1,15 +1,16 @@
 """The start of an incremental task: the `meta` of its source, which is verified before it is stored.
 
-A task with a copy has its start from the copy. The start of this task is configured, and may be wrong. So nothing is
-committed until a transaction is found to begin there, in the log that the sync will read; and as long as nothing is
-applied, a corrected `meta` replaces the previous one. Without `meta` the contents of the target are unknown.
+A task with a load starts at the location of the load. An incremental task starts at the configured `meta`, which may be
+wrong. So the start is committed only after the log, as the sync will read it, is found to have the beginning of a
+transaction there. Until changes are applied, a corrected `meta` replaces the previous one. Without `meta` and
+checkpoint the task is refused.
 
 Rows are decoded by the schema at the start, which past.py determines, and later DDL is executed. The target's rows may
 be newer than the start, for example if a person has copied them: up to the current end of the log, and for some log
 time after it, changes overwrite existing rows (sync/safe_mode). With `safe-mode-duration: 0s` the start is exact.
 
-The sources of one run start together, before the first of them applies anything: the target then has, for each merged
-table, the source tables that feed it.
+The sources of one run start together, before any of them applies a change, so that the target has the list of source
+tables of each merged table.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class Announcer:
         self._as_holder(write)
 
     def withdraw_report(self) -> None:
-        """Delete the report: nothing is needed. Raises Fenced, and what the store raises."""
+        """Delete the report: nothing is needed. Raises Fenced, and the errors of the store."""
         self._as_holder(lambda: self.store.forget_subtask(*self.source.fence.ref.key))
 
     def _as_holder(self, write: Callable[[], None]) -> None:
@@ -154,21 +155,24 @@ def is_to_begin(
 def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
     """Set the starts of the sources that have no start yet, or a corrected `meta`.
 
-    Raises InvalidInput, StartNotInLog, NotBegunYet (retry), Fenced, and what reading the log and the schemas raises.
+    Raises InvalidInput, StartNotInLog, NotBegunYet (retry), Fenced, and the errors of reading the log and the schemas.
     Then the failed source and the sources after it are unchanged in the target.
     """
-    waiting = [one for source in sources for one in _beginnings(source, store)]
-    for one in waiting:
-        one.announcer.report(None)
+    waiting = [beginning for source in sources for beginning in _beginnings(source, store)]
+    for beginning in waiting:
+        beginning.announcer.report(None)
     try:
-        found = [one.read_source() for one in waiting]
-        proven = [(one.at(start, stop), start) for one in found for start in [one.verified_start(stop)]]
+        found = [beginning.read_source() for beginning in waiting]
+        proven = []
+        for one in found:
+            start = one.verified_start(stop)
+            proven.append((one.at(start, stop), start))
         for here, start in proven:
             here.begin(start)
             waiting.pop(0)
     except DmError:
-        for one in waiting:
-            one.withdraw()
+        for beginning in waiting:
+            beginning.withdraw()
         raise
 
 
@@ -234,8 +238,8 @@ class _Beginning:
         return {name: one for name, one in found.items() if one.by_hand}
 
     def withdraw(self) -> None:
-        """Restore the report to the metadata DB, as the source does not begin. Raises Fenced, and what the store
-        raises."""
+        """Restore the report to the metadata DB, as the source does not begin. Raises Fenced, and the errors of the
+        store."""
         if self.before is None:
             self.announcer.withdraw_report()
         else:
@@ -257,7 +261,7 @@ class _Found:
 
     def at(self, start: Location, stop: threading.Event) -> _Found:
         """Return a copy with the tables as they were at the start. If that needs the DDL since the start, wait until
-        the log reaches `today`. Raises DefinitionNeeded, NotBegunYet, and what reading the log raises.
+        the log reaches `today`. Raises DefinitionNeeded, NotBegunYet, and the errors of reading the log.
         """
         one, rules = self.beginning, self.beginning.source.rules
         if reached(start, self.today) and one.dm is None:
@@ -284,7 +288,7 @@ class _Found:
         with closing(self.beginning.tail()) as tail:
 
             def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
-                """Plan the whole log; reads headers only."""
+                """Return the plan of the whole log, from event headers only."""
                 return tail.plan(Cursor(here, prepared), goal=self.today, limit=None, range_bytes=sys.maxsize)
 
             def idle(here: Location, seconds: float) -> None:

@@ -63,7 +63,8 @@ class DmStart:
 
     def for_tables(self, tables: Collection[TableName], allows: Callable[[TableName], bool]) -> DmStart:
         """Return a copy with the source's table names, without tables that the rules exclude."""
-        rows = sorted(self.seen.tables.items(), key=lambda row: row[0] in tables)  # last, and so kept: exact names
+        # Exact names last, so that they replace names in lower case.
+        rows = sorted(self.seen.tables.items(), key=lambda row: row[0] in tables)
         named = {source_name(written, tables): one for written, one in rows}
         left_out = [str(name) for name in named if not allows(name)]
         if left_out:

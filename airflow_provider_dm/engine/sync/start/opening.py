@@ -167,7 +167,8 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
 
 
 def _note_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource) -> None:
-    """Save the fingerprint of the new plan, and delete the excluded tables, which cannot return without a gap."""
+    """Save the fingerprint of the new plan, and delete the stored schemas of excluded tables: such a table cannot be
+    included again, as its changes since were skipped."""
 
     def body(connection: Connection) -> None:
         note_plan(connection, source.fence, plan.fingerprint())
