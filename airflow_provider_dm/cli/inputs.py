@@ -28,6 +28,8 @@ from airflow_provider_dm.launch.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
+_NO_PASSWORD: Final = {"password": None, "password_env": None, "password_file": None}
+
 
 def other_source(source: str, file: str, found: str) -> InvalidInput:
     return InvalidInput(
@@ -141,9 +143,6 @@ def _endpoint(database: DatabaseConfig, name: str, named: Mapping[str, Secret]) 
         return database.endpoint(name)
     password = named.get(name) or Secret(taken(default_variable(name)) or "")
     return replace(database.model_copy(update=_NO_PASSWORD).endpoint(name), password=password)
-
-
-_NO_PASSWORD: Final = {"password": None, "password_env": None, "password_file": None}
 
 
 def _in_order(task: TaskConfig, found: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:

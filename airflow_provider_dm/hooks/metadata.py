@@ -83,12 +83,7 @@ def url_of(connection: Connection) -> Secret:
         reason = "its Schema is empty: it has to name the database, or the file of SQLite"
         raise ConnectionUnusable(connection.conn_id, reason)
     if driver.startswith(SQLITE):
-        path = (
-            connection.schema
-            if connection.schema.startswith("/")
-            else str(settings.configured_work_root() / connection.schema)
-        )
-        return Secret(f"sqlite:///{path}")
+        return Secret(f"sqlite:///{settings.configured_work_root() / connection.schema}")
     url = URL.create(
         driver,
         username=connection.login or None,

@@ -186,7 +186,7 @@ def _apps_directory() -> Path:
 def engine_archive(path: Path) -> Path:
     """Write the engine and the apps as an archive for `--py-files`, with equal bytes for equal files, for caches.
 
-    It contains each source and its compiled form: Without compiled files every worker would compile its imports, which
+    It contains each source and its compiled form. Without compiled files every worker would compile its imports, which
     doubles their time, as Python cannot store them in an archive. A worker with another Python version uses the source.
     """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:

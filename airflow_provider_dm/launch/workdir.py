@@ -122,7 +122,7 @@ class TaskDir:
 
 
 def open_run_log(run: Path) -> IO[str]:
-    """Open the log of a run's app. The open file is locked, which marks the run as running until the process ends."""
+    """Open the log of a run's app. The open file is locked, which marks the run as running until the app ends."""
     descriptor = os.open(run / RUN_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return os.fdopen(descriptor, "w", encoding="utf-8")

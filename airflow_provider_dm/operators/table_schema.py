@@ -29,8 +29,8 @@ class DmTableSchemaOperator(BaseOperator):
     :param database: schema of the source table (str, required, templated)
     :param table: name of the source table (str, required, templated)
     :param action: ``"get"``, ``"update"`` or ``"delete"`` (SchemaAction, default 'get', templated)
-    :param origin: where the new definition comes from: ``"sql"``, or the table as ``"source"`` or ``"target"`` have it
-        now (Origin, default 'sql', templated)
+    :param origin: the new definition: ``"sql"``, or the current definition of the table in the ``"source"`` or the
+    ``"target"`` (Origin, default 'sql', templated)
     :param sql: ``CREATE TABLE`` of the source table, for ``origin="sql"`` (str | None, default None, templated)
     :param sources: source-ids; None: all sources of the task (list[str] | None, default None, templated)
     :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id; used by

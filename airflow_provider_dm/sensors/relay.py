@@ -28,10 +28,9 @@ class RelayBroken(AirflowException):
 class RelayCatchUpSensor(MetadataSensor):
     """A sensor that waits until the relay log of a source holds everything up to a location.
 
-    Without `min_location` that is the end of the source's binlog when the sensor started, so the sensor ends even if
-    the source is written to continuously. Deferred, it takes no worker slot. If the relay switches to another server
-    meanwhile, the GTID set of that location decides; `min_location` is in the log of the server that the relay follows
-    at the time.
+    The default is the end of the source's binlog at the sensor's start, so the sensor also ends while applications
+    write. With ``deferrable`` it uses no worker slot. If the relay switches to another server, the default goal counts
+    by its GTID set; a given ``min_location`` counts in the log of the server that the relay follows then.
 
     The sensor waits for a relay that is paused, cannot reach its source, or has no disk space, because it can continue
     later. A relay that has ended with an error fails the sensor.
