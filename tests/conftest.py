@@ -167,7 +167,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     roles = [role for role in ROLES if role in metafunc.fixturenames]
     hostile = metafunc.definition.get_closest_marker(HOSTILE) is not None
     kinds = [f"{HOSTILE}_{flavour}" if hostile else flavour for flavour in FLAVOURS]
-    may_take_tidb = "target" in roles and not hostile
+    may_take_tidb = "target" in roles and not hostile and metafunc.definition.get_closest_marker("without_tidb") is None
     takes_tidb = may_take_tidb and any(folder in metafunc.definition.path.parents for folder in TAKE_TIDB)
     targets = [*kinds, TIDB] if takes_tidb else kinds
     if roles == ["source", "target"]:

@@ -245,8 +245,8 @@ GHOSTS = (
     "CREATE TABLE _a_gho LIKE a",
     "ALTER TABLE _a_gho ADD COLUMN w int NOT NULL DEFAULT 3 FIRST, ADD COLUMN x varchar(9) AFTER id, MODIFY v text",
     (
-        "CREATE TABLE __b_new (id bigint NOT NULL, v varchar(40) CHARACTER SET latin1, PRIMARY KEY (id), KEY v (v))"
-        " COMMENT='b' ROW_FORMAT=DYNAMIC"
+        "CREATE TABLE __b_new (id bigint NOT NULL, v varchar(40) CHARACTER SET latin1 COLLATE latin1_bin,"
+        " PRIMARY KEY (id), KEY v (v)) COMMENT='b' ROW_FORMAT=DYNAMIC"
     ),
     "CREATE TABLE _nokey_gho LIKE nokey",
     "CREATE TABLE _m_gho LIKE m",

@@ -115,6 +115,7 @@ REFUSED: dict[str, Row] = {
 }
 
 
+@pytest.mark.without_tidb
 @pytest.mark.parametrize("row", REFUSED.values(), ids=REFUSED)
 def test_a_load_that_cannot_write_every_row_leaves_no_trace(
     loading: Server, fresh_schema: FreshSchema, row: Row
@@ -130,6 +131,7 @@ def test_a_load_that_cannot_write_every_row_leaves_no_trace(
     assert it.rows() == [(1,), (7,)]
 
 
+@pytest.mark.without_tidb
 def test_the_target_that_allows_no_load_any_more_is_written_by_inserts(
     loading: Server, fresh_schema: FreshSchema
 ) -> None:
