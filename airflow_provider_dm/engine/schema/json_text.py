@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.literals import quote_utf8
@@ -21,6 +22,8 @@ _SUSPECT: Final = re.compile(rb"\d\.\d|\d{19}")
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[-0-9][-+.0-9eE]*|true|false|null|[][{}]', re.DOTALL)
 _DIGITS: Final = b"-0123456789"
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
+_ALL_ARE_DOUBLES: Final = 1 << 53
+"""Every integer below it is a DOUBLE."""
 _CALLS: Final = {b"[": b"JSON_ARRAY", b"{": b"JSON_OBJECT"}
 
 
@@ -57,11 +60,16 @@ def as_value(text: bytes) -> bytes:
 
 
 def _number(token: str) -> int | float:
-    number = int(token) if token.lstrip("-").isdigit() else float(token)
-    if not isinstance(number, float) and not _LEAST <= number <= _MOST:
-        number = float(number)
-    whole = isinstance(number, float) and number.is_integer() and _LEAST <= number <= _MOST
-    return int(number) if whole else number
+    """Return an integer only if its digits are not those of a DOUBLE, which TiDB prints like an integer.
+
+    >>> [_number(token) for token in ("4571924835867031600", "4571924835867031552", "4571924835867031600.0", "-0.0")]
+    [4.5719248358670316e+18, 4571924835867031552, 4.5719248358670316e+18, 0.0]
+    """
+    number = float(token)
+    if abs(number) < _ALL_ARE_DOUBLES or not token.lstrip("-").isdigit():
+        return number + 0.0
+    whole = int(token)
+    return whole if _LEAST <= whole <= _MOST and whole != int(Decimal(repr(number))) else number
 
 
 @dataclass
