@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.codec import codec_for
+from airflow_provider_dm.engine.schema.codec import check_source_column
 from airflow_provider_dm.engine.schema.model import Table
 
 MOST_ROWS: Final = 500_000
@@ -137,7 +137,7 @@ def _check_source(
 ) -> None:
     for one, mapping in zip(survey.tables, mappings, strict=True):
         for column in one.table.columns:
-            codec_for(one.table.name, column)
+            check_source_column(one.table.name, column)
         verb_for(mapping, subtask.loader)
         mixed = len(feeders[one.target]) > 1 or subtask.overwrites
         if mixed and KeyOrder.of(mapping.source) is None and one.rows > MOST_ROWS:

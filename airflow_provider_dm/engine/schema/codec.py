@@ -150,6 +150,16 @@ def codec_for(table: TableName, column: Column) -> Codec:
     return codec
 
 
+def check_source_column(table: TableName, column: Column) -> None:
+    """Raise UnsupportedColumnType if the column has no codec or, as an ENUM or SET, members that are not known.
+
+    A target's members need not be known: its values are read and written as text.
+    """
+    codec_for(table, column)
+    if column.data_type in ("enum", "set"):
+        enum_members(table, column)
+
+
 def _described(column: Column) -> str:
     return f"{column.column_type} CHARACTER SET {column.charset}" if column.charset else column.column_type
 
@@ -182,7 +192,6 @@ def _codec_of_type(column: Column) -> Codec | None:
 
 def _string_codec(table: TableName, column: Column) -> Codec | None:
     if column.data_type in ("enum", "set"):
-        enum_members(table, column)
         by_code_points = (column.collation or "").endswith("_bin")
         enum = column.data_type == "enum"
         return Codec(

@@ -21,7 +21,7 @@ from typing import Final
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.reading.text_rows import TextCells, split_row
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.codec import TEXTS, Transform, codec_for, selected
+from airflow_provider_dm.engine.schema.codec import TEXTS, Transform, check_source_column, codec_for, selected
 from airflow_provider_dm.engine.schema.json_text import as_value
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.numbers import bits_key
@@ -57,7 +57,9 @@ class RowForm:
 
 
 def source_form(mapping: TableMapping, target: Capabilities) -> RowForm:
-    """Return the form in which the source's rows are read."""
+    """Return the form in which the source's rows are read. Raises UnsupportedColumnType."""
+    for column in mapping.source.columns:
+        check_source_column(mapping.source.name, column)
     return _form(mapping.source, mapping.source.columns, mapping.target_columns, target)
 
 

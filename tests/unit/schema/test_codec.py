@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.schema import strings
-from airflow_provider_dm.engine.schema.codec import codec_for, row_literals, row_reader
+from airflow_provider_dm.engine.schema.codec import check_source_column, codec_for, row_literals, row_reader
 from airflow_provider_dm.engine.schema.errors import MalformedValue, UnknownCharacter, UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Column, Table
 
@@ -106,7 +106,7 @@ def test_a_character_that_is_not_known_stops_without_its_value(charset: str, val
 )
 def test_other_types_stop_and_say_which(described: Column) -> None:
     with pytest.raises(UnsupportedColumnType) as raised:
-        codec_for(NAME, described)
+        check_source_column(NAME, described)
     assert "shop.orders" in str(raised.value)
     assert described.column_type in raised.value.type
 

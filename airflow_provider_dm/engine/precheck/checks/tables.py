@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, names_fold, stored_names
-from airflow_provider_dm.engine.schema.codec import codec_for
+from airflow_provider_dm.engine.schema.codec import check_source_column
 from airflow_provider_dm.engine.schema.errors import UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -41,7 +41,7 @@ def check_types(facts: SourceFacts) -> Findings:
     for table in facts.tables:
         for column in table.columns:
             try:
-                codec_for(table.name, column)
+                check_source_column(table.name, column)
             except UnsupportedColumnType as error:
                 found.append(error)
     columns = short_list([f"{error.table}.{error.column} {error.type}" for error in found])
