@@ -92,9 +92,9 @@ def text(characters: str, charset: str) -> str:
     return f"convert(_utf8mb4 x'{characters.encode().hex()}' using {charset})"
 
 
-def in_charset(charset: str, most: int) -> Draw:
+def in_charset(charset: str, most: int, *, only_text: bool = False) -> Draw:
     def draw(dice: Random) -> str:
-        if charset in ONE_BYTE and dice.random() < 0.5:
+        if charset in ONE_BYTE and not only_text and dice.random() < 0.5:
             return f"_{charset} x'{bytes(dice.randint(0, 255) for _ in range(dice.randint(0, most))).hex()}'"
         return text(word(dice, charset, most), charset)
 
@@ -110,17 +110,22 @@ def a_letter(charset: str) -> str:
     return letters[len(letters) // 2] if letters else "w"
 
 
-def sorts_of(charset: str) -> list[Sort]:
-    """A column of each string type. Members are written in ASCII and in what the charset has."""
+def sorts_of(charset: str, *, only_text: bool = False) -> list[Sort]:
+    """A column of each string type. Members are written in ASCII and in what the charset has. `only_text`: no bytes
+    that are no character of it."""
     said = f"character set {charset}"
     letter = a_letter(charset)
     members = ["a", "it's", "x y", "z" + letter, letter + "q", *([r"b\c"] if charset != "swe7" else [])]
     nasty = ("", "a  ", " ", "'\"\\`%_\0\n\r\x1a", ASCII[:40])
     edges = tuple(text(characters, charset) for characters in nasty)
     return [
-        Sort(f"char(40) {said}", edges, in_charset(charset, 40)),
-        Sort(f"varchar(70) {said}", edges, in_charset(charset, 70)),
-        Sort(f"text {said}", (*edges, f"repeat({text(letter, charset)}, 3000)"), in_charset(charset, 200)),
+        Sort(f"char(40) {said}", edges, in_charset(charset, 40, only_text=only_text)),
+        Sort(f"varchar(70) {said}", edges, in_charset(charset, 70, only_text=only_text)),
+        Sort(
+            f"text {said}",
+            (*edges, f"repeat({text(letter, charset)}, 3000)"),
+            in_charset(charset, 200, only_text=only_text),
+        ),
         *member_sorts(members, said),
     ]
 
@@ -149,9 +154,14 @@ def quoted(name: str) -> str:
 
 
 def charset_samples() -> list[Sample]:
-    """Eight charsets side by side in each table."""
+    """Eight charsets side by side in each table. TiDB stores text, and no other bytes."""
     shared = [charset for charset in CHARSETS if charset not in MYSQL_ONLY]
-    groups = cut([sort for charset in shared for sort in sorts_of(charset)], 40)
-    samples = [Sample(f"charsets_{number}", group, weight=0.5) for number, group in enumerate(groups)]
+    bytes_too = cut([sort for charset in shared for sort in sorts_of(charset)], 40)
+    only_text = cut([sort for charset in shared for sort in sorts_of(charset, only_text=True)], 40)
+    samples = [
+        Sample(f"charsets_{kind}{number}", group, targets=frozenset(targets), weight=0.5)
+        for kind, targets, groups in (("", {"mysql", "mariadb"}, bytes_too), ("text_", {"tidb"}, only_text))
+        for number, group in enumerate(groups)
+    ]
     only = tuple(sort for charset in sorted(MYSQL_ONLY) for sort in sorts_of(charset))
     return [*samples, Sample("charsets_mysql", only, frozenset({"mysql"}), frozenset({"mysql"}))]

@@ -70,7 +70,10 @@ def geometries() -> tuple[Sort, ...]:
 
 EMPTY: Final = "x'00000000010700000000000000'"
 GEOMETRY: Final = Sample(
-    "geometry", (*geometries(), *[Sort("geometry", (EMPTY,), geometry(1, 2, 3, 4, 5, 6, 7))] * 2), weight=0.6
+    "geometry",
+    (*geometries(), *[Sort("geometry", (EMPTY,), geometry(1, 2, 3, 4, 5, 6, 7))] * 2),
+    targets=MYSQL | MARIADB,
+    weight=0.6,
 )
 
 
@@ -166,7 +169,7 @@ COMPUTED: Final = Sample(
         Sort("varchar(100)", ("''", "x'00'"), in_charset("utf8mb4", 60)),
         Sort("int", (), between(0, 0), extra="GENERATED ALWAYS AS (length(c1)) VIRTUAL INVISIBLE"),
     ),
-    keys={"mysql": "KEY a ((c0 * 2)), KEY b ((upper(c1))), KEY v (c2)", "mariadb": "KEY v (c2)"},
+    keys={"mysql": "KEY a ((c0 * 2)), KEY b ((upper(c1))), KEY v (c2)", "mariadb": "KEY v (c2)", "tidb": "KEY v (c2)"},
 )
 HIDDEN: Final = Sample(
     "hidden",

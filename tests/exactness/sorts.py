@@ -3,9 +3,11 @@
 SQL is what both flavours read, unless a sort belongs to one of them. Values are made by the source, which may be
 lenient: whatever it stores is the truth that is compared."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final
 
 Draw = Callable[[Random], str]
 
@@ -13,6 +15,7 @@ NULLS = 0.08
 """How many of the random values are NULL."""
 EDGES = 0.25
 """How many of the random values are an edge after all."""
+_TIDB_LACKS: Final = re.compile(r"character set (?!(utf8mb3|utf8mb4|latin1|ascii|binary|gbk)\b)\w+(?: collate \w+)?")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Sample:
     name: str
     sorts: tuple[Sort, ...]
     sources: frozenset[str] = frozenset({"mysql", "mariadb"})
-    targets: frozenset[str] = frozenset({"mysql", "mariadb"})
+    targets: frozenset[str] = frozenset({"mysql", "mariadb", "tidb"})
     keys: dict[str, str] = field(default_factory=dict)
     weight: float = 1.0
     """Rows of it, as a part of those that others have."""
@@ -59,6 +62,8 @@ class Sample:
             f"c{number} {(there and sort.there) or sort.ddl} {sort.extra}" for number, sort in enumerate(self.sorts)
         ]
         keys = [self.keys[flavour]] if flavour in self.keys else []
+        if flavour == "tidb":
+            columns = [_TIDB_LACKS.sub("character set utf8mb4", column).replace("INVISIBLE", "") for column in columns]
         return f"(id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, {', '.join([*columns, *keys])})"
 
     def rows(self, dice: Random, count: int) -> list[list[str]]:

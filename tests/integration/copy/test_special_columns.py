@@ -32,11 +32,12 @@ def documents(sample: Sample) -> frozenset[str]:
 
 
 def unequal(source: Server, target: Server, schema: str, samples: list[Sample]) -> list[str]:
+    as_utf8 = target.flavour == "tidb"
     return [
         sample.name
         for sample in samples
-        if oracle.cells(source, schema, sample.name, documents=documents(sample))
-        != oracle.cells(target, schema, sample.name, documents=documents(sample))
+        if oracle.cells(source, schema, sample.name, documents=documents(sample), as_utf8=as_utf8)
+        != oracle.cells(target, schema, sample.name, documents=documents(sample), as_utf8=as_utf8)
     ]
 
 
