@@ -1,14 +1,19 @@
-"""A full copy of one table of a million rows: the real Spark app beside mydumper and myloader, MariaDB to MariaDB.
+"""A full copy of one table: the real Spark app beside mydumper and myloader, MariaDB to MariaDB.
 
-The table is sysbench's (about 190 bytes a row, one secondary index). Both sides copy into the same target server, into
-a schema that is dropped before each run; each copy is compared with the source by CHECKSUM TABLE, outside of the clock.
-Two threads on each side: Spark `local[2]`, `mydumper --threads=2 --rows=…` (so that one table is dumped and loaded in
-parallel), `myloader --threads=2`. Where they are not installed: `mariadb-dump | mariadb`, and the table says so.
+With `--target tidb`: MariaDB to TiDB, without a peer. The environment variable DM_TIDB_SERVER names the program.
 
-- copy: rows per second of what the app calls its run: survey, creation of the table, chunks, hand-over. The JVM, Python
-  and the metadata DB have started before that; Spark's first job, which starts its Python workers, is inside.
-- with_start: the same runs by the wall clock of the whole process, from spark-submit to its exit. The start is a fixed
-  number of seconds (`spark_start_seconds`), so this ratio says something about a million rows and nothing about more.
+Both sides copy into the same target server, into a schema that is dropped before each run; each copy is compared with
+the source, outside of the clock. Spark runs as `local[2]`. mydumper and myloader have 2 or 4 threads, whichever is
+quicker in a run beforehand (`--rows=…`, so that one table is dumped and loaded in parallel). Where they are not
+installed: `mariadb-dump | mariadb`, and the table says so.
+
+- 2m: sysbench's table (about 190 bytes a row, one secondary index), 2,000,000 rows.
+- 10m: the same with 10,000,000 rows; only if `--cases` names it. It needs 12 GB of disk.
+- wide: 1,000,000 rows of 20 columns of as many types.
+- CASE_with_start: the same runs by the wall clock of the whole process, from spark-submit to its exit. The others have
+  the seconds of what the app calls its run: survey, creation of the table, chunks, hand-over. The JVM, Python and the
+  metadata DB have started before that (`spark_start_seconds`); Spark's first job, which starts its Python workers, is
+  inside.
 
 Target of both: innodb_autoinc_lock_mode=2 (MySQL's default), innodb_flush_log_at_trx_commit=2, no binlog (myloader
 switches it off for its session, which others may not do).
@@ -30,7 +35,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -44,16 +48,24 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch.job import Job, Upstream, build_job, local_holder
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
-from testbed import Server, ServerSpec, running_servers
+from testbed import Flavour, Server, ServerSpec, running_servers
 from tests.benchmarks import workload
-from tests.benchmarks.harness import Case, Outcome, Run, Side, arguments, measure, note, publish
+from tests.benchmarks.harness import Case, Run, Side, arguments, measure, note, publish, with_start
 from tests.benchmarks.processes import watched
-from tests.benchmarks.workload import SCHEMA
+from tests.benchmarks.workload import PAD, SCHEMA, C
 
-ROWS: Final = 1_000_000
 THREADS: Final = 2
+PEER_THREADS: Final = (2, 4)
 DUMP_CHUNK_ROWS: Final = 100_000
 TABLE: Final = "copied"
+SBTEST_ROW: Final = f"seq, FLOOR(RAND() * 1e6), {C}, {PAD}"
+TABLES: Final = {
+    # name: (definition, a row, rows)
+    "2m": (workload.SBTEST, SBTEST_ROW, 2_000_000),
+    "10m": (workload.SBTEST, SBTEST_ROW, 10_000_000),
+    "wide": (workload.WIDE, workload.WIDE_ROW, 1_000_000),
+}
+TARGETS: Final[tuple[Flavour, ...]] = ("mariadb", "tidb")
 META_SCHEMA: Final = "dm_meta"
 OPTIONS: Final = (
     "--innodb-buffer-pool-size=1G",
@@ -90,7 +102,7 @@ def spark_app(source: Server, target: Server, folder: Path) -> Run:
         raise WrongCopy(f"the app was stopped; its log is {app.log_path}")
     seconds = float(outcome.result["seconds"])
     extra = {"process_seconds": whole, "spark_start_seconds": whole - seconds}
-    return Run(outcome.result["rows"], seconds, tree.cpu_seconds, tree.peak_rss_bytes, extra)
+    return Run(outcome.result["rows"], seconds, tree.cpu_seconds, tree.peak_bytes, extra)
 
 
 def full_migration(source: Server, target: Server, url: Secret, work: Path) -> Job:
@@ -119,27 +131,22 @@ def _endpoint(name: str, server: Server) -> Endpoint:
     return Endpoint(name, server.host, server.port, server.user)
 
 
-def mydumper_and_myloader(source: Server, target: Server, folder: Path) -> Run:
+def mydumper_and_myloader(rows: int, threads: int, source: Server, target: Server, folder: Path) -> Run:
     """Dump to files, then load them."""
     dump = folder / "dump"
     tables = [f"--database={SCHEMA}", f"--tables-list={TABLE}", f"--rows={DUMP_CHUNK_ROWS}"]
     steps = [
-        ["mydumper", *_login(source), *tables, f"--threads={THREADS}", f"--outputdir={dump}"],
-        ["myloader", *_login(target), f"--threads={THREADS}", f"--directory={dump}"],
+        ["mydumper", *_login(source), *tables, f"--threads={threads}", f"--outputdir={dump}"],
+        ["myloader", *_login(target), f"--threads={threads}", f"--directory={dump}"],
     ]
     runs = [_command(argv) for argv in steps]
     shutil.rmtree(dump)
     extra = {"dump_seconds": runs[0].seconds, "load_seconds": runs[1].seconds}
-    return Run(
-        ROWS,
-        sum(run.seconds for run in runs),
-        sum(run.cpu_seconds for run in runs),
-        max(run.peak_rss_bytes for run in runs),
-        extra,
-    )
+    seconds, cpu = sum(run.seconds for run in runs), sum(run.cpu_seconds for run in runs)
+    return Run(rows, seconds, cpu, max(run.peak_bytes for run in runs), extra)
 
 
-def dump_into_client(source: Server, target: Server, folder: Path) -> Run:
+def dump_into_client(rows: int, source: Server, target: Server, folder: Path) -> Run:
     """mariadb-dump | mariadb."""
     began = time.perf_counter()
     with (
@@ -155,7 +162,8 @@ def dump_into_client(source: Server, target: Server, folder: Path) -> Run:
         codes = load.wait(), dump.wait()
     if any(codes):
         raise WrongCopy(f"mariadb-dump | mariadb ended with {codes}")
-    return Run(ROWS, time.perf_counter() - began, tree.cpu_seconds, tree.peak_rss_bytes)
+    seconds = time.perf_counter() - began
+    return Run(rows, seconds, tree.cpu_seconds, tree.peak_bytes)
 
 
 def _login(server: Server) -> list[str]:
@@ -170,71 +178,75 @@ def _command(argv: Sequence[str]) -> Run:
         code = process.wait()
     if code != 0:
         raise WrongCopy(f"{argv[0]} ended with {code}")
-    return Run(0, time.perf_counter() - began, tree.cpu_seconds, tree.peak_rss_bytes)
+    return Run(0, time.perf_counter() - began, tree.cpu_seconds, tree.peak_bytes)
 
 
 # The run
 
 
-def cases(source: Server, target: Server, folder: Path) -> list[Case]:
-    """Writes the table and names the comparison."""
-    note(f"writing {ROWS} rows")
-    fill(source)
-    expected = checksum(source)
-    dumper = shutil.which("mydumper") and shutil.which("myloader")
-    name, peer = (
-        ("mydumper, myloader", mydumper_and_myloader) if dumper else ("mariadb-dump | mariadb", dump_into_client)
-    )
-    if not dumper:
+def case(name: str, source: Server, target: Server, folder: Path, size: float) -> Case:
+    """Writes the table, chooses the peer and names the comparison. The table is replaced by the next case's."""
+    definition, row, rows = TABLES[name]
+    rows = int(rows * size)
+    note(f"{name}: writing {rows} rows")
+    table = workload.create(source, TABLE, definition)
+    fill = f"INSERT INTO {table} SELECT {row} FROM seq_1_to_{rows}"
+    source.sql(f"SET SESSION sql_log_bin = 0; {fill}", database=SCHEMA)
+
+    def side(what: str, run: Callable[[Server, Server, Path], Run]) -> Side:
+        return Side(
+            what, partial(run, source, target, folder), partial(emptied, target), partial(check, source, target)
+        )
+
+    return Case(name, "rows", side("full_migration", spark_app), peer(target, rows, side))
+
+
+def peer(target: Server, rows: int, side: Callable[[str, Callable[[Server, Server, Path], Run]], Side]) -> Side | None:
+    """The quickest of the tools that this machine has for this target."""
+    if target.flavour == "tidb":
+        return None
+    if not (shutil.which("mydumper") and shutil.which("myloader")):
         note("mydumper and myloader are not installed (apt-get install mydumper): the peer is mariadb-dump | mariadb")
-
-    def checked(side: Callable[[Server, Server, Path], Run]) -> Run:
-        target.sql(f"DROP DATABASE IF EXISTS `{SCHEMA}`; CREATE DATABASE `{SCHEMA}`")
-        run = side(source, target, folder)
-        if checksum(target) != expected:
-            raise WrongCopy(f"{side.__name__}: CHECKSUM TABLE differs from the source's")
-        return run
-
-    return [
-        Case("copy", "rows", Side("full_migration", partial(checked, spark_app)), Side(name, partial(checked, peer)))
-    ]
+        return side("mariadb-dump | mariadb", partial(dump_into_client, rows))
+    found = {}
+    for threads in PEER_THREADS:
+        note(f"mydumper and myloader with {threads} threads")
+        one = side(f"mydumper, myloader, {threads} threads", partial(mydumper_and_myloader, rows, threads))
+        one.prepare()
+        found[one.run().seconds] = one
+    return found[min(found)]
 
 
-def with_start(outcome: Outcome) -> Outcome:
-    """The same runs by the clock of the whole process."""
-    runs = {
-        name: [replace(run, seconds=run.extra.get("process_seconds", run.seconds)) for run in runs]
-        for name, runs in outcome.runs.items()
-    }
-    return Outcome(replace(outcome.case, name="with_start"), runs)
+def emptied(target: Server) -> None:
+    target.sql(f"DROP DATABASE IF EXISTS `{SCHEMA}`; CREATE DATABASE `{SCHEMA}`")
 
 
-def fill(source: Server) -> None:
-    """The table, made by the server itself."""
-    table = workload.create(source, TABLE, workload.SBTEST)
-    group = "LPAD(FLOOR(RAND() * 1e11), 11, '0')"
-    c, pad = (f"CONCAT_WS('-', {', '.join([group] * count)})" for count in (10, 5))
-    source.sql(f"INSERT INTO {table} SELECT seq, FLOOR(RAND() * 1e6), {c}, {pad} FROM seq_1_to_{ROWS}", database=SCHEMA)
-
-
-def checksum(server: Server) -> object:
-    return server.sql(f"CHECKSUM TABLE `{SCHEMA}`.`{TABLE}`")[0][1]
+def check(source: Server, target: Server) -> None:
+    """Raises WrongCopy."""
+    if not workload.equal(source, target, TABLE):
+        raise WrongCopy("the rows of the copy differ from the source's")
 
 
 @contextmanager
-def two_servers() -> Iterator[Sequence[Server]]:
-    specs = [ServerSpec(name, "mariadb", OPTIONS, binlog=name == "source") for name in ("source", "target")]
+def two_servers(target: Flavour) -> Iterator[Sequence[Server]]:
+    specs = [
+        ServerSpec("source", "mariadb", OPTIONS),
+        ServerSpec("target", target, () if target == "tidb" else OPTIONS, binlog=False),
+    ]
     with running_servers(specs) as servers:
         yield servers
 
 
 def main() -> None:
-    options = arguments(__doc__, repeats=3)
-    with two_servers() as servers, tempfile.TemporaryDirectory(prefix="dm-bench-") as folder:
-        source, target = servers
-        (copy,) = measure(cases(source, target, Path(folder)), options.repeats, servers)
-        starts = [run.extra["spark_start_seconds"] for run in copy.runs[copy.case.subject.name]]
-        publish("copy", [copy, with_start(copy)], options, servers, spark_start_seconds=median(starts))
+    options = arguments(__doc__, repeats=3, cases=[*TABLES], usual=("2m", "wide"), targets=TARGETS)
+    with two_servers(options.target) as (source, target), tempfile.TemporaryDirectory(prefix="dm-bench-") as folder:
+        outcomes = []
+        for name in options.cases:
+            one = case(name, source, target, Path(folder), options.size)
+            outcomes += measure([one], options.repeats, (source, target))
+        runs = [run for outcome in outcomes for run in outcome.runs[outcome.case.subject.name]]
+        start = median(run.extra["spark_start_seconds"] for run in runs)
+        publish("copy", [*outcomes, *map(with_start, outcomes)], options, (source, target), spark_start_seconds=start)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,12 @@ Both read the same file of the same server in the same run and look at every row
 - bulk: multi-row inserts into sysbench's table, 42 rows in an event, and multi-row updates of a quarter of them.
 - single_row: transactions of one row, inserts and updates in turn.
 - mixed: 30 columns of 26 types, a sixth of the cells NULL; the server writes all optional metadata.
+- bulk_images, single_row_images: the same files to row images that stay encoded (`split_range`): every checksum is
+  verified, every image is found. A sync's task does this for each row. Its kernels join the consecutive changes of a
+  row in this form; the joined changes become values as in the cases above.
 - cells: the bulk file to columns side by side, as an audit hands them to Arrow. No peer.
 - header_scan: `plan_epoch` over the single-row file, which cuts it into transactions and ranges. No peer.
-- kernel_load_seconds: what a fresh process waits for its kernels when they were compiled before.
+- kernel_load: what a fresh process waits for its kernels when they were compiled before.
 
 The engine's side is from file to rows as a sync's task takes them: every checksum verified, every image cut, old and
 new rows as tuples of canonical values.
@@ -23,6 +26,7 @@ What is not comparable:
   are repeated for half a second. The peer makes one pass.
 """
 
+import argparse
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +55,10 @@ SINGLE_ROWS: Final = 60_000
 MIXED_ROWS: Final = 30_000
 RANGE_BYTES: Final = 8 << 20
 SUBJECT_SECONDS: Final = 0.5
+CASES: Final = (
+    *("bulk", "single_row", "mixed", "bulk_images", "single_row_images"),
+    *("cells", "header_scan", "kernel_load"),
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,19 @@ def engine_rows(file: BinlogFile) -> Run:
 
     decode()
     return timed(decode, at_least_seconds=SUBJECT_SECONDS)
+
+
+def engine_images(file: BinlogFile) -> Run:
+    """File to encoded row images."""
+    ranges = planned(file).ranges
+    wanted = WantedTables.whole([file.table])
+
+    def split() -> int:
+        rows = sum(len(batch) for one in ranges for batch in split_range(one, wanted, compiled=True))
+        return checked("the engine", rows, file)
+
+    split()
+    return timed(split, at_least_seconds=SUBJECT_SECONDS)
 
 
 def engine_cells(file: BinlogFile) -> Run:
@@ -174,33 +195,34 @@ def checked(side: str, rows: int, file: BinlogFile) -> int:
 # The run
 
 
-def cases(server: Server) -> list[Case]:
+def cases(server: Server, options: argparse.Namespace) -> list[Case]:
     """Writes the files and names the comparisons."""
-    note(f"writing {BULK_ROWS + SINGLE_ROWS + MIXED_ROWS} rows")
-    files = {
-        "bulk": workload.bulk_file(server, BULK_ROWS),
-        "single_row": workload.single_row_file(server, SINGLE_ROWS),
-        "mixed": workload.mixed_file(server, MIXED_ROWS),
-    }
-    login = server.client_config()
+    rows = [int(count * options.size) for count in (BULK_ROWS, SINGLE_ROWS, MIXED_ROWS)]
+    note(f"writing {sum(rows)} rows")
+    bulk, single = workload.bulk_file(server, rows[0]), workload.single_row_file(server, rows[1])
+    mixed, login = workload.mixed_file(server, rows[2]), server.client_config()
     peers: dict[str, Callable[[], Run]] = {
-        "bulk": partial(in_child, replication_rows, files["bulk"], login),
-        "single_row": partial(in_child, replication_rows, files["single_row"], login),
-        "mixed": partial(replication_of_full, files["mixed"], server),
+        "bulk": partial(in_child, replication_rows, bulk, login),
+        "single_row": partial(in_child, replication_rows, single, login),
+        "mixed": partial(replication_of_full, mixed, server),
     }
-    found = [
-        Case(
-            name,
-            "rows",
-            Side("decode_range", partial(in_child, engine_rows, file)),
-            Side("mysql-replication", peers[name]),
-        )
-        for name, file in files.items()
-    ]
-    cells = Side("split_range + cells_of", partial(in_child, engine_cells, files["bulk"]))
-    scan = Side("plan_epoch", partial(in_child, engine_scan, files["single_row"]))
-    load = Side("kernels", partial(in_child, load_kernels))
-    return [*found, Case("cells", "rows", cells), Case("header_scan", "MB", scan), Case("kernel_load", "loads", load)]
+    subjects: dict[str, tuple[str, str, Callable[[], Run]]] = {
+        "bulk": ("rows", "decode_range", partial(engine_rows, bulk)),
+        "single_row": ("rows", "decode_range", partial(engine_rows, single)),
+        "mixed": ("rows", "decode_range", partial(engine_rows, mixed)),
+        "bulk_images": ("rows", "split_range", partial(engine_images, bulk)),
+        "single_row_images": ("rows", "split_range", partial(engine_images, single)),
+        "cells": ("rows", "split_range + cells_of", partial(engine_cells, bulk)),
+        "header_scan": ("MB", "plan_epoch", partial(engine_scan, single)),
+        "kernel_load": ("loads", "kernels", load_kernels),
+    }
+    found = []
+    for name in options.cases:
+        unit, side, run = subjects[name]
+        peer = peers.get(name.removesuffix("_images"))
+        beside = Side("mysql-replication", peer) if peer else None
+        found.append(Case(name, unit, Side(side, partial(in_child, run)), beside))
+    return found
 
 
 @contextmanager
@@ -210,16 +232,9 @@ def one_server() -> Iterator[Sequence[Server]]:
 
 
 def main() -> None:
-    options = arguments(__doc__, repeats=5)
+    options = arguments(__doc__, repeats=5, cases=CASES)
     with one_server() as servers:
-        outcomes = measure(cases(servers[0]), options.repeats, servers)
-        cells, scan, load = outcomes[-3:]
-        figures = {
-            "cells_rows_per_second": cells.rate(cells.case.subject),
-            "header_scan_mb_per_second": scan.rate(scan.case.subject),
-            "kernel_load_seconds": 1 / load.rate(load.case.subject),
-        }
-        publish("decode", outcomes, options, servers, **figures)
+        publish("decode", measure(cases(servers[0], options), options.repeats, servers), options, servers)
 
 
 if __name__ == "__main__":

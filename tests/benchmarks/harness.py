@@ -5,6 +5,7 @@ What is true here:
   so that a machine that gets slower or busier does so for both.
 - Figures are medians; the range of the paired ratios stands beside them. Less than 15 % is no difference.
 - CPU seconds and peak memory are those of the side's whole process tree; the database servers' CPU is counted apart.
+  Preparing and checking a run is in none of the figures.
 - "Others' cores" is what everybody else used while a side ran. With much of it, wall-clock figures say little: then
   look at the ratio per CPU second.
 
@@ -24,7 +25,7 @@ from statistics import median
 from typing import Any, Final, ParamSpec
 
 from testbed import Server
-from tests.benchmarks.processes import TICKS, busy_seconds, cpu_of, own_cpu, peak_rss_of
+from tests.benchmarks.processes import TICKS, busy_seconds, cpu_of, own_cpu, peak_rss_of, processor
 
 P = ParamSpec("P")
 
@@ -38,18 +39,23 @@ class Run:
     amount: float
     seconds: float
     cpu_seconds: float
-    peak_rss_bytes: float
+    peak_bytes: float
     extra: Mapping[str, float] = field(default_factory=dict)
     server_cpu_seconds: float = 0.0
     others_cores: float = 0.0
 
 
+def _nothing() -> None: ...
+
+
 @dataclass(frozen=True)
 class Side:
-    """Something that does the work once each time it is called."""
+    """One of two ways to do the same work. `prepare` and `check` run before and after each `run`, and do not count."""
 
     name: str
     run: Callable[[], Run]
+    prepare: Callable[[], object] = _nothing
+    check: Callable[[], object] = _nothing
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,15 @@ class Outcome:
         return [(ours.amount / ours.seconds) / (theirs.amount / theirs.seconds) for ours, theirs in pairs]
 
 
+def with_start(outcome: Outcome) -> Outcome:
+    """Return the same runs by the clock of the whole process, where a side has one (`process_seconds`)."""
+    runs = {
+        name: [replace(run, seconds=run.extra.get("process_seconds", run.seconds)) for run in runs]
+        for name, runs in outcome.runs.items()
+    }
+    return Outcome(replace(outcome.case, name=f"{outcome.case.name}_with_start"), runs)
+
+
 # Running
 
 
@@ -100,7 +115,9 @@ def measure(cases: Sequence[Case], repeats: int, servers: Sequence[Server]) -> l
         for repeat in range(repeats):
             for side in case.sides if repeat % 2 == 0 else reversed(case.sides):
                 note(f"{case.name} {repeat + 1}/{repeats}: {side.name}")
+                side.prepare()
                 runs[side.name].append(_observed(side, servers))
+                side.check()
         outcomes.append(Outcome(case, runs))
     return outcomes
 
@@ -121,7 +138,7 @@ def in_child(body: Callable[P, Run], /, *args: P.args, **kwargs: P.kwargs) -> Ru
 
 
 def _child(body: Callable[P, Run], /, *args: P.args, **kwargs: P.kwargs) -> Run:
-    return replace(body(*args, **kwargs), peak_rss_bytes=peak_rss_of(os.getpid()))
+    return replace(body(*args, **kwargs), peak_bytes=peak_rss_of(os.getpid()))
 
 
 def timed(work: Callable[[], float], *, at_least_seconds: float = 0.0) -> Run:
@@ -141,16 +158,32 @@ def _server_cpu(servers: Sequence[Server]) -> float:
 # Telling
 
 
-def arguments(doc: str | None, *, repeats: int) -> argparse.Namespace:
-    """`--json` and `--repeats`."""
+def arguments(
+    doc: str | None, *, repeats: int, cases: Sequence[str], usual: Sequence[str] = (), targets: Sequence[str] = ()
+) -> argparse.Namespace:
+    """Return the options `json`, `repeats`, `cases`, `size`, and `target` if there are several.
+
+    `usual`: the cases that run if none is named; (): all of them.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument(
         "--repeats", type=int, default=repeats, help="of every side of every case (default %(default)s)"
     )
+    parser.add_argument(
+        "--cases",
+        type=lambda names: names.split(","),
+        default=list(usual or cases),
+        help=f"some of {','.join(cases)} (default {','.join(usual) or 'all'})",
+    )
+    parser.add_argument("--size", type=float, default=1.0, help="factor of the amount of work; small to try a case")
+    if targets:
+        parser.add_argument("--target", choices=targets, default=targets[0], help="(default %(default)s)")
     options = parser.parse_args()
     if options.repeats < 1:
         parser.error("--repeats has to be 1 or more")
+    if unknown := sorted({*options.cases} - {*cases}):
+        parser.error(f"--cases: no case {', '.join(unknown)}; the cases are {', '.join(cases)}")
     return options
 
 
@@ -164,15 +197,20 @@ def publish(
     outcomes: Sequence[Outcome],
     options: argparse.Namespace,
     servers: Sequence[Server],
+    ratio: str = "ratio_{}",
     **figures: float | str,
 ) -> None:
-    """Print the table, and the JSON object if it was asked for: `ratio_CASE` and the given figures at its top."""
-    ratios = {f"ratio_{one.case.name}": median(one.paired_ratios()) for one in outcomes if one.case.peer is not None}
+    """Print the table, and the JSON object if it was asked for: at its top the ratio of each case, whose name `ratio`
+    gives, and the given figures.
+    """
+    ratios = {ratio.format(one.case.name): median(one.paired_ratios()) for one in outcomes if one.case.peer is not None}
     report: dict[str, Any] = {
         "benchmark": name,
         **_rounded(ratios | figures),
         "repeats": options.repeats,
+        "size": options.size,
         "cpus": len(os.sched_getaffinity(0)),
+        "processor": processor(),
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "servers": sorted({f"{server.flavour} {server.version}" for server in servers}),
         "cases": {one.case.name: _described(one) for one in outcomes},
@@ -204,7 +242,7 @@ def _side(outcome: Outcome, side: Side) -> dict[str, Any]:
             "seconds": median(run.seconds for run in runs),
             "cpu_seconds": median(run.cpu_seconds for run in runs),
             "server_cpu_seconds": median(run.server_cpu_seconds for run in runs),
-            "peak_rss_mb": max(run.peak_rss_bytes for run in runs) / MEGA,
+            "peak_mb": max(run.peak_bytes for run in runs) / MEGA,
             "others_cores": median(run.others_cores for run in runs),
             **extra,
         }
@@ -219,15 +257,15 @@ def _rounded(figures: Mapping[str, float | str]) -> dict[str, float | str]:
     }
 
 
-_LINE: Final = "{:<15} {:<30} {:>15} {:>15} {:>8} {:>8} {:>8} {:>8} {:>8}"
+_LINE: Final = "{:<21} {:<30} {:>15} {:>15} {:>8} {:>8} {:>8} {:>8} {:>8}"
 _HEADINGS: Final = ("case", "side", "per second", "per CPU s", "seconds", "CPU s", "server", "peak MB", "others")
 
 
 def _table(report: Mapping[str, Any]) -> str:
     load = " ".join(f"{load:.2f}" for load in report["load_average"])
     lines = [
-        f"{report['benchmark']}: medians of {report['repeats']}, {report['cpus']} CPUs, load average {load}, "
-        + ", ".join(report["servers"]),
+        f"{report['benchmark']}: medians of {report['repeats']}",
+        f"{report['cpus']} CPUs ({report['processor']}), load average {load}, {', '.join(report['servers'])}",
         _LINE.format(*_HEADINGS),
     ]
     for name, case in report["cases"].items():
@@ -235,7 +273,7 @@ def _table(report: Mapping[str, Any]) -> str:
         lines += [_line("" if number else name, case["unit"], side) for number, side in enumerate(sides)]
         if "ratio" in case:
             lines.append(
-                f"{'':<15} ratio {case['ratio']:.4g} ({case['ratio_low']:.4g} to {case['ratio_high']:.4g}), "
+                f"{'':<21} ratio {case['ratio']:.4g} ({case['ratio_low']:.4g} to {case['ratio_high']:.4g}), "
                 f"per CPU second {case['ratio_cpu']:.4g}"
             )
     figures = {key: value for key, value in report.items() if isinstance(value, float) and key[:6] != "ratio_"}
@@ -246,7 +284,7 @@ def _table(report: Mapping[str, Any]) -> str:
 def _line(case: str, unit: str, side: Mapping[str, Any]) -> str:
     rates = [f"{_short(side[key])} {unit}" for key in ("per_second", "per_cpu_second")]
     rest = (f"{side[key]:.2f}" for key in ("seconds", "cpu_seconds", "server_cpu_seconds"))
-    return _LINE.format(case, side["name"], *rates, *rest, f"{side['peak_rss_mb']:.0f}", f"{side['others_cores']:.2f}")
+    return _LINE.format(case, side["name"], *rates, *rest, f"{side['peak_mb']:.0f}", f"{side['others_cores']:.2f}")
 
 
 def _short(value: float) -> str:

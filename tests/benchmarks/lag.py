@@ -5,10 +5,12 @@ A writer commits a transaction of an INSERT and an UPDATE at a fixed rate; a rea
 time. The lag of a row is the time from the return of its COMMIT at the source until the reader has it, so it includes
 the reader's period (about 1 ms) and its query.
 
-- 300, 1000: that many transactions a second for SECONDS.
-- idle: nothing is written.
+- 300, 1000: that many transactions a second for 15 s (`p50_ms_at_300`, `p99_ms_at_300`, `cores_at_300` and so on).
+- idle: nothing is written (`cores_idle`).
 
 `cores` is the CPU of the side's processes by the clock: relay, driver, JVM and workers; for the replica, its server.
+`peak_mb` is the sum of the PSS of the same processes, at its peak after the start, so it is the memory of a sync of one
+source.
 The start of a side is outside of all figures.
 """
 
@@ -21,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Any, Final
 
 import pymysql
@@ -47,12 +49,12 @@ from tests.benchmarks.sync import (
     incremental_sync,
     meta_url,
     refill,
-    three_servers,
+    servers_for,
 )
 from tests.benchmarks.workload import SCHEMA, BinlogFile
 
 SECONDS: Final = 15.0
-RATES: Final = (300, 1000, 0)
+CASES: Final = {"300": 300, "1000": 1000, "idle": 0}
 NAME: Final = "lag"
 LOOK_SECONDS: Final = 0.001
 WARM_ROWS: Final = 20
@@ -65,9 +67,9 @@ WRITE: Final = (
 Login = dict[str, Any]
 
 
-def lag_of(source: Login, target: Login, first: int, rate: int) -> Run:
+def lag_of(source: Login, target: Login, first: int, rate: int, duration: float) -> Run:
     """Write from row `first` on, and return the lags. Its process does nothing else. Raises WrongSync."""
-    count = int(rate * SECONDS)
+    count = int(rate * duration)
     written: dict[int, float] = {}
     seen: dict[int, float] = {}
     failed: list[BaseException] = []
@@ -101,14 +103,14 @@ def lag_of(source: Login, target: Login, first: int, rate: int) -> Run:
                 raise WrongSync(f"{len(seen)} of {count} rows are in the target: {failed}")
             time.sleep(LOOK_SECONDS)
     writer.join()
-    time.sleep(max(0.0, began + SECONDS - time.perf_counter()))
+    time.sleep(max(0.0, began + duration - time.perf_counter()))
     seconds = time.perf_counter() - began
     lags = sorted(1000 * (seen[number] - written[number]) for number in written)
     extra = dict(zip(("p50_ms", "p99_ms"), quantiles(lags, n=100)[49:99:49], strict=True)) if lags else {}
     return Run(count, seconds, 0.0, 0.0, extra)
 
 
-def watched_lag(source: Server, target: Server, first: int, rate: int, roots: Sequence[int]) -> Run:
+def watched_lag(source: Server, target: Server, first: int, rate: int, duration: float, roots: Sequence[int]) -> Run:
     """The same in a process of its own, with the CPU and memory of the trees of `roots`."""
     tree, ended = Tree(), threading.Event()
     tree.look(roots)
@@ -121,15 +123,13 @@ def watched_lag(source: Server, target: Server, first: int, rate: int, roots: Se
     sampler = threading.Thread(target=sample, daemon=True)
     sampler.start()
     try:
-        run = in_child(lag_of, _login(source), _login(target), first, rate)
+        run = in_child(lag_of, _login(source), _login(target), first, rate, duration)
     finally:
         ended.set()
         sampler.join()
     tree.look(roots)
     used = tree.cpu_seconds - before
-    return replace(
-        run, cpu_seconds=used, peak_rss_bytes=tree.peak_rss_bytes, extra={**run.extra, "cores": used / run.seconds}
-    )
+    return replace(run, cpu_seconds=used, peak_bytes=tree.peak_bytes, extra={**run.extra, "cores": used / run.seconds})
 
 
 def _login(server: Server) -> Login:
@@ -139,21 +139,21 @@ def _login(server: Server) -> Login:
 # The sides
 
 
-def of_app(source: Server, target: Server, written: Written, rate: int) -> Run:
+def of_app(source: Server, target: Server, written: Written, rate: int, duration: float) -> Run:
     with app_running(source, target, written) as roots:
-        return measured(source, target, written, rate, roots)
+        return measured(source, target, written, rate, duration, roots)
 
 
-def of_replica(source: Server, replica: Server, written: Written, rate: int) -> Run:
+def of_replica(source: Server, replica: Server, written: Written, rate: int, duration: float) -> Run:
     begin_replica(source, replica, written)
     replica.sql("START SLAVE")
     try:
-        return measured(source, replica, written, rate, (replica.pid,))
+        return measured(source, replica, written, rate, duration, (replica.pid,))
     finally:
         replica.sql("STOP SLAVE")
 
 
-def measured(source: Server, target: Server, written: Written, rate: int, roots: Sequence[int]) -> Run:
+def measured(source: Server, target: Server, written: Written, rate: int, duration: float, roots: Sequence[int]) -> Run:
     """Wait until some rows have arrived one by one, so that the side is warm; then measure."""
     first = source.sql(f"SELECT MAX(id) + 1 FROM `{SCHEMA}`.`{NAME}`")[0][0]
     for row in range(first, first + WARM_ROWS):
@@ -163,7 +163,7 @@ def measured(source: Server, target: Server, written: Written, rate: int, roots:
             if time.perf_counter() - began > LIMIT_SECONDS:
                 raise WrongSync(f"row {row} is not in the target")
             time.sleep(LOOK_SECONDS)
-    run = watched_lag(source, target, first + WARM_ROWS, rate, roots)
+    run = watched_lag(source, target, first + WARM_ROWS, rate, duration, roots)
     check(source, target, written)
     return run
 
@@ -171,7 +171,7 @@ def measured(source: Server, target: Server, written: Written, rate: int, roots:
 @contextmanager
 def app_running(source: Server, target: Server, written: Written) -> Iterator[tuple[int, ...]]:
     """The relay and the app, which read the log from its beginning; gives their processes."""
-    refill(target, NAME)
+    refill(target, written)
     job = incremental_sync(source, target, written, UNTIL_FOREVER)
     environment = {**os.environ, relay.META_VARIABLE: meta_url(written).reveal()}
     puller = RelayProcess.start(
@@ -191,38 +191,40 @@ def app_running(source: Server, target: Server, written: Written) -> Iterator[tu
 # The run
 
 
-def begin(source: Server, others: tuple[Server, Server], work: Path) -> Written:
+def begin(source: Server, others: Sequence[Server], work: Path) -> Written:
     """An empty table everywhere, and a log that begins now."""
     workload.create(source, NAME, TABLE)
     for other in others:
-        other.sql(f"CREATE DATABASE IF NOT EXISTS `{BASE}`; CREATE DATABASE IF NOT EXISTS `{SCHEMA}`")
-        other.sql(TABLE.format(name=f"`{BASE}`.`{NAME}`"))
+        workload.create(other, NAME, TABLE, schema=BASE)
+        other.sql(f"CREATE DATABASE IF NOT EXISTS `{SCHEMA}`")
     name = workload.begin_file(source)
     file = BinlogFile(name, str(source.datadir / name), 0, 0, workload.definition(source, NAME))
     source.sql(WRITE.format(id=1))
-    written = Written(NAME, 0, file, 0, 0, work / NAME)
+    written = Written((NAME,), 0, file, 0, 0, work / NAME)
     written.work.mkdir()
     migrate(meta_url(written).reveal())
     return written
 
 
 def main() -> None:
-    options = arguments(__doc__, repeats=3)
-    with three_servers() as servers, tempfile.TemporaryDirectory(prefix="dm-bench-") as work:
+    options = arguments(__doc__, repeats=3, cases=[*CASES])
+    with servers_for("mariadb") as servers, tempfile.TemporaryDirectory(prefix="dm-bench-") as work:
         source, target, replica = servers
-        source.sql("SET GLOBAL binlog_format = 'ROW'")
         written = begin(source, (target, replica), Path(work))
-        cases = [
-            Case(
-                str(rate) if rate else "idle",
-                "transactions",
-                Side("relay and incremental_sync", partial(of_app, source, target, written, rate)),
-                Side("replica", partial(of_replica, source, replica, written, rate)) if rate else None,
-            )
-            for rate in RATES
-        ]
+        duration, cases = SECONDS * options.size, []
+        for name in options.cases:
+            rate = CASES[name]
+            ours = Side("relay and incremental_sync", partial(of_app, source, target, written, rate, duration))
+            peer = Side("replica", partial(of_replica, source, replica, written, rate, duration))
+            cases.append(Case(name, "transactions", ours, peer if rate else None))
         outcomes = measure(cases, options.repeats, servers)
-        publish("lag", outcomes, options, servers)
+        figures: dict[str, Any] = {
+            f"{key}{'_' if one.case.name == 'idle' else '_at_'}{one.case.name}": median(run.extra[key] for run in runs)
+            for one in outcomes
+            if (runs := one.runs[one.case.subject.name])
+            for key in runs[0].extra
+        }
+        publish("lag", outcomes, options, servers, **figures)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """CPU and memory of processes, as Linux tells it under /proc.
 
-Resident memory is summed over a tree, so pages that its processes share are counted in each of them. CPU is read in
-ticks of 10 ms: nothing here is for work that takes less than some tenths of a second."""
+The memory of a tree is the sum of its processes' PSS: a page that several processes share is counted once. CPU is
+read in ticks of 10 ms: nothing here is for work that takes less than some tenths of a second."""
 
 import os
 import resource
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 SAMPLE_SECONDS: Final = 0.05
+MEMORY_SECONDS: Final = 0.25
+"""Between two looks at the memory: the kernel walks over all pages for one."""
 
 
 @dataclass
@@ -22,8 +24,9 @@ class Tree:
     """The CPU and memory of some processes and of all their descendants, sampled."""
 
     cpu_seconds: float = 0.0
-    peak_rss_bytes: float = 0.0
+    peak_bytes: float = 0.0
     _cpu_of: dict[int, float] = field(default_factory=dict)
+    _memory_at: float = 0.0
 
     def look(self, roots: Sequence[int]) -> None:
         """Take a sample."""
@@ -35,7 +38,9 @@ class Tree:
             pending += fresh
         self._cpu_of |= {pid: cpu for pid in found if (cpu := cpu_of(pid)) is not None}
         self.cpu_seconds = sum(self._cpu_of.values())
-        self.peak_rss_bytes = max(self.peak_rss_bytes, sum(map(_rss_of, found)))
+        if time.monotonic() - self._memory_at >= MEMORY_SECONDS:
+            self._memory_at = time.monotonic()
+            self.peak_bytes = max(self.peak_bytes, sum(map(_pss_of, found)))
 
 
 @contextmanager
@@ -71,15 +76,22 @@ def cpu_of(pid: int) -> float | None:
 
 def peak_rss_of(pid: int) -> float:
     """The most resident memory that the process ever had, in bytes; 0 when it has ended."""
-    for line in _read(f"/proc/{pid}/status").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024.0
-    return 0.0
+    return _kilobytes(f"/proc/{pid}/status", "VmHWM:")
 
 
-def _rss_of(pid: int) -> int:
-    fields = _read(f"/proc/{pid}/statm").split()
-    return int(fields[1]) * PAGE_BYTES if fields else 0
+def _pss_of(pid: int) -> float:
+    return _kilobytes(f"/proc/{pid}/smaps_rollup", "Pss:")
+
+
+def _kilobytes(path: str, name: str) -> float:
+    """Return the value of that name in bytes; 0 when the process has ended."""
+    return next((int(line.split()[1]) * 1024.0 for line in _read(path).splitlines() if line.startswith(name)), 0.0)
+
+
+def processor() -> str:
+    """Return the model of this machine's processors."""
+    lines = _read("/proc/cpuinfo").splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def _children(pid: int) -> set[int]:

@@ -7,7 +7,8 @@ as a process of its own into an empty folder.
 - single_row: transactions of one row (small events; what is done for each event is what takes the time).
 - mysql_bulk, mysql_single_row: the same of a MySQL, over TLS, as both sides ask for it where a server has it.
 
-The clock runs from the file's appearance in the folder to its last byte there, for both; so the start of a Python
+A run pulls the file again and again until it has pulled for 10 s. The clock of one pull runs from the file's appearance
+in the folder to its last byte there, for both; so the start of a Python
 process, its metadata DB and the login are not in the rate. `process_seconds` has the whole life of the process up to
 the last byte.
 
@@ -20,6 +21,7 @@ What is not comparable:
 - mariadb-binlog stops at the end of the file; the relay would go on and is ended by the benchmark.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -46,8 +48,10 @@ from tests.benchmarks.processes import cpu_of, peak_rss_of
 from tests.benchmarks.workload import BinlogFile
 
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
-BULK_ROWS: Final = 600_000
-SINGLE_ROWS: Final = 120_000
+BULK_ROWS: Final = 3_500_000
+SINGLE_ROWS: Final = 1_000_000
+PULLED_SECONDS: Final = 10.0
+CASES: Final = ("bulk", "single_row", "mysql_bulk", "mysql_single_row")
 LOOK_SECONDS: Final = 0.002
 LIMIT_SECONDS: Final = 120.0
 META_VARIABLE: Final = "DM_BENCH_META_URL"
@@ -67,7 +71,7 @@ class Growth:
     began: float
     first_at: float = 0.0
     first_cpu: float = 0.0
-    peak_rss_bytes: float = 0.0
+    peak_bytes: float = 0.0
 
     def watch(self, find: Callable[[], Path | None]) -> Run:
         """Raises PullFailed. `find`: the file, once it is there."""
@@ -83,11 +87,11 @@ class Growth:
             if looks % 10 == 0:
                 if self.ended() and path.stat().st_size < self.size:
                     raise PullFailed(f"{path.name} ends before its {self.size} bytes")
-                self.peak_rss_bytes = max(self.peak_rss_bytes, peak_rss_of(self.pid))
+                self.peak_bytes = max(self.peak_bytes, peak_rss_of(self.pid))
         now, cpu = time.perf_counter(), cpu_of(self.pid) or 0.0
         extra = {"process_seconds": now - self.began, "process_cpu_seconds": cpu}
-        self.peak_rss_bytes = max(self.peak_rss_bytes, peak_rss_of(self.pid))
-        return Run(self.size / MEGA, now - self.first_at, cpu - self.first_cpu, self.peak_rss_bytes, extra)
+        self.peak_bytes = max(self.peak_bytes, peak_rss_of(self.pid))
+        return Run(self.size / MEGA, now - self.first_at, cpu - self.first_cpu, self.peak_bytes, extra)
 
     def _pause(self) -> None:
         time.sleep(LOOK_SECONDS)
@@ -156,6 +160,16 @@ def _is_zombie(pid: int) -> bool:
         return True
 
 
+def repeated(pull: Callable[[], Run], seconds: float) -> Run:
+    """Pull until so many seconds have been measured."""
+    runs = [pull()]
+    while sum(run.seconds for run in runs) < seconds:
+        runs.append(pull())
+    amount, spent, cpu = (sum(getattr(run, key) for run in runs) for key in ("amount", "seconds", "cpu_seconds"))
+    extra = {key: sum(run.extra[key] for run in runs) for key in runs[0].extra}
+    return Run(amount, spent, cpu, max(run.peak_bytes for run in runs), {**extra, "pulls": len(runs)})
+
+
 @contextmanager
 def empty(folder: Path) -> Iterator[Path]:
     """A folder for one run. What was never forced to disk is dropped with it, and burdens no later run."""
@@ -169,32 +183,32 @@ def empty(folder: Path) -> Iterator[Path]:
 # The run
 
 
-def cases(server: Server, folder: Path, prefix: str, peer: str) -> list[Case]:
+def cases(server: Server, folder: Path, prefix: str, peer: str, options: argparse.Namespace) -> list[Case]:
     """Writes the files and names the comparisons."""
-    note(f"writing {BULK_ROWS + SINGLE_ROWS} rows")
-    files = {
-        f"{prefix}bulk": workload.bulk_file(server, BULK_ROWS),
-        f"{prefix}single_row": workload.single_row_file(server, SINGLE_ROWS),
-    }
+    logs = {"bulk": (workload.bulk_file, BULK_ROWS), "single_row": (workload.single_row_file, SINGLE_ROWS)}
+    files = {}
+    for name, (make, rows) in logs.items():
+        if f"{prefix}{name}" in options.cases:
+            note(f"{prefix}{name}: writing {int(rows * options.size)} rows")
+            files[f"{prefix}{name}"] = make(server, int(rows * options.size))
+
+    def side(name: str, pull: Callable[[Server, BinlogFile, Path], Run], file: BinlogFile) -> Side:
+        return Side(name, partial(repeated, partial(pull, server, file, folder / "run"), PULLED_SECONDS * options.size))
+
     return [
-        Case(
-            name,
-            "MB",
-            Side("relay", partial(relay, server, file, folder / "run")),
-            Side(f"{peer} --raw", partial(own_client, server, file, folder / "run")),
-        )
+        Case(name, "MB", side("relay", relay, file), side(f"{peer} --raw", own_client, file))
         for name, file in files.items()
     ]
 
 
 def main() -> None:
-    options = arguments(__doc__, repeats=5)
+    options = arguments(__doc__, repeats=3, cases=CASES)
     specs = [ServerSpec(flavour, flavour, ("--max-binlog-size=1G",)) for flavour in FLAVOURS]
     with running_servers(specs) as servers, tempfile.TemporaryDirectory(prefix="dm-bench-") as folder:
         mariadb, mysql = servers
         compared = [
-            *cases(mariadb, Path(folder), "", "mariadb-binlog"),
-            *cases(mysql, Path(folder), "mysql_", "mysqlbinlog"),
+            *cases(mariadb, Path(folder), "", "mariadb-binlog", options),
+            *cases(mysql, Path(folder), "mysql_", "mysqlbinlog", options),
         ]
         publish("relay", measure(compared, options.repeats, servers), options, servers)
 

@@ -1,7 +1,7 @@
 """Tables and what is written to them: the same data for every benchmark, and no more of it than one run needs.
 
 `sbtest` is sysbench's table with sysbench's sizes (about 190 bytes a row), random but the same each time. `mixed` has
-every family of types that both sides of a comparison can read."""
+every family of types that both sides of a comparison can read. SQL that servers of several flavours run is plain."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from testbed import Server
+from testbed.equality import Comparison, Place, compare
 
 SCHEMA: Final = "bench"
 
@@ -31,6 +32,27 @@ MIXED: Final = """CREATE TABLE {name} (
     name VARCHAR(80), note TEXT, raw VARBINARY(40), file BLOB, kind ENUM('new','open','closed'), flags SET('a','b','c'),
     mu MEDIUMINT UNSIGNED, tag TINYTEXT, memo MEDIUMTEXT)
     DEFAULT CHARSET utf8mb4"""
+
+WIDE: Final = """CREATE TABLE {name} (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, tu TINYINT UNSIGNED, s SMALLINT, m MEDIUMINT, iu INT UNSIGNED,
+    bu BIGINT UNSIGNED, price DECIMAL(10,2), exact DECIMAL(30,10), d DOUBLE, y YEAR, day DATE, at TIME(3),
+    made DATETIME, changed DATETIME(6), seen TIMESTAMP(3) NULL, code CHAR(12), name VARCHAR(80), note TEXT,
+    raw VARBINARY(40), kind ENUM('new','open','closed')) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_general_ci"""
+"""20 columns that a dump in SQL restores exactly: no FLOAT, of which the servers print six digits."""
+
+WIDE_ROW: Final = """seq, seq MOD 200, seq MOD 30000 - 15000, seq * 7 MOD 8000000, seq * 31, seq * 1000003, seq / 100,
+    seq * 12345.0123456789, seq / 8, 1970 + seq MOD 100, DATE_ADD('2010-01-01', INTERVAL seq MOD 7000 DAY),
+    SEC_TO_TIME(seq MOD 86400), DATE_ADD('2015-01-01', INTERVAL seq SECOND),
+    DATE_ADD('2015-01-01 00:00:00.123456', INTERVAL seq SECOND),
+    DATE_ADD('2015-11-10 00:00:00', INTERVAL seq MOD 6000000 SECOND), CONCAT('C', LPAD(seq, 9, '0')),
+    CONCAT('Ünïcode näme ', seq), IF(seq MOD 6 = 0, NULL, REPEAT('a longer text, ', 1 + seq MOD 7)),
+    IF(seq MOD 5 = 0, NULL, UNHEX(MD5(seq))), ELT(1 + seq MOD 3, 'new', 'open', 'closed')"""
+
+_GROUP: Final = "LPAD(FLOOR(RAND() * 1e11), 11, '0')"
+C, PAD = (f"CONCAT_WS('-', {', '.join([_GROUP] * count)})" for count in (10, 5))
+"""SQL of a random `c` and `pad` of sbtest."""
+
+_DIGITS: Final = f"(SELECT 0 AS n {' '.join(f'UNION ALL SELECT {digit}' for digit in range(1, 10))})"
 
 _STATEMENT_BYTES: Final = 1 << 20
 _ROWS_AT_ONCE: Final = 2520
@@ -76,12 +98,19 @@ def mixed_row(chance: random.Random, number: int) -> str:
 # Filling
 
 
-def create(server: Server, name: str, definition: str) -> str:
+def create(server: Server, name: str, definition: str, *, schema: str = SCHEMA) -> str:
     """A fresh table; gives its quoted name."""
-    quoted = f"`{SCHEMA}`.`{name}`"
-    server.sql(f"CREATE DATABASE IF NOT EXISTS `{SCHEMA}`; DROP TABLE IF EXISTS {quoted}")
+    quoted = f"`{schema}`.`{name}`"
+    server.sql(f"CREATE DATABASE IF NOT EXISTS `{schema}`; DROP TABLE IF EXISTS {quoted}")
     server.sql(definition.format(name=quoted))
     return quoted
+
+
+def numbers(count: int) -> str:
+    """A derived table of every flavour: its column `seq` has 1 to `count`, which is at most 100,000."""
+    digits = ", ".join(f"{_DIGITS} d{place}" for place in range(5))
+    value = " + ".join(f"{10**place} * d{place}.n" for place in range(5))
+    return f"(SELECT 1 + {value} AS seq FROM {digits} HAVING seq <= {count} ORDER BY seq) numbers"
 
 
 def insert_in_bulk(server: Server, table: str, columns: str, rows: Iterable[str], *, rows_of_a_statement: int) -> None:
@@ -113,6 +142,15 @@ def inserts_and_updates(table: str, count: int, chance: random.Random) -> Iterat
         else:
             k, c, _pad = sbtest_row(chance).split(",")
             yield f"UPDATE {table} SET k = {k}, c = {c} WHERE id = {chance.randrange(number // 2 + 1) + 1}"
+
+
+def equal(one: Server, other: Server, table: str) -> bool:
+    """Return True if both servers have the same rows in this table."""
+    if one.flavour == other.flavour:
+        first, second = (server.sql(f"CHECKSUM TABLE `{SCHEMA}`.`{table}`")[0][1] for server in (one, other))
+        return bool(first == second)
+    first, second = (Place(server.client_config(), f"{SCHEMA}.{table}") for server in (one, other))
+    return compare([Comparison((first,), second)]).equal
 
 
 # Binlogs
