@@ -36,7 +36,7 @@ from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
 from testbed import Server
 from tests.benchmarks import relay, workload
-from tests.benchmarks.harness import Case, Run, Side, arguments, in_child, measure, publish
+from tests.benchmarks.harness import MEGA, Case, Run, Side, arguments, in_child, measure, publish
 from tests.benchmarks.processes import Tree
 from tests.benchmarks.sync import (
     BASE,
@@ -224,6 +224,8 @@ def main() -> None:
             if (runs := one.runs[one.case.subject.name])
             for key in runs[0].extra
         }
+        app_runs = [run for one in outcomes for run in one.runs[one.case.subject.name]]
+        figures["peak_mb"] = max(run.peak_bytes for run in app_runs) / MEGA
         publish("lag", outcomes, options, servers, **figures)
 
 

@@ -40,9 +40,10 @@ WIDE: Final = """CREATE TABLE {name} (
     raw VARBINARY(40), kind ENUM('new','open','closed')) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_general_ci"""
 """20 columns that a dump in SQL restores exactly: no FLOAT, of which the servers print six digits."""
 
-WIDE_ROW: Final = """seq, seq MOD 200, seq MOD 30000 - 15000, seq * 7 MOD 8000000, seq * 31, seq * 1000003, seq / 100,
-    seq * 12345.0123456789, seq / 8, 1970 + seq MOD 100, DATE_ADD('2010-01-01', INTERVAL seq MOD 7000 DAY),
-    SEC_TO_TIME(seq MOD 86400), DATE_ADD('2015-01-01', INTERVAL seq SECOND),
+WIDE_ROW: Final = """seq, seq MOD 200, CAST(seq AS SIGNED) MOD 30000 - 15000, seq * 7 MOD 8000000, seq * 31,
+    seq * 1000003, seq / 100, seq * 12345.0123456789, seq / 8, 1970 + seq MOD 100,
+    DATE_ADD('2010-01-01', INTERVAL seq MOD 7000 DAY), SEC_TO_TIME(seq MOD 86400),
+    DATE_ADD('2015-01-01', INTERVAL seq SECOND),
     DATE_ADD('2015-01-01 00:00:00.123456', INTERVAL seq SECOND),
     DATE_ADD('2015-11-10 00:00:00', INTERVAL seq MOD 6000000 SECOND), CONCAT('C', LPAD(seq, 9, '0')),
     CONCAT('Ünïcode näme ', seq), IF(seq MOD 6 = 0, NULL, REPEAT('a longer text, ', 1 + seq MOD 7)),
