@@ -54,6 +54,8 @@ MOST_COMPARED: Final = 100
 
 Literals = tuple[bytes, ...]
 """A row, or a key, as SQL literals."""
+_EMPTY: Final = (ENUM_INVALID, b"''")
+"""An ENUM's index 0, and its empty member, whose text is as empty."""
 UNKNOWN: Final = b""
 """The placeholder of a generated value that the log does not have."""
 
@@ -150,6 +152,28 @@ def write_rows(
 
     `lenient`: without strict mode (`Computing.leniently`).
     """
+    if verb is Verb.INSERT or not blurs_enums(mapping, dialect):
+        yield from _written(mapping, rows, verb, dialect, max_rows, lenient=lenient)
+        return
+    for blurred, run in groupby(rows, lambda row: any(row[place] in _EMPTY for place in mapping.enums_with_empty)):
+        some = list(run)
+        if blurred:
+            yield from delete_rows(
+                mapping, (tuple([row[at] for at in mapping.key_places]) for row in some), dialect=dialect
+            )
+        how = Verb.INSERT if blurred and verb is Verb.UPSERT else verb
+        yield from _written(mapping, some, how, dialect, max_rows, lenient=lenient)
+
+
+def blurs_enums(mapping: TableMapping, dialect: Dialect) -> bool:
+    """Return True if the target takes an ENUM's index 0 for its empty member when it changes or replaces a row: rows
+    with either are deleted first, and the values of columns that only the target has are lost with them."""
+    return bool(mapping.enums_with_empty) and not dialect.server.updates_index_0
+
+
+def _written(
+    mapping: TableMapping, rows: Iterable[Literals], verb: Verb, dialect: Dialect, max_rows: int, *, lenient: bool
+) -> Iterator[SqlStatement]:
     max_bytes, max_rows = dialect.most_bytes, min(max_rows, dialect.most_rows)
     plain, tail = around(mapping, verb, dialect)
     for run, invalid in _runs(mapping, rows):
@@ -306,6 +330,8 @@ def _is_exactly(column: Column, literal: bytes) -> bytes:
         return b"CAST(%s AS BINARY) <=> %s" % (name, literal)
     if column.data_type == "enum" and literal == ENUM_INVALID:
         return name + b" + 0 = 0"
+    if column.data_type == "enum" and literal in _EMPTY:  # as text they are equal
+        return b"%s <=> '' AND %s + 0 <> 0" % (name, name)
     if column.charset is None or column.charset == "binary":
         return b"%s <=> %s" % (name, literal)
     # A collation treats 'a', 'A' and 'a ' as equal; the bytes, in the column's own charset, distinguish such rows. The

@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     SqlStatement,
     Verb,
     around,
+    blurs_enums,
     write_rows,
 )
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -82,7 +83,8 @@ def write_tuple_cells(
     max_rows: int = MAX_ROWS,
 ) -> Iterator[SqlStatement]:
     """Yield these statements for the rows of `cells` with these numbers (int64)."""
-    tuples = _tuples(cells, numbers, mapping, dialect.server.flavour)
+    blurred = verb is not Verb.INSERT and blurs_enums(mapping, dialect)
+    tuples = None if blurred else _tuples(cells, numbers, mapping, dialect.server.flavour)
     if tuples is None:
         yield from write_rows(
             mapping, map(literals, cells.some_rows(numbers)), verb, dialect=dialect, max_rows=max_rows

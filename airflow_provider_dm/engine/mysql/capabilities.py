@@ -76,6 +76,9 @@ class Capabilities:
     """A column may be a GEOMETRY, POINT and so on."""
     text_is_utf8: bool = False
     """Text columns of every charset take UTF-8 only; no introducer and no CONVERT produces other bytes."""
+    updates_index_0: bool = True
+    """A changed or replaced row may have an ENUM's index 0, or its empty member after that. TiDB compares their texts,
+    and leaves the row, and VALUES() makes index 0 the member."""
     max_error_count_rises: bool = False
     """A writing session sets it to keep all warnings."""
     alters_one_change_at_a_time: bool = False
@@ -166,6 +169,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             under_sql_mode=None,
             spatial_types=False,
             text_is_utf8=True,
+            updates_index_0=False,
             alters_one_change_at_a_time=True,
             computes_as_sources=False,
             changes_charsets=False,

@@ -42,6 +42,8 @@ _FAMILY_OF: Final = {data_type: family for family, members in FAMILIES.items() f
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32, "bigint": 64}
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _SUMS: Final = re.compile(r"(?:`(?:[^`]|``)+`|\d+|[-+*()])+")
+_EMPTY_MEMBER: Final = re.compile(r"[(,]''[,)]")
+"""Also found in a member such as `x,',y`."""
 _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
 
 
@@ -98,6 +100,11 @@ class TableMapping:
     @cached_property
     def enums(self) -> tuple[int, ...]:
         return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
+
+    @cached_property
+    def enums_with_empty(self) -> tuple[int, ...]:
+        """The positions of ENUMs that may have an empty member in the target."""
+        return tuple(index for index in self.enums if _EMPTY_MEMBER.search(self.target_columns[index].column_type))
 
 
 def map_table(
