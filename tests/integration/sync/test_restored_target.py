@@ -31,7 +31,8 @@ class Backup:
         backup = cls(kit.target, tables, f"{kit.schema}_backup")
         kit.target.sql(f"CREATE DATABASE `{backup.schema}`")
         for number, table in enumerate(tables):
-            kit.target.sql(f"CREATE TABLE `{backup.schema}`.t{number} AS SELECT * FROM {table}")
+            kit.target.sql(f"CREATE TABLE `{backup.schema}`.t{number} LIKE {table}")
+            kit.target.sql(f"INSERT INTO `{backup.schema}`.t{number} SELECT * FROM {table}")
         return backup
 
     def restore(self, only: Callable[[str], bool] = lambda _table: True) -> None:
