@@ -113,7 +113,8 @@ def test_a_generated_primary_key_pages_and_stays_invisible(
         Migration(target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").finish()
     finally:
         mysql_source.sql("SET GLOBAL show_gipk_in_create_table_and_information_schema = ON")
-    assert target.sql("SELECT * FROM t ORDER BY my_row_id", database=schema) == [(n,) for n in range(50)]
+    seen = [(n + 1, n) if target.flavour == "tidb" else (n,) for n in range(50)]  # TiDB has no invisible columns
+    assert target.sql("SELECT * FROM t ORDER BY my_row_id", database=schema) == seen
     assert target.sql("SELECT MIN(my_row_id), MAX(my_row_id) FROM t", database=schema) == [(1, 50)]
 
 
