@@ -57,9 +57,9 @@ def work(app: App) -> Outcome:
     failures: dict[str, DmError] = {}
     while sources:
         before = results
-        peers = Peers(app, {source.config.source_id for source in sources})
-        results = {**results, **_round(peers, runner, sources, shown)}
-        failures = peers.failures
+        running = RunningSources(app, {source.config.source_id for source in sources})
+        results = {**results, **_sync_all(running, runner, sources, shown)}
+        failures = running.failures
         sources = _waiting(sources, before, results) if not (app.stop.is_set() or failures) else []
     failed = {source: str(error) for source, error in failures.items()}
     result = result_json(results, failed, time.monotonic() - began)
@@ -68,8 +68,8 @@ def work(app: App) -> Outcome:
 
 
 @dataclass
-class Peers:
-    """The sources of one round. Its methods may be called by any thread."""
+class RunningSources:
+    """The sources that are synced at the same time. Its methods may be called by any thread."""
 
     app: App
     working: set[str]
@@ -120,8 +120,8 @@ class Peers:
                 self.app.end()
 
 
-def _round(
-    peers: Peers, runner: SparkRunner, sources: Sequence[SyncSource], shown: Mapping[str, SyncProgress]
+def _sync_all(
+    running: RunningSources, runner: SparkRunner, sources: Sequence[SyncSource], shown: Mapping[str, SyncProgress]
 ) -> dict[str, SyncResult]:
     """Sync each source until its goal or an error. Return the results of the sources without an error.
 
@@ -129,13 +129,13 @@ def _round(
     """
     with ThreadPoolExecutor(len(sources), thread_name_prefix="sync") as pool:
         syncs = {
-            source.config.source_id: pool.submit(_sync, peers, runner, source, shown[source.config.source_id])
+            source.config.source_id: pool.submit(_sync, running, runner, source, shown[source.config.source_id])
             for source in sources
         }
         wait(syncs.values(), return_when=FIRST_EXCEPTION)
         failed = [error for sync in syncs.values() if sync.done() and (error := sync.exception())]
         if failed:
-            peers.app.end()
+            running.app.end()
     if failed:
         raise failed[0]
     return {source: result for source, sync in syncs.items() if (result := sync.result()) is not None}
@@ -144,8 +144,8 @@ def _round(
 def _waiting(
     sources: Sequence[SyncSource], before: Mapping[str, SyncResult], now: Mapping[str, SyncResult]
 ) -> list[SyncSource]:
-    """Return the sources that wait for DDL of other sources, if another round can change that: the source that reached
-    its goal first may have to execute a DDL that the last source has reported.
+    """Return the sources that wait for DDL of other sources, if syncing them again can change that: the source that
+    reached its goal first may have to execute a DDL that the last source has reported.
     """
 
     def waits(results: Mapping[str, SyncResult]) -> dict[str, object]:
@@ -157,9 +157,11 @@ def _waiting(
     return [source for source, result in ended if result.finished and result.unresolved_groups]
 
 
-def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncProgress) -> SyncResult | None:
-    """Sync one source. Return None if its own error has stopped it; `peers` has the error."""
-    app, source_id = peers.app, source.config.source_id
+def _sync(
+    running: RunningSources, runner: SparkRunner, source: SyncSource, progress: SyncProgress
+) -> SyncResult | None:
+    """Sync one source. Return None if its own error has stopped it; `running` has the error."""
+    app, source_id = running.app, source.config.source_id
     if len(app.spec.sources) > 1:
         runner.lane(source_id)
     gate = app.gates[source_id]
@@ -177,13 +179,13 @@ def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncP
                 if error.reacts() is not Reaction.STOP:
                     raise
                 progress.paused()
-                again = peers.failed(source, error)
+                again = running.failed(source, error)
                 if again is None:
-                    peers.drop_failure_if_stopped(source)
+                    running.drop_failure_if_stopped(source)
                     return None
                 source = again
     finally:
-        peers.ended(source_id)
+        running.ended(source_id)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
-from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -56,7 +56,7 @@ def task_of(file: BinlogFile) -> FoldRange:
     )
     parts = target_part(map_table(file.table, file.table))
     plan = SyncPlan((SourcePart(file.table, 0, None),), (parts,), BUCKETS, rules)
-    step = Step(Fence(SubtaskRef(sync.META_SCHEMA, "scale", "bench"), 1), "", "")
+    step = EpochRange(Fence(SubtaskRef(sync.META_SCHEMA, "scale", "bench"), 1), "", "")
     return FoldRange(EpochJob(Plan(plan), NOWHERE, NOWHERE, step, Writing()), GROUPS)
 
 

@@ -15,9 +15,9 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.ddl.create_like import create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
-from airflow_provider_dm.engine.downstream.loads import load_of, run_load
+from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import Dialect, Loads, Verb, delete_image
+from airflow_provider_dm.engine.downstream.statements import Dialect, LoadData, Verb, delete_image
 from airflow_provider_dm.engine.downstream.tuples import write_values
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -161,12 +161,12 @@ class _Trip:
 
     def load(self, rows: Sequence[Row]) -> bool:
         """Write the rows by a LOAD, if their table can be loaded."""
-        load = load_of(self.mapping, Cells.of(rows), replace(self.dialect, loads=Loads.ALL))
+        load = load_data_of(self.mapping, Cells.of(rows), replace(self.dialect, loads=LoadData.ALL))
         if load is None:
             return False
         self.cells += len(rows) * len(self.table.columns)
         self.downstream.begin()
-        if not run_load(self.downstream, load):
+        if not run_load_data(self.downstream, load):
             ((_, number, message), *_) = query(self.downstream, "SHOW WARNINGS") or [(0, 0, b"no warning")]
             self.differ([f"the LOAD was undone: {number} {message!r}"])
         self.downstream.commit()

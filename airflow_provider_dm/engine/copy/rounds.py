@@ -38,7 +38,13 @@ from airflow_provider_dm.engine.copy.loading import Loading
 from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
-from airflow_provider_dm.engine.downstream.frontier import Act, Step, extent, fenced_transaction, read_whole_frontier
+from airflow_provider_dm.engine.downstream.frontier import (
+    EpochRange,
+    FrontierMove,
+    extent,
+    fenced_transaction,
+    read_whole_frontier,
+)
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.shard_groups import held_tables
@@ -310,7 +316,7 @@ class SourceLoad:
         def transactions(body: Callable[[Connection], Any]) -> Any:
             return run_transaction(self.target, body)
 
-        fenced_transaction(transactions, Step(fence, lo, at.sort_key), Act.ADVANCE, range(BUCKETS), body)
+        fenced_transaction(transactions, EpochRange(fence, lo, at.sort_key), FrontierMove.ADVANCE, range(BUCKETS), body)
 
     def _in_log(self, location: Location) -> Location:
         """Return a location given by the source as a location of the log that is read."""

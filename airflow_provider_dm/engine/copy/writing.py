@@ -5,7 +5,7 @@ So an INSERT can collide only with a row of another source table, or with a row 
 new row then waits (merge/writer.py); in other tables it is an error. With `on-duplicate-logical: replace` it replaces
 the existing row.
 
-If the target allows it, a page is one LOAD DATA; pages that it cannot write exactly use INSERT (downstream/loads.py).
+A page is one LOAD DATA if the target allows it and it writes all rows exactly, else INSERTs (`downstream.load_data`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.downstream.contested_row import contested_keys
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.loads import load_of, run_load
+from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
@@ -41,7 +41,9 @@ def write_rows_of(
     The function raises DuplicateDuringCopy, TooManyContested, and what `execute` raises.
     """
     numbers, most = np.arange(len(cells)), ROWS_OF_A_STATEMENT
-    load = load_of(job.mapping, cells, dialect) if job.verb is Verb.INSERT and len(cells) >= FEWEST_LOADED else None
+    load = (
+        load_data_of(job.mapping, cells, dialect) if job.verb is Verb.INSERT and len(cells) >= FEWEST_LOADED else None
+    )
 
     @cache
     def inserts() -> list[SqlStatement]:
@@ -51,7 +53,7 @@ def write_rows_of(
         inserts()  # before the transaction
 
     def write(connection: Connection) -> None:
-        if load is not None and run_load(connection, load):
+        if load is not None and run_load_data(connection, load):
             return
         at = 0
         for statement in inserts():

@@ -59,7 +59,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, text
 T = TypeVar("T")
 
 
-class Act(Enum):
+class FrontierMove(Enum):
     """The action of a transaction on its buckets."""
 
     RELEASE = "release"
@@ -77,7 +77,7 @@ class FrontierRow:
 
 
 @dataclass(frozen=True)
-class Step:
+class EpochRange:
     """The part (lo, hi] of one subtask's log, as sort keys, and the generation that may apply it."""
 
     fence: Fence
@@ -95,7 +95,9 @@ class Transactions(Protocol):
     def __call__(self, body: Callable[[Connection], T], /) -> T: ...
 
 
-def judge(states: Sequence[FrontierRow], step: Step, act: Act, buckets: Sequence[int]) -> tuple[int, ...]:
+def judge(
+    states: Sequence[FrontierRow], step: EpochRange, act: FrontierMove, buckets: Sequence[int]
+) -> tuple[int, ...]:
     """Return the buckets that are still to be done, according to their frontier rows.
 
     Raises Fenced, InvariantBroken, TargetWentBack.
@@ -104,7 +106,7 @@ def judge(states: Sequence[FrontierRow], step: Step, act: Act, buckets: Sequence
     return tuple(state.bucket for state in states if _is_open(state, step, act))
 
 
-def _check_generation(states: Sequence[FrontierRow], step: Step, buckets: Sequence[int]) -> None:
+def _check_generation(states: Sequence[FrontierRow], step: EpochRange, buckets: Sequence[int]) -> None:
     """Check that all of these buckets exist and have this generation. Raises Fenced, TargetWentBack."""
     if others := {state.generation for state in states} - {step.fence.generation}:
         raise step.fence.refused(max(others))
@@ -112,7 +114,7 @@ def _check_generation(states: Sequence[FrontierRow], step: Step, buckets: Sequen
         raise step.fence.refused(0)
 
 
-def _is_open(state: FrontierRow, step: Step, act: Act) -> bool:
+def _is_open(state: FrontierRow, step: EpochRange, act: FrontierMove) -> bool:
     if state.position == step.hi:
         return False
     if state.position < step.lo:
@@ -128,7 +130,7 @@ def _is_open(state: FrontierRow, step: Step, act: Act) -> bool:
             f"an epoch is repeated with the same bounds {step.lo}..{step.hi}",
             f"bucket {state.bucket} has released up to {state.released}",
         )
-    return act is Act.ADVANCE or state.released != step.hi
+    return act is FrontierMove.ADVANCE or state.released != step.hi
 
 
 def extent(states: Sequence[FrontierRow]) -> tuple[str, str]:
@@ -138,7 +140,7 @@ def extent(states: Sequence[FrontierRow]) -> tuple[str, str]:
 
 
 def fenced_transaction(
-    transactions: Transactions, step: Step, act: Act, buckets: Sequence[int], body: Body
+    transactions: Transactions, step: EpochRange, act: FrontierMove, buckets: Sequence[int], body: Body
 ) -> tuple[int, ...]:
     """Run `body(connection, buckets)` after moving the frontier, at most once per bucket. Return the buckets done now.
 
@@ -164,7 +166,7 @@ def fenced_transaction(
 
 
 def whole_transaction(
-    transactions: Transactions, step: Step, buckets: Sequence[int], body: Callable[[Connection], T]
+    transactions: Transactions, step: EpochRange, buckets: Sequence[int], body: Callable[[Connection], T]
 ) -> T | None:
     """Run `body(connection)` after moving all of `buckets` from lo to hi. Return its result; None, with nothing
     written, if they are not at lo (`common_position` returns their position).
@@ -173,7 +175,7 @@ def whole_transaction(
     """
 
     def attempt(connection: Connection) -> T:
-        if move(connection, step, Act.ADVANCE, buckets) != len(buckets):
+        if move(connection, step, FrontierMove.ADVANCE, buckets) != len(buckets):
             raise _NotAllMatched
         return body(connection)
 
@@ -183,7 +185,7 @@ def whole_transaction(
         return None
 
 
-def common_position(states: Sequence[FrontierRow], step: Step, buckets: Sequence[int]) -> str:
+def common_position(states: Sequence[FrontierRow], step: EpochRange, buckets: Sequence[int]) -> str:
     """Return the position that all given buckets have reached. Raises Fenced, TargetWentBack, InvariantBroken."""
     _check_generation(states, step, buckets)
     lowest, furthest = extent(states)
@@ -194,7 +196,7 @@ def common_position(states: Sequence[FrontierRow], step: Step, buckets: Sequence
     return lowest
 
 
-def move(connection: Connection, step: Step, act: Act, buckets: Sequence[int]) -> int:
+def move(connection: Connection, step: EpochRange, act: FrontierMove, buckets: Sequence[int]) -> int:
     """Move the frontier by the first statement of the transaction. Return the number of matched buckets."""
     change, guard = _MOVES[act]
     where = f"bucket IN ({marks_for(buckets)}) AND generation = %s AND position = %s AND {guard}"
@@ -204,12 +206,12 @@ def move(connection: Connection, step: Step, act: Act, buckets: Sequence[int]) -
 
 _MOVES = {
     # A `released` beyond lo belongs to this very epoch, or an epoch had other bounds (rule 1).
-    Act.ADVANCE: ("position", "(released <= %s OR released = %s)"),
-    Act.RELEASE: ("released", "(released <= %s AND released <> %s)"),
+    FrontierMove.ADVANCE: ("position", "(released <= %s OR released = %s)"),
+    FrontierMove.RELEASE: ("released", "(released <= %s AND released <> %s)"),
 }
 
 
-def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) -> list[FrontierRow]:
+def read_frontier(connection: Connection, step: EpochRange, buckets: Sequence[int]) -> list[FrontierRow]:
     """Return the rows of these buckets. Raises IncompleteResult: a missing row would be skipped."""
     return _frontier_rows(connection, step.fence.ref, f"bucket IN ({marks_for(buckets)})", tuple(buckets))
 

@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.downstream.errors import (
     translate,
     translate_connect,
 )
-from airflow_provider_dm.engine.downstream.statements import Computing, Dialect, Loads, SqlStatement
+from airflow_provider_dm.engine.downstream.statements import Computing, Dialect, LoadData, SqlStatement
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -307,11 +307,11 @@ def _keep_all_warnings(connection: Connection) -> None:
             raise
 
 
-def _loads(connection: Connection) -> Loads:
+def _loads(connection: Connection) -> LoadData:
     ((allowed, mode),) = query(connection, "SELECT @@local_infile, @@innodb_autoinc_lock_mode")
     if not int(allowed):
-        return Loads.NONE
-    return Loads.ALL if int(mode) == _NO_COUNTER_LOCK else Loads.UNCOUNTED
+        return LoadData.NONE
+    return LoadData.ALL if int(mode) == _NO_COUNTER_LOCK else LoadData.UNCOUNTED
 
 
 def _answers(session: _Session) -> bool:
@@ -329,7 +329,7 @@ def _open(endpoint: Endpoint) -> _Session:
         server = server_info(connection).capabilities
         if server.max_error_count_rises:
             _keep_all_warnings(connection)
-        loads = _loads(connection) if server.loads else Loads.NONE
+        loads = _loads(connection) if server.loads else LoadData.NONE
     except (ServerUnreachable, AccessDenied) as error:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:

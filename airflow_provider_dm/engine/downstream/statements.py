@@ -89,8 +89,8 @@ class SqlStatement:
         return f"{self.verb.value} of {self.rows} {'row' if self.rows == 1 else 'rows'}"
 
 
-class Loads(Enum):
-    """The tables into which rows may be loaded (loads.py)."""
+class LoadData(Enum):
+    """The tables into which rows may be loaded (load_data.py)."""
 
     NONE = "none"
     UNCOUNTED = "uncounted"  # those without AUTO_INCREMENT: a LOAD would lock the counter against other writers
@@ -106,10 +106,10 @@ class Dialect:
     """Maximum bytes of a statement with several rows."""
     most_rows: int = MAX_ROWS
     """Maximum rows of a statement; less than MAX_ROWS if the user wants so."""
-    loads: Loads = Loads.NONE
+    loads: LoadData = LoadData.NONE
 
     @classmethod
-    def of(cls, server: Capabilities, *, max_allowed_packet: int, loads: Loads = Loads.NONE) -> Dialect:
+    def of(cls, server: Capabilities, *, max_allowed_packet: int, loads: LoadData = LoadData.NONE) -> Dialect:
         return cls(server, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT), loads=loads)
 
 

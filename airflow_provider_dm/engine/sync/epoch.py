@@ -15,7 +15,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, Planned
 from airflow_provider_dm.engine.downstream.errors import RowStatementError
-from airflow_provider_dm.engine.downstream.frontier import Act
+from airflow_provider_dm.engine.downstream.frontier import FrontierMove
 from airflow_provider_dm.engine.sync.log.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.write.tasks import (
@@ -62,8 +62,8 @@ def _applied(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Appl
     exchange = runner.exchange(FoldRange(job, groups), ranges, groups)
     released: list[Applied] = []
     if any(part.unique for part in job.plan.value.targets):
-        released = exchange.run(ApplyGroup(job, groups, Act.RELEASE))
-    done = exchange.run(ApplyGroup(job, groups, Act.ADVANCE))
+        released = exchange.run(ApplyGroup(job, groups, FrontierMove.RELEASE))
+    done = exchange.run(ApplyGroup(job, groups, FrontierMove.ADVANCE))
     collisions = tuple(collision for one in released for collision in one.collisions)
     return sum(done, Applied(collisions=collisions))
 

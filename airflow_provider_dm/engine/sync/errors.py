@@ -99,8 +99,8 @@ class OtherUpstream(DmError):
     hint = f"A position is valid on one server only. Repair the relay log, or {MIGRATE_AGAIN}."
 
 
-class UnitsChanged(DmError):
-    """The frontier is inside a unit: an epoch failed halfway, and was planned again with other units."""
+class TransactionGroupsChanged(DmError):
+    """The frontier is inside a group of transactions: after a failed epoch, the new plan divides it otherwise."""
 
     lo: str
     hi: str

@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.downstream.ddl_journal import (
     note_intent,
     read_entries,
 )
-from airflow_provider_dm.engine.downstream.frontier import Act, fenced_transaction
+from airflow_provider_dm.engine.downstream.frontier import FrontierMove, fenced_transaction
 from airflow_provider_dm.engine.downstream.left_behind import left_behind, tables_with_rows
 from airflow_provider_dm.engine.downstream.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.downstream.online_ddl_memory import save as save_online_ddls
@@ -341,7 +341,7 @@ class Following:
 
         if ddl.rows is None:
             everywhere = partial(run_transaction, self.source.target)
-            fenced_transaction(everywhere, step, Act.ADVANCE, range(state.plan.buckets), behind)
+            fenced_transaction(everywhere, step, FrontierMove.ADVANCE, range(state.plan.buckets), behind)
         else:
             run_transaction(self.source.target, in_front)
 

@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.sync.errors import (
     MissingRow,
     RefusedByFilter,
     RoutedElsewhere,
-    UnitsChanged,
+    TransactionGroupsChanged,
 )
 from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
@@ -219,7 +219,7 @@ class Loop:
             try:
                 return self._apply(job, epoch)
             except DmError as error:
-                may_retry = error.reaction is Reaction.RETRY and not isinstance(error, UnitsChanged)
+                may_retry = error.reaction is Reaction.RETRY and not isinstance(error, TransactionGroupsChanged)
                 if not may_retry or self.stop.wait(2.0**attempt / 2):
                     raise
                 log.warning("retrying epoch %s..%s after: %s", epoch.lo, epoch.hi, error)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, needed_location
-from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
@@ -66,9 +66,9 @@ class LoopState:
         """The location from which the log is still needed, without regard to held-back rows."""
         return needed_location(self.applied, self.prepared)
 
-    def step(self, hi: Location) -> Step:
+    def step(self, hi: Location) -> EpochRange:
         """Return the frontier's step from `applied` to `hi`."""
-        return Step(self.fence, self.applied.sort_key, hi.sort_key)
+        return EpochRange(self.fence, self.applied.sort_key, hi.sort_key)
 
     def at(self, hi: Location) -> LoopState:
         """Return the state after all buckets have reached `hi`."""

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import open_sync
 from airflow_provider_dm.engine.sync.write.apply import Target
-from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, UNIT_BYTES, Applied
+from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, RANGE_BYTES, Applied
 from airflow_provider_dm.engine.sync.write.writing import most_held, spreads
 
 
@@ -105,5 +105,5 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
             size = size.keeping()
         size = size.holding(most_held(syncer))
     if plan.whole:
-        return replace(size, cut=SMALL_CHANGE_BYTES * syncer.batch if syncer.batch else UNIT_BYTES)
+        return replace(size, cut=SMALL_CHANGE_BYTES * syncer.batch if syncer.batch else RANGE_BYTES)
     return size.with_batch(syncer.batch, plan.buckets)

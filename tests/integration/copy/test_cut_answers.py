@@ -8,7 +8,7 @@ import pytest
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy import keyless, page
 from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
-from airflow_provider_dm.engine.downstream.frontier import Step, read_frontier
+from airflow_provider_dm.engine.downstream.frontier import EpochRange, read_frontier
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
@@ -103,7 +103,7 @@ def test_catalogue_plan_and_frontier_are_whole_or_an_error(
     migration = copied(source, target, schema, "keyed", "pairs", "keyless")
     migration.finish()
     ref = SubtaskRef(migration.meta_schema, "test", "one")
-    step = Step(Fence(ref, 1), lo="", hi="")
+    step = EpochRange(Fence(ref, 1), lo="", hi="")
     names = [TableName(schema, table) for table in ("keyed", "pairs")]
     questions: list[tuple[Server, Callable[[Connection], Any]]] = [
         (source, list_tables),

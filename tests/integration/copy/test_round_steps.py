@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.downstream.copy_progress import (
     load_chunks,
 )
 from airflow_provider_dm.engine.downstream.errors import Fenced
-from airflow_provider_dm.engine.downstream.frontier import Act, Step, move
+from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove, move
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
@@ -115,9 +115,9 @@ def test_the_load_is_complete_when_all_chunks_are_done(load: Load) -> None:
     assert (subtask.unit, subtask.exact) == (UNIT_SYNC, True)
 
 
-@pytest.mark.parametrize("act", [Act.ADVANCE, Act.RELEASE])
-def test_no_round_is_opened_while_a_bucket_is_elsewhere(load: Load, act: Act) -> None:
-    step = Step(load.fence, START.sort_key, LATER.sort_key)
+@pytest.mark.parametrize("act", [FrontierMove.ADVANCE, FrontierMove.RELEASE])
+def test_no_round_is_opened_while_a_bucket_is_elsewhere(load: Load, act: FrontierMove) -> None:
+    step = EpochRange(load.fence, START.sort_key, LATER.sort_key)
     load.run(lambda tx: move(tx, step, act, [BUCKETS - 1]))
 
     for at in (START, LATER):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.frontier import Act
+from airflow_provider_dm.engine.downstream.frontier import FrontierMove
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
 from airflow_provider_dm.engine.rules.errors import RulesChanged
@@ -52,8 +52,8 @@ def failing_halfway(monkeypatch: pytest.MonkeyPatch, fail: Callable[[], DmError]
     """Let an epoch fail once in its last wave, when a few batches of buckets are written."""
     real, number = WaveWriter._write_batch, count()
 
-    def write(self: WaveWriter, waves: Sequence[Wave], batch: Sequence[int], act: Act) -> int:
-        if act is Act.ADVANCE and any(waves) and next(number) == 5:
+    def write(self: WaveWriter, waves: Sequence[Wave], batch: Sequence[int], act: FrontierMove) -> int:
+        if act is FrontierMove.ADVANCE and any(waves) and next(number) == 5:
             raise fail()
         return real(self, waves, batch, act)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.frontier import Step, extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.frontier import EpochRange, extent, read_whole_frontier
 from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, load_window
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import note_location, read_subtask
@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.write.transactional import LogUnit, TransactionalWriter
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
 from airflow_provider_dm.engine.sync.write.writing import Writing, spreads
 from tests.unit.sync.ddl_history import Item, place_of
 from tests.unit.sync.ddl_shared import Shared, sharing_of
@@ -226,8 +226,8 @@ class Sync:
             ends += [number + 1 for number in range(at, len(self.log)) if self.log[number].time >= awaited][:1]
         return self.world.rng.randint(at + 1, min([*(end for end in ends if end > at), len(self.log)]))
 
-    def _step(self, end: int) -> Step:
-        return Step(self.source.fence, key_of(self.at), key_of(end))
+    def _step(self, end: int) -> EpochRange:
+        return EpochRange(self.source.fence, key_of(self.at), key_of(end))
 
     # DDL
 
@@ -317,8 +317,11 @@ class Sync:
             multiple_rows=way.multiple_rows,
         )
         if plan.whole:
-            units = [LogUnit(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1)) for at in range(self.at, end)]
-            written = TransactionalWriter(writer).write(units)
+            groups = [
+                TransactionGroup(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1))
+                for at in range(self.at, end)
+            ]
+            written = TransactionalWriter(writer).write(groups)
             self._met(written.collisions)
             return written.contested
         contested = self._waves(writer, self._folded(plan, end), way.tasks)

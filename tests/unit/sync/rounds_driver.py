@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.downstream.copy_progress import (
     load_chunks,
     rename_chunks,
 )
-from airflow_provider_dm.engine.downstream.frontier import Step, extent, read_whole_frontier, whole_transaction
+from airflow_provider_dm.engine.downstream.frontier import EpochRange, extent, read_whole_frontier, whole_transaction
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, resync_lane
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.downstream.shard_groups import applied_form, held_tables
@@ -53,7 +53,7 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.transactional import LogUnit, TransactionalWriter
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
 from tests.unit.sync.rounds_reader import Reader
 from tests.unit.sync.rounds_shards import meet, resync
 from tests.unit.sync.rounds_sources import MERGED, NUMBERS, TEXT, Ddl, Logged, Place, Source, target_of
@@ -211,9 +211,9 @@ class Driver:
         """One transaction of the driver, which an older one may do again."""
         return self.world.started(partial(self.world.transaction, body), self, any_time=False)
 
-    def step(self, low: Place, high: Place) -> Step:
+    def step(self, low: Place, high: Place) -> EpochRange:
         self.read = max(self.read, 0 if high.server else high.number)
-        return Step(self.fence, self.source.location(low).sort_key, self.source.location(high).sort_key)
+        return EpochRange(self.fence, self.source.location(low).sort_key, self.source.location(high).sort_key)
 
     def _begin(self) -> Iterator[None]:
         agreed = [number for number, item in enumerate(self.source.log) if isinstance(item, Ddl) and item.is_agreed]
@@ -343,7 +343,7 @@ class Driver:
         ends += [self.until] * (low.number < self.until)
         return Place(low.server, min([last, *ends, low.number + self.world.rng.choice([1, 2, 5])]))
 
-    def epoch(self, step: Step, plan: SyncPlan, low: Place, high: Place) -> Iterator[None]:
+    def epoch(self, step: EpochRange, plan: SyncPlan, low: Place, high: Place) -> Iterator[None]:
         for _ in range(30):
             try:
                 for work in self._works(step, plan, low, high):
@@ -356,16 +356,16 @@ class Driver:
                 self.world.done["tasks died"] += 1
         raise AssertionError("an epoch never succeeds")
 
-    def _works(self, step: Step, plan: SyncPlan, low: Place, high: Place) -> list[Callable[[], object]]:
+    def _works(self, step: EpochRange, plan: SyncPlan, low: Place, high: Place) -> list[Callable[[], object]]:
         writer = WaveWriter(plan, Target(self.world.transaction, self.world.database.access), step)
         crosses = high.server != low.server
         if plan.whole:
             writer = replace(writer, batch=self.world.rng.choice([1, 3]))
-            parts = [] if crosses else [low._replace(number=at) for at in range(low.number, high.number)]
-            units = [
-                LogUnit(self.step(at, at.behind).hi, 1, partial(self._changes, plan, at, at.number + 1)) for at in parts
-            ] or [LogUnit(step.hi, 1, lambda: iter(()))]
-            return [partial(TransactionalWriter(writer).write, units)]
+            groups = [
+                TransactionGroup(self.step(at, at.behind).hi, 1, partial(self._changes, plan, at, at.number + 1))
+                for at in ([] if crosses else [low._replace(number=at) for at in range(low.number, high.number)])
+            ] or [TransactionGroup(step.hi, 1, lambda: iter(()))]
+            return [partial(TransactionalWriter(writer).write, groups)]
         last = low.number if crosses else high.number
         cuts = [low.number, self.world.rng.randint(low.number, last), last] if plan.compact else [low.number, last]
         pieces = [Compactor(plan).add_all(self._changes(plan, low._replace(number=a), b)) for a, b in pairwise(cuts)]

@@ -17,7 +17,7 @@ import pytest
 from airflow_provider_dm.engine.ddl import target_statements
 from airflow_provider_dm.engine.downstream import ddl_execution, frontier
 from airflow_provider_dm.engine.downstream.ddl_journal import note_intent, read_entries
-from airflow_provider_dm.engine.downstream.frontier import Act, Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
 from airflow_provider_dm.engine.downstream.session import run_transaction
@@ -141,7 +141,7 @@ def _unnoted(work: ddl_execution._Work, _number: int, statement: ddl_execution.T
 
 
 def _unfenced(patch: pytest.MonkeyPatch) -> None:
-    def moved(connection: Any, step: Step, _act: Act, buckets: Sequence[int]) -> int:
+    def moved(connection: Any, step: EpochRange, _act: FrontierMove, buckets: Sequence[int]) -> int:
         marks = ",".join(["%s"] * len(buckets))
         sql = (
             f"UPDATE {step.fence.ref.table('dm_frontier')} SET position = %s WHERE source = %s AND bucket IN ({marks})"

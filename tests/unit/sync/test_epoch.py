@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.downstream.errors import Fenced, TargetBusy, TargetDenied
-from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
@@ -138,7 +138,7 @@ def test_batch_bounds_the_rows_of_the_largest_bucket() -> None:
 def test_a_transaction_is_bounded_by_bytes_too() -> None:
     """16 MiB of log, whatever the number of rows; a bucket is never divided."""
     wave = {bucket: {0: TableWork(insert=[()] * 100)} for bucket in range(64)}
-    writer = WaveWriter(PLAN, cast("Target", None), cast("Step", None))
+    writer = WaveWriter(PLAN, cast("Target", None), cast("EpochRange", None))
 
     assert len(list(_batches([wave], range(64), writer._share([wave])))) == 1
     assert len(list(_batches([wave], range(64), replace(writer, log_bytes=64 * MIB)._share([wave])))) == 4

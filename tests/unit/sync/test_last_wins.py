@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contest
-from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.row_key import row_key
 from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.transactional import LogUnit, TransactionalWriter
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
 from airflow_provider_dm.engine.sync.write.writing import spreads
 from tests.unit.sync.loop_world import BUCKETS, FENCE, LO, RULES, Around
 from tests.unit.sync.sqlite_target import META, Database, Died, Moment
@@ -114,7 +114,7 @@ class World:
         low = self.places[source]
         self.places[source] = high = low + len(changes)
         lo, hi = (LO.at(LO.position + place).sort_key for place in (low, high))
-        step = Step(self.fences[source], lo, hi)
+        step = EpochRange(self.fences[source], lo, hi)
         while True:
             writer = WaveWriter(plan, Target(self._transaction, self.database.access), step)
             try:
@@ -128,7 +128,7 @@ class World:
     def _write(self, writer: WaveWriter, changes: Sequence[Logged]) -> None:
         plan = writer.plan
         if plan.whole:
-            unit = LogUnit(writer.step.hi, len(changes), partial(iter, changes))
+            unit = TransactionGroup(writer.step.hi, len(changes), partial(iter, changes))
             self._count(TransactionalWriter(writer).write([unit]).collisions)
             return
         waves = make_waves(plan, Compactor(plan).add_all(changes))

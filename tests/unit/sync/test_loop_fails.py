@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.errors import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
-from airflow_provider_dm.engine.sync.errors import MissingRow, UnitsChanged
+from airflow_provider_dm.engine.sync.errors import MissingRow, TransactionGroupsChanged
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META
@@ -46,9 +46,9 @@ def test_in_the_end_it_is_raised() -> None:
 
 def test_an_epoch_that_was_cut_otherwise_is_for_the_next_run() -> None:
     world = World(epoch(100, 200))
-    world.tasks.accidents = [(0, UnitsChanged("100", "200", "150"))]
+    world.tasks.accidents = [(0, TransactionGroupsChanged("100", "200", "150"))]
 
-    with pytest.raises(UnitsChanged):
+    with pytest.raises(TransactionGroupsChanged):
         world.run()
     assert (len(world.tasks.jobs), world.stop.waits) == (1, [])
 

@@ -253,9 +253,9 @@ def _first(group: Group) -> Item | None:
 def test_an_epoch_ends_where_it_did_even_if_the_frontier_only_moved_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     """`position < hi` instead of `position = lo`: then nothing notices another end, and rows suffer."""
 
-    def forward(connection: Any, step: frontier.Step, act: frontier.Act, buckets: Sequence[int]) -> int:
+    def forward(connection: Any, step: frontier.EpochRange, act: frontier.FrontierMove, buckets: Sequence[int]) -> int:
         marks = ",".join(["%s"] * len(buckets))
-        column, guard = ("position", "") if act is frontier.Act.ADVANCE else ("released", "AND released < %s")
+        column, guard = ("position", "") if act is frontier.FrontierMove.ADVANCE else ("released", "AND released < %s")
         return int(
             connection.execute(
                 f"UPDATE dm_meta.dm_frontier SET {column} = %s WHERE bucket IN ({marks}) AND generation = %s "
@@ -268,7 +268,9 @@ def test_an_epoch_ends_where_it_did_even_if_the_frontier_only_moved_forward(monk
     monkeypatch.setattr(
         frontier,
         "_is_open",
-        lambda stand, step, act: stand.position < step.hi and (act is frontier.Act.ADVANCE or stand.released < step.hi),
+        lambda stand, step, act: (
+            stand.position < step.hi and (act is frontier.FrontierMove.ADVANCE or stand.released < step.hi)
+        ),
     )
 
     assert harms(quirks=Quirks(crosses_early=True))
@@ -300,7 +302,7 @@ def test_wave_1_leaves_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     real = frontier.fenced_transaction
 
     def unmarked(transactions: Any, step: Any, act: Any, buckets: Sequence[int], body: Any) -> Any:
-        if act is frontier.Act.ADVANCE:
+        if act is frontier.FrontierMove.ADVANCE:
             return real(transactions, step, act, buckets, body)
         transactions(lambda connection: body(connection, buckets))
         return tuple(buckets)

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.binlog.planned import Epoch, Planned
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, begin_window, load_window
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
@@ -245,7 +245,7 @@ def collide(world: World, *feeders: str) -> list[Collision]:
     log = [(0, None, (b"1", b"1")), (0, (b"2", b"1"), (b"2", b"2")), (0, None, (b"3", b"1")), (0, (b"3", b"1"), None)]
     plan = replace(PLAN, safe=True)
     waves = make_waves(plan, Compactor(plan).add_all(log))
-    step = Step(FENCE, LO.sort_key, LO.at(200).sort_key)
+    step = EpochRange(FENCE, LO.sort_key, LO.at(200).sort_key)
     writer = WaveWriter(plan, world.writes, step)
     writer.advance(waves.second, range(PLAN.buckets))
     return writer.collisions

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.merge.writer import Access
@@ -21,7 +21,7 @@ from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import Logged
 
-STEP = Step(Fence(SubtaskRef(META, "task", "source"), 1), "0", "1")
+STEP = EpochRange(Fence(SubtaskRef(META, "task", "source"), 1), "0", "1")
 A, B, C = (b"1", b"1"), (b"1", b"2"), (b"1", b"3")
 OTHER = (b"2", b"2")
 IN_PLACE = "ON DUPLICATE KEY UPDATE `k` = VALUES(`k`), `v` = VALUES(`v`)"

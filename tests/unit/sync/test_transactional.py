@@ -14,17 +14,17 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.downstream.errors import Fenced, TargetLimit, TargetRefused, TargetWentBack
-from airflow_provider_dm.engine.downstream.frontier import FrontierRow, Step, common_position
+from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierRow, common_position
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS, UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.errors import UnitsChanged
+from airflow_provider_dm.engine.sync.errors import TransactionGroupsChanged
 from airflow_provider_dm.engine.sync.resuming import passes
 from airflow_provider_dm.engine.sync.write import transactional
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.transactional import Logged, LogUnit, TransactionalWriter, units_of
+from airflow_provider_dm.engine.sync.write.transactional import Logged, TransactionalWriter, TransactionGroup, groups_of
 from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
 
@@ -42,16 +42,16 @@ def a_range(start: int, end: int, *, closes: int = 0, counts_at: str = "") -> By
 
 
 def cut(*ranges: ByteRange, hi: int, together: bool = False) -> list[tuple[str, list[int]]]:
-    """Return where units end, and where the ranges of each begin."""
+    """Return where groups end, and where the ranges of each begin."""
 
     def changes_in(one: ByteRange) -> Iterator[Logged]:
         yield (one.start, None, None)
 
-    units = units_of(ranges, key(hi), changes_in, together=together)
-    return [(unit.hi, [table for table, _, _ in unit.changes()]) for unit in units]
+    groups = groups_of(ranges, key(hi), changes_in, together=together)
+    return [(group.hi, [table for table, _, _ in group.changes()]) for group in groups]
 
 
-def test_a_unit_ends_with_a_transaction() -> None:
+def test_a_group_ends_with_a_transaction() -> None:
     inside = a_range(200, 300, closes=400), a_range(300, 400)
 
     assert cut(a_range(100, 200), *inside, hi=400) == [(key(200), [100]), (key(400), [200, 300])]
@@ -63,7 +63,7 @@ def test_rows_that_were_prepared_elsewhere_belong_to_their_commit() -> None:
     assert cut(a_range(100, 200), prepared, a_range(200, 250), hi=250) == [(key(200), [100]), (key(250), [20, 200])]
 
 
-def test_the_last_unit_ends_where_the_epoch_does() -> None:
+def test_the_last_group_ends_where_the_epoch_does() -> None:
     """It ends behind events that change nothing, maybe in the next file."""
     assert cut(a_range(100, 200), a_range(200, 300), hi=350) == [(key(200), [100]), (key(350), [200])]
     assert cut(hi=350) == [(key(350), [])]
@@ -81,7 +81,7 @@ def inserts(keys: Iterable[int]) -> Iterator[Logged]:
 
 
 class World:
-    """A target that stands at LO, and units that each insert a row."""
+    """A target that stands at LO, and groups that each insert a row."""
 
     def __init__(self, transactions: Callable[[Any], Any] | None = None) -> None:
         self.database = Database(lambda: 0.0)
@@ -92,15 +92,15 @@ class World:
         self.began = 0
         target = Target(transactions or self.transaction, self.database.access)
         plan = replace(PLAN, buckets=BUCKETS, whole=True)
-        self.writer = WaveWriter(plan, target, Step(FENCE, key(100), key(400)), batch=1)
-        self.units = [LogUnit(key(100 + 100 * n), 50, partial(inserts, [n])) for n in (1, 2, 3)]
+        self.writer = WaveWriter(plan, target, EpochRange(FENCE, key(100), key(400)), batch=1)
+        self.groups = [TransactionGroup(key(100 + 100 * n), 50, partial(inserts, [n])) for n in (1, 2, 3)]
 
     def transaction(self, body: Callable[[Any], Any], /) -> Any:
         self.began += 1
         return self.database.transaction(body, None)
 
     def write(self) -> int:
-        return TransactionalWriter(self.writer).write(self.units).changes
+        return TransactionalWriter(self.writer).write(self.groups).changes
 
     def rows(self) -> list[int]:
         return [int(k) for (k,) in self.database.sqlite.execute("SELECT k FROM shop.plain ORDER BY k").fetchall()]
@@ -132,20 +132,20 @@ def test_a_frontier_that_this_mode_does_not_make_is_not_gone_on_from() -> None:
 
 
 def test_an_epoch_that_fails_halfway_and_is_cut_otherwise_goes_on_where_it_stands() -> None:
-    """Two units were written and the third could not be decoded. The log that is read instead has other ranges."""
+    """Two groups were written and the third could not be decoded. The log that is read instead has other ranges."""
     world = World()
-    first, second, third = world.units
-    world.units = [first, second, replace(third, changes=lambda: fail(ChecksumMismatch("bin.000001:300", 1, 2)))]
+    first, second, third = world.groups
+    world.groups = [first, second, replace(third, changes=lambda: fail(ChecksumMismatch("bin.000001:300", 1, 2)))]
     with pytest.raises(ChecksumMismatch):
         world.write()
-    world.units = [replace(third, changes=partial(inserts, [1, 2, 3]))]
+    world.groups = [replace(third, changes=partial(inserts, [1, 2, 3]))]
 
-    with pytest.raises(UnitsChanged) as cut_otherwise:
+    with pytest.raises(TransactionGroupsChanged) as cut_otherwise:
         world.write()
     assert passes(cut_otherwise.value)
 
     world.writer = replace(world.writer, step=replace(world.writer.step, lo=key(300)))
-    world.units = [third]
+    world.groups = [third]
     assert (world.write(), world.rows()) == (1, [1, 2, 3])
 
 
@@ -164,7 +164,7 @@ def fail(error: Exception) -> Iterator[Logged]:
 )
 def test_who_does_not_own_the_frontier_is_told(stands: list[FrontierRow], error: type[Exception]) -> None:
     with pytest.raises(error):
-        common_position(stands, Step(FENCE, key(100), key(200)), [0])
+        common_position(stands, EpochRange(FENCE, key(100), key(200)), [0])
 
 
 def test_what_the_target_does_not_take_as_one_has_a_way_out() -> None:
@@ -196,6 +196,6 @@ def test_a_large_transaction_is_never_held_as_a_whole(monkeypatch: pytest.Monkey
         return real(self, piece)
 
     monkeypatch.setattr(TransactionalWriter, "_waves", waves)
-    world.units = [LogUnit(key(400), transactional.LARGE_BYTES + 1, changes)]
+    world.groups = [TransactionGroup(key(400), transactional.LARGE_BYTES + 1, changes)]
 
     assert (world.write(), len(world.rows()), world.began, most) == (95, 95, 1, 10)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.downstream.frontier import Act
+from airflow_provider_dm.engine.downstream.frontier import FrontierMove
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import EventAction
 from airflow_provider_dm.engine.rules.row_filter import RowFilter
@@ -163,7 +163,7 @@ def test_a_task_of_several_writes_all_turns(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(EpochJob, "writer", lambda *_: Writer())
     job = EpochJob(LocalRunner().share(one), NOWHERE, cast("Any", None), cast("Any", None), cast("Any", Writing))
-    ApplyGroup(job, 1, Act.ADVANCE)(0, pack(one, fold(one, log_of(LOST)), 1))
+    ApplyGroup(job, 1, FrontierMove.ADVANCE)(0, pack(one, fold(one, log_of(LOST)), 1))
     assert rows == {}
 
 

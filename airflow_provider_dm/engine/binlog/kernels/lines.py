@@ -1,4 +1,4 @@
-"""Cells written as the lines of a LOAD DATA file (`downstream.loads`): `1`, tab, `it's`, tab, `\\N`, line feed."""
+"""Cells written as the lines of a LOAD DATA file (`downstream.load_data`): `1`, tab, `it's`, tab, `\\N`, line feed."""
 
 from __future__ import annotations
 

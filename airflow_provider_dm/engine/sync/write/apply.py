@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.frontier import Act, Step, Transactions, fenced_transaction
+from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove, Transactions, fenced_transaction
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.statements import (
     UNKNOWN,
@@ -84,7 +84,7 @@ class WaveWriter:
 
     plan: SyncPlan
     target: Target
-    step: Step
+    step: EpochRange
     pool: Executor | None = None
     batch: int | None = None
     multiple_rows: bool = True
@@ -100,14 +100,14 @@ class WaveWriter:
 
         Raises the errors of `fenced_transaction`, MissingRow.
         """
-        return self._write([wave], sorted(wave), Act.RELEASE)
+        return self._write([wave], sorted(wave), FrontierMove.RELEASE)
 
     def advance(self, wave: Wave, buckets: Sequence[int], later: Sequence[Wave] = ()) -> int:
         """Write wave 2 and, in the same transactions, the later waves. All `buckets` advance, also those without rows.
         Return the number of new contested rows."""
-        return self._write([wave, *later], buckets, Act.ADVANCE)
+        return self._write([wave, *later], buckets, FrontierMove.ADVANCE)
 
-    def _write(self, waves: Sequence[Wave], buckets: Sequence[int], act: Act) -> int:
+    def _write(self, waves: Sequence[Wave], buckets: Sequence[int], act: FrontierMove) -> int:
         batches = list(_batches(waves, buckets, self.batch or self._share(waves)))
         if self.pool is None or len(batches) == 1:
             return sum(self._write_batch(waves, batch, act) for batch in batches)
@@ -123,7 +123,7 @@ class WaveWriter:
         most = min(max(SMALL_BATCH, rows // self.connections), BATCH_ROWS)
         return min(most, max(1, rows * BATCH_BYTES // max(1, self.log_bytes)))
 
-    def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: Act) -> int:
+    def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: FrontierMove) -> int:
         try:
             try:
                 return self._transaction(waves, batch, act, careful=False)
@@ -136,7 +136,13 @@ class WaveWriter:
             return self._transaction(waves, batch, act, careful=True, met=error)
 
     def _transaction(
-        self, waves: Sequence[Wave], batch: Sequence[int], act: Act, *, careful: bool, met: DmError | None = None
+        self,
+        waves: Sequence[Wave],
+        batch: Sequence[int],
+        act: FrontierMove,
+        *,
+        careful: bool,
+        met: DmError | None = None,
     ) -> int:
         # Build the statements before the transaction begins, to hold locks for a short time.
         ready = self._table_writes(waves, batch)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contested_keys
-from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.statements import (
     Literals,
     SqlStatement,
@@ -43,7 +43,13 @@ class OwnerWork:
 
     @classmethod
     def of(
-        cls, plan: SyncPlan, source: int, works: Sequence[TableWork], step: Step, access: Access, literals: RowLiterals
+        cls,
+        plan: SyncPlan,
+        source: int,
+        works: Sequence[TableWork],
+        step: EpochRange,
+        access: Access,
+        literals: RowLiterals,
     ) -> OwnerWork:
         part = plan.part(source)
         owner = RowOwner(step.fence.ref, plan.sources[source].owner_name)
@@ -86,7 +92,7 @@ def _as_logged(part: TargetPart) -> Callable[[Row], Row]:
 class MergedWrites:
     """The writes of one transaction to one target table."""
 
-    step: Step
+    step: EpochRange
     owners: Sequence[OwnerWork]
 
     def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> int:

@@ -23,7 +23,7 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
-from airflow_provider_dm.engine.downstream.frontier import Act, Step
+from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.rules.row_filter import RowFilter
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.write.inserts import Inserting, unchanged_tables
-from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, units_of
+from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, groups_of
 from airflow_provider_dm.engine.sync.write.writing import Writing
 
 
@@ -64,7 +64,7 @@ class EpochJob:
     plan: Shared[SyncPlan]
     source: Endpoint
     target: Endpoint
-    step: Step
+    step: EpochRange
     writing: Writing
     log_bytes: int = 0
     """The uncompressed size of the epoch."""
@@ -120,7 +120,7 @@ class ApplyRanges:
 
 @dataclass(frozen=True)
 class ApplyTransactions:
-    """The task that writes an epoch's transactions one after the other. `together`: as one unit (`units_of`)."""
+    """The task that writes an epoch's transactions one after the other. `together`: as one unit (`groups_of`)."""
 
     job: EpochJob
     together: bool
@@ -128,7 +128,7 @@ class ApplyTransactions:
     @_without_gc()
     def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
         changes_in = partial(_changes, self.job.plan.value, self.job.source)
-        units = units_of(ranges, self.job.step.hi, changes_in, together=self.together)
+        units = groups_of(ranges, self.job.step.hi, changes_in, together=self.together)
         return TransactionalWriter(self.job.writer(None)).write(units)
 
 
@@ -153,7 +153,7 @@ class ApplyGroup:
 
     job: EpochJob
     groups: int
-    act: Act
+    act: FrontierMove
 
     @_without_gc()
     def __call__(self, group: int, blobs: Sequence[bytes]) -> Applied:
@@ -161,7 +161,7 @@ class ApplyGroup:
         folded = unpack(plan, blobs)
         waves = self.job.waves(folded)
         writer = self.job.writer(_pool(self.job.writing.connections))
-        if self.act is Act.RELEASE:
+        if self.act is FrontierMove.RELEASE:
             contested = writer.release(waves.first)
         else:
             contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets), waves.later)

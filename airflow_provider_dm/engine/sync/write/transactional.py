@@ -10,7 +10,7 @@ them, so readers of the target see a state that the source had, at any time and 
 The frontier is always between two transactions of the source, at one position in all buckets; there are no half epochs.
 A task that is repeated, late or concurrent finds the frontier further ahead than expected, and continues from there:
 the division of the log into target transactions matters only to their writer. Only a plan of the same epoch with other
-ranges may have no unit that ends there (`UnitsChanged`); then the sync opens again at that position.
+ranges may have no group that ends there (`TransactionGroupsChanged`); then the sync opens again at that position.
 
 Within a target transaction changes are folded, or kept one by one (`compact`), as in an epoch. A transaction of the
 source that exceeds the memory limit is decoded and written in parts, within one target transaction.
@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.errors import CountsDiffer, MissingRow, UnitsChanged
+from airflow_provider_dm.engine.sync.errors import CountsDiffer, MissingRow, TransactionGroupsChanged
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
@@ -42,18 +42,18 @@ from airflow_provider_dm.engine.sync.write.compactor import Compactor
 Logged: TypeAlias = tuple[int, Row | None, Row | None]
 """A change: the index of its source table, the row before and after."""
 LARGE_BYTES: Final = 1 << 20
-"""A unit with more bytes of log is decoded while it is written."""
+"""A group with more bytes of log is decoded while it is written."""
 PIECE_CHANGES: Final = 10_000
-"""The number of changes of a large unit that are in memory at a time."""
+"""The number of changes of a large group that are in memory at a time."""
 SMALL_CHANGE_BYTES: Final = 16
 """The size of the smallest change in the log, from which the size of ranges with at most `batch` rows is estimated."""
-UNIT_BYTES: Final = 50_000
+RANGE_BYTES: Final = 50_000
 """The size of a range if `batch` is not configured."""
 _TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
 
 
 @dataclass(frozen=True)
-class LogUnit:
+class TransactionGroup:
     """Whole transactions of the source. `hi`: the sort key of their end. `changes`: decodes them, at each call."""
 
     hi: str
@@ -61,32 +61,32 @@ class LogUnit:
     changes: Callable[[], Iterator[Logged]]
 
 
-def units_of(
+def groups_of(
     ranges: Sequence[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]], *, together: bool
-) -> list[LogUnit]:
-    """Return the units of an epoch that ends at `hi`, as small as its ranges allow.
+) -> list[TransactionGroup]:
+    """Return the groups of an epoch that ends at `hi`, as small as its ranges allow.
 
-    `together`: return one unit, because the prepared XA transactions are known for the epoch's ends only. A range of a
-    prepared transaction (`counts_at`) belongs to the unit of its commit, which follows it.
+    `together`: return one group, because the prepared XA transactions are known for the epoch's ends only. A range of a
+    prepared transaction (`counts_at`) belongs to the group of its commit, which follows it.
     """
-    units: list[LogUnit] = []
+    groups: list[TransactionGroup] = []
     held: list[ByteRange] = []
     for one in ranges:
         held.append(one)
         if not (together or one.closes or one.counts_at):
-            units.append(_unit(held, Location(one.file, one.end, "", one.suffix).sort_key, changes_in))
+            groups.append(_group(held, Location(one.file, one.end, "", one.suffix).sort_key, changes_in))
             held = []
-    if held or not units:
-        units.append(_unit(held, hi, changes_in))
-    units[-1] = replace(units[-1], hi=hi)
-    return units
+    if held or not groups:
+        groups.append(_group(held, hi, changes_in))
+    groups[-1] = replace(groups[-1], hi=hi)
+    return groups
 
 
-def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]]) -> LogUnit:
+def _group(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]]) -> TransactionGroup:
     def changes() -> Iterator[Logged]:
         return (change for one in ranges for change in changes_in(one))
 
-    return LogUnit(hi, sum(one.end - one.start for one in ranges), changes)
+    return TransactionGroup(hi, sum(one.end - one.start for one in ranges), changes)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class _Group:
+class _TargetTransaction:
     """The changes of one target transaction. `pieces`: parts that are folded and written separately."""
 
     hi: str
@@ -124,74 +124,76 @@ class TransactionalWriter:
 
     writer: WaveWriter
 
-    def write(self, units: Sequence[LogUnit]) -> Applied:
-        """Write the units that are not written yet. Raises Fenced, TargetWentBack, TargetLimit, UnitsChanged,
-        and what decoding and writing raises."""
+    def write(self, groups: Sequence[TransactionGroup]) -> Applied:
+        """Write the groups that are not written yet. Raises Fenced, TargetWentBack, TargetLimit,
+        TransactionGroupsChanged, and the errors of decoding and writing."""
         applied, here = Applied(), self.writer.step.lo
-        while left := [unit for unit in units if unit.hi > here]:
-            for group in self._groups(left):
-                done = self._write_group(here, group)
+        while left := [group for group in groups if group.hi > here]:
+            for transaction in self._target_transactions(left):
+                done = self._write_transaction(here, transaction)
                 if done is None:
                     break
-                applied, here = applied + done, group.hi
+                applied, here = applied + done, transaction.hi
             else:
                 break
-            here = self._moved_to(behind=here, units=units)
+            here = self._moved_to(behind=here, groups=groups)
         return applied
 
-    def _moved_to(self, *, behind: str, units: Sequence[LogUnit]) -> str:
-        """Return the position to which another call has moved the frontier from `behind`. Raises UnitsChanged if no
-        unit ends there."""
+    def _moved_to(self, *, behind: str, groups: Sequence[TransactionGroup]) -> str:
+        """Return the position to which another call has moved the frontier from `behind`. Raises
+        TransactionGroupsChanged if no group ends there."""
         step, buckets = self.writer.step, range(self.writer.plan.buckets)
         frontier = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
         here = common_position(frontier, replace(step, lo=behind), buckets)
         if here == behind:
             raise InvariantBroken(f"another call has moved the frontier of {step.lo}..{step.hi} from {behind}", here)
-        if here < step.hi and here not in {unit.hi for unit in units}:
-            raise UnitsChanged(step.lo, step.hi, here)
+        if here < step.hi and here not in {group.hi for group in groups}:
+            raise TransactionGroupsChanged(step.lo, step.hi, here)
         return here
 
-    def _groups(self, units: Iterable[LogUnit]) -> Iterator[_Group]:
+    def _target_transactions(self, groups: Iterable[TransactionGroup]) -> Iterator[_TargetTransaction]:
         most = self.writer.batch or SMALL_BATCH
         held: list[Logged] = []
         hi = ""
-        for unit in units:
-            if unit.size > LARGE_BYTES:
+        for group in groups:
+            if group.size > LARGE_BYTES:
                 if hi:
-                    yield _group(hi, held)
-                yield _Group(unit.hi, partial(_pieces_of, unit))
+                    yield _in_memory(hi, held)
+                yield _TargetTransaction(group.hi, partial(_pieces_of, group))
                 held, hi = [], ""
                 continue
-            changes = list(unit.changes())
+            changes = list(group.changes())
             if hi and len(held) + len(changes) > most:
-                yield _group(hi, held)
+                yield _in_memory(hi, held)
                 held = []
-            held, hi = held + changes, unit.hi
+            held, hi = held + changes, group.hi
             if len(held) >= most:
-                yield _group(hi, held)
+                yield _in_memory(hi, held)
                 held, hi = [], ""
         if hi:
-            yield _group(hi, held)
+            yield _in_memory(hi, held)
 
-    def _write_group(self, here: str, group: _Group) -> Applied | None:
-        """Write a group whose transactions begin at `here`; return None if another call has written it."""
+    def _write_transaction(self, here: str, transaction: _TargetTransaction) -> Applied | None:
+        """Write a target transaction that begins at `here`; return None if another call has written it."""
         try:
             try:
-                return self._try_group(here, group, careful=False)
+                return self._try_transaction(here, transaction, careful=False)
             except CountsDiffer:
-                return self._try_group(here, group, careful=True)
+                return self._try_transaction(here, transaction, careful=True)
         except (MissingRow, DuplicateInTarget) as error:
             if not self.writer.plan.safe:
                 raise
-            return self._try_group(here, group, careful=True, met=error)
+            return self._try_transaction(here, transaction, careful=True, met=error)
 
-    def _try_group(self, here: str, group: _Group, *, careful: bool, met: DmError | None = None) -> Applied | None:
-        step = replace(self.writer.step, lo=here, hi=group.hi)
+    def _try_transaction(
+        self, here: str, transaction: _TargetTransaction, *, careful: bool, met: DmError | None = None
+    ) -> Applied | None:
+        step = replace(self.writer.step, lo=here, hi=transaction.hi)
         writer = replace(self.writer, step=step)
 
         def body(connection: Connection) -> Applied:
             done = Applied()
-            for piece in group.pieces():
+            for piece in transaction.pieces():
                 waves = self._waves(piece)
                 written = writer.write_inside(
                     connection, [waves.first, waves.second, *waves.later], careful=careful, met=met
@@ -204,8 +206,8 @@ class TransactionalWriter:
         except TargetRefused as error:
             if error.number in _TOO_LARGE:
                 raise TargetLimit(
-                    f"the target does not accept the transactions from {here} to {group.hi} as one: {error.number} "
-                    f"{error.reason}.",
+                    f"the target does not accept the transactions from {here} to {transaction.hi} as one: "
+                    f"{error.number} {error.reason}.",
                     "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then "
                     "resume; or let the sync pass that location with `apply: concurrent`.",
                 ) from error
@@ -217,11 +219,11 @@ class TransactionalWriter:
         return make_waves(writer.plan, folded)
 
 
-def _group(hi: str, changes: list[Logged]) -> _Group:
-    return _Group(hi, lambda: [changes])
+def _in_memory(hi: str, changes: list[Logged]) -> _TargetTransaction:
+    return _TargetTransaction(hi, lambda: [changes])
 
 
-def _pieces_of(unit: LogUnit) -> Iterator[Sequence[Logged]]:
-    changes = unit.changes()
+def _pieces_of(group: TransactionGroup) -> Iterator[Sequence[Logged]]:
+    changes = group.changes()
     while piece := list(islice(changes, PIECE_CHANGES)):
         yield piece

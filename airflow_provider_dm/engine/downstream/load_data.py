@@ -23,7 +23,7 @@ import pymysql
 from airflow_provider_dm.engine.binlog.images import Buffer, Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream.errors import translate
-from airflow_provider_dm.engine.downstream.statements import Dialect, Loads
+from airflow_provider_dm.engine.downstream.statements import Dialect, LoadData
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -35,11 +35,11 @@ from airflow_provider_dm.engine.schema.codec import Style, codec_for
 
 _AS_NUMBERS: Final = frozenset({Style.PLAIN, Style.FLOAT, Style.BITS})
 """Styles whose literals are numbers."""
-_ROUND_A_CELL: Final = 32
+_QUOTES_AND_SEPARATORS_BYTES: Final = 32
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadDataStatement:
     sql: bytes
     content: Buffer
     rows: int
@@ -48,10 +48,14 @@ class Load:
     table: TableName
 
 
-def load_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> Load | None:
+def load_data_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> LoadDataStatement | None:
     """Return the load of these rows; None if they have to be inserted."""
-    counted = any(column.auto_increment for column in mapping.target.columns)
-    if dialect.loads is Loads.NONE or (counted and dialect.loads is Loads.UNCOUNTED) or not build.ready():
+    has_auto_increment = any(column.auto_increment for column in mapping.target.columns)
+    if (
+        dialect.loads is LoadData.NONE
+        or (has_auto_increment and dialect.loads is LoadData.UNCOUNTED)
+        or not build.ready()
+    ):
         return None
     described = _described(mapping, dialect.server.flavour)
     if described is None:
@@ -66,11 +70,13 @@ def load_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> Load | Non
     if size < 0:
         return None
     last = cells.ends[cells.columns - 1 :: cells.columns]
-    largest = 2 * int(np.diff(last ^ (last >> 63), prepend=0).max()) + _ROUND_A_CELL * cells.columns  # ~end if negative
-    return Load(sql, out[:size].data, len(cells), largest, mapping.target.name)
+    largest = (
+        2 * int(np.diff(last ^ (last >> 63), prepend=0).max()) + _QUOTES_AND_SEPARATORS_BYTES * cells.columns
+    )  # ~end if negative
+    return LoadDataStatement(sql, out[:size].data, len(cells), largest, mapping.target.name)
 
 
-def run_load(connection: Connection, load: Load) -> bool:
+def run_load_data(connection: Connection, load: LoadDataStatement) -> bool:
     """Run the LOAD inside a transaction. Return False, after undoing it, if it has not written every row unchanged.
 
     Raises the transient errors of `translate`.
@@ -95,7 +101,7 @@ def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any] | No
     """Return the statement, and the columns for `write_lines`; None: the table is not loaded."""
     from airflow_provider_dm.engine.binlog.kernels.lines import DIGITS, ESCAPED, MEMBER, NUMBER, RAW
 
-    ways: dict[Style, tuple[int, Callable[[str], str] | None]] = {
+    conversions: dict[Style, tuple[int, Callable[[str], str] | None]] = {
         Style.PLAIN: (RAW, None),
         Style.FLOAT: (RAW, None),
         Style.QUOTED: (RAW, None),
@@ -105,17 +111,22 @@ def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any] | No
         Style.BITS: (NUMBER, "CAST({} AS UNSIGNED)".format),
     }
     if not CAPABILITIES[target].json_keeps_decimals:
-        ways[Style.JSON] = (ESCAPED, None)
+        conversions[Style.JSON] = (ESCAPED, None)
     places: list[str] = []
     computed: list[str] = []
     columns: list[tuple[int, int]] = []
     for index, (ours, theirs) in enumerate(zip(mapping.source.columns, mapping.target_columns, strict=True)):
         style = codec_for(mapping.source.name, ours).style
-        as_other = style in _AS_NUMBERS and ours.data_type != theirs.data_type
-        if style not in ways or as_other or theirs.generated or (ours.nullable and not theirs.nullable):
+        number_in_other_type = style in _AS_NUMBERS and ours.data_type != theirs.data_type
+        if (
+            style not in conversions
+            or number_in_other_type
+            or theirs.generated
+            or (ours.nullable and not theirs.nullable)
+        ):
             return None
-        way, convert = ways[style]
-        columns.append((index, way))
+        kind, convert = conversions[style]
+        columns.append((index, kind))
         places.append(f"@v{index}" if convert else quote(theirs.name))
         if convert:
             computed.append(f"{quote(theirs.name)} = {convert(f'@v{index}')}")

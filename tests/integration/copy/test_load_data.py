@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.copy import writing
-from airflow_provider_dm.engine.downstream.loads import load_of, run_load
+from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection, target_dialect
 from airflow_provider_dm.engine.downstream.statements import Dialect
 from airflow_provider_dm.engine.merge.errors import RowsCollide
@@ -90,10 +90,10 @@ class Target:
         self.dialect: Dialect = target_dialect(self.endpoint)
 
     def load(self, *rows: Row) -> bool:
-        load = load_of(self.mapping, Cells.of(rows), self.dialect)
+        load = load_data_of(self.mapping, Cells.of(rows), self.dialect)
         assert load is not None
         self.connection.begin()
-        wrote = run_load(self.connection, load)
+        wrote = run_load_data(self.connection, load)
         self.connection.commit()
         return wrote
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.downstream.loads import Load, load_of
-from airflow_provider_dm.engine.downstream.statements import Dialect, Loads
+from airflow_provider_dm.engine.downstream.load_data import LoadDataStatement, load_data_of
+from airflow_provider_dm.engine.downstream.statements import Dialect, LoadData
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 from tests.unit.downstream.test_tuples import FLAVOURS, KINDS, mapping_of
 
-ALL = Dialect(loads=Loads.ALL)
+ALL = Dialect(loads=LoadData.ALL)
 NOT_LOADED = {"char(40)", "varchar(40)", "tinytext"}
 """Text of other charsets."""
 PLAIN = {b"t": b"\t", b"n": b"\n", b"\\": b"\\"}
@@ -30,9 +30,9 @@ def _kernels() -> None:
     build.warm()
 
 
-def loaded(mapping: TableMapping, rows: list[Row], dialect: Dialect = ALL) -> Load | None:
+def loaded(mapping: TableMapping, rows: list[Row], dialect: Dialect = ALL) -> LoadDataStatement | None:
     assert build.ready()
-    return load_of(mapping, Cells.of(rows), dialect)
+    return load_data_of(mapping, Cells.of(rows), dialect)
 
 
 def read_back(content: bytes) -> list[list[bytes | None]]:
@@ -76,7 +76,7 @@ def test_lines_hold_the_cells(flavour: Flavour, choose: st.DataObject) -> None:
     kinds = choose.draw(st.lists(st.sampled_from(there), min_size=1, max_size=8))
     rows = choose.draw(st.lists(st.tuples(*[st.none() | KINDS[kind][2] for kind in kinds]), min_size=1, max_size=6))
 
-    load = loaded(mapping_of(*kinds), rows, Dialect(CAPABILITIES[flavour], loads=Loads.ALL))
+    load = loaded(mapping_of(*kinds), rows, Dialect(CAPABILITIES[flavour], loads=LoadData.ALL))
 
     assert load is not None
     assert load.rows == len(rows)
@@ -111,8 +111,8 @@ def test_what_only_an_insert_writes_or_refuses_is_inserted() -> None:
     assert loaded(into(replace(first, data_type="varchar"), second), rows) is None
     assert loaded(into(first, replace(second, nullable=False)), rows) is None
     assert loaded(into(first, replace(second, generated=True)), rows) is None
-    assert loaded(plain, rows, replace(ALL, loads=Loads.NONE)) is None
+    assert loaded(plain, rows, replace(ALL, loads=LoadData.NONE)) is None
     counted = into(replace(first, auto_increment=True), second)
     assert loaded(counted, rows) is not None
-    assert loaded(counted, rows, replace(ALL, loads=Loads.UNCOUNTED)) is None
-    assert loaded(plain, rows, replace(ALL, loads=Loads.UNCOUNTED)) is not None
+    assert loaded(counted, rows, replace(ALL, loads=LoadData.UNCOUNTED)) is None
+    assert loaded(plain, rows, replace(ALL, loads=LoadData.UNCOUNTED)) is not None
