@@ -152,16 +152,16 @@ class App:
 
         Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
         """
-        return self._claim(source_id, self.spec.launched_behind.get(source_id))
+        return self._claim(source_id, self.spec.launched_after.get(source_id))
 
     def claim_again(self, source_id: str) -> Fence:
         """Claim a source again after its lease was released for a user's command. Raises the errors of `claim`, except
         RunOvertaken."""
         return self._claim(source_id, None)
 
-    def _claim(self, source_id: str, launched_behind: int | None) -> Fence:
+    def _claim(self, source_id: str, launched_after: int | None) -> Fence:
         ref = SubtaskRef(self.spec.task.meta_schema, self.spec.task.name, source_id)
-        lease = self._acquire(source_id, generation_before_claim(self.store, self.target, ref), launched_behind)
+        lease = self._acquire(source_id, generation_before_claim(self.store, self.target, ref), launched_after)
         with self._lease_lock:
             self.leases[source_id] = lease
         fence = Fence(ref, lease.generation)
@@ -195,7 +195,7 @@ class App:
         found = {name: ask() for name, ask in list(self._progress.items())}
         return {SPARK_UI: self._spark_ui, **found} if found and self._spark_ui else found
 
-    def _acquire(self, source_id: str, known: int, launched_behind: int | None) -> Lease:
+    def _acquire(self, source_id: str, known: int, launched_after: int | None) -> Lease:
         """Acquire the lease; wait until the lease of a dead holder expires. A living holder renews its lease meanwhile.
 
         Raises LeaseHeld, RunOvertaken.
@@ -209,7 +209,7 @@ class App:
                     self.holder,
                     ttl_seconds=LEASE_SECONDS,
                     at_least=known,
-                    launched_behind=launched_behind,
+                    launched_after=launched_after,
                 )
             except LeaseHeld as held:
                 if time.monotonic() > deadline or self.stop.wait(min(1.0, held.remaining_seconds + 0.1)):

@@ -90,7 +90,7 @@ def _attempt(context: RunContext, app: AppName, until: str) -> dict[str, Any]:
     running = SparkApp.start(job, run_dir=context.directory.run(job.spec.run_id), settings=supervisor.settings)
     try:
         outcome = supervisor.watch(
-            running, context.relays, context.output.audience(), _InterruptWatch(context, running).check
+            running, context.relays, context.output.report_output(), _InterruptWatch(context, running).check
         )
         if not outcome.finished:
             raise context.interrupted(outcome.result)
@@ -111,7 +111,9 @@ class _InterruptWatch:
         """Ask the app to stop at the first interrupt; end it at the second, or if it does not stop in time."""
         interrupts, now = self.context.interrupts, time.monotonic()
         if interrupts.requested() and self.asked_at is None:
-            self.context.output.say("stopping: the current epoch or page is finished first; Ctrl-C again ends now")
+            self.context.output.print_line(
+                "stopping: the current epoch or page is finished first; Ctrl-C again ends now"
+            )
             self.running.ask_to_stop()
             self.asked_at = now
         if self.asked_at is not None and (interrupts.insisted() or now - self.asked_at > ORDERLY_SECONDS):

@@ -46,7 +46,7 @@ def require_precheck(inputs: Inputs, root: Path, output: Output) -> None:
 def show(results: tuple[CheckResult, ...], output: Output) -> None:
     """Print each result with its remedy on one line."""
     for result in results:
-        output.say(str(result))
+        output.print_line(str(result))
 
 
 def to_json(report: PrecheckReport) -> dict[str, Any]:

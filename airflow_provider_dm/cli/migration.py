@@ -143,7 +143,7 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
     moved: Mapping[str, str] = {}
     for round_number in range(1, COMPARISON_ROUNDS + 1):
         if summary.unresolved_groups:  # which the last sync may have added
-            context.output.say("nothing is compared: rows are held")
+            context.output.print_line("nothing is compared: rows are held")
             return
         result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
@@ -157,7 +157,7 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
         if not can_sync or round_number == COMPARISON_ROUNDS:
             break
         for source, how in moved.items():
-            context.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
+            context.output.print_line(f"source {source} was written to during the comparison ({how}): syncing again")
         _sync(context, summary, until)
     summary.verified = False
     raise SourcesNotQuiet(round_number, "; ".join(f"{source} went {how}" for source, how in moved.items()))
@@ -196,12 +196,12 @@ def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
 
 
 def _run(context: RunContext, summary: Summary, app: AppName, until: str) -> dict[str, Any]:
-    context.output.say(f"{app} …")
+    context.output.print_line(f"{app} …")
     began = time.monotonic()
     try:
         return run_app(context, app, until)
     finally:
-        context.output.settle()
+        context.output.end_progress()
         spent = time.monotonic() - began
         summary.seconds[app] = summary.seconds.get(app, 0.0) + spent
 

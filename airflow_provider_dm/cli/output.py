@@ -20,7 +20,7 @@ from rich.status import Status
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 
 if TYPE_CHECKING:
-    from airflow_provider_dm.launch.narration import Audience
+    from airflow_provider_dm.launch.progress_report import ReportOutput
 
 TERMINAL_EVERY_SECONDS: Final = 1.0
 """The interval in which the line of progress changes on a terminal."""
@@ -47,17 +47,17 @@ class Output:
         self._people = Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line for people, on stderr."""
         self._people.print(text, markup=False)
 
-    def audience(self) -> Audience:
+    def report_output(self) -> ReportOutput:
         """Return the output of progress: one changing line on a terminal, otherwise a line every ten seconds."""
-        from airflow_provider_dm.launch.narration import Audience
+        from airflow_provider_dm.launch.progress_report import ReportOutput
 
         if not self._people.is_terminal:
-            return Audience(self.say, self.say)
-        return Audience(self._change_line, self.say, TERMINAL_EVERY_SECONDS)
+            return ReportOutput(self.print_line, self.print_line)
+        return ReportOutput(self._change_line, self.print_line, TERMINAL_EVERY_SECONDS)
 
     def _change_line(self, text: str) -> None:
         if self._status is None:
@@ -65,7 +65,7 @@ class Output:
             self._status.start()
         self._status.update(escape(text))
 
-    def settle(self) -> None:
+    def end_progress(self) -> None:
         """End the progress of a finished phase: its line does not change any more."""
         if self._status is not None:
             self._status.stop()
@@ -101,7 +101,7 @@ class Output:
         shown = ReportedError.of(error)
         if self.as_json or (document and not self.on_terminal):
             self.document({"result": False, "msg": str(shown), "error": shown.to_json(), **(body or {})})
-        self.say(f"error {shown}")
+        self.print_line(f"error {shown}")
 
     @property
     def on_terminal(self) -> bool:

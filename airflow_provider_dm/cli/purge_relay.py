@@ -84,8 +84,8 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
     try:
         report = purge_relay_log(store, source, PurgeOrder(request, dry_run), here=root)
     except DmError as error:
-        output.say(f"error {error}")
+        output.print_line(f"error {error}")
         return {**answer, "result": False, "msg": str(error)}
-    output.say(f"{source}: {'would remove' if dry_run else 'removed'} {report}")
+    output.print_line(f"{source}: {'would remove' if dry_run else 'removed'} {report}")
     files = [{"subDir": one.sub_dir, "filename": one.filename, "bytes": one.size} for one in report.files]
     return {**answer, "msg": report.kept, **({"files": files} if dry_run else {})}

@@ -30,12 +30,12 @@ from airflow_provider_dm.engine.processes import has_ended
 from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.launch.errors import RelayStopped
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays
+from airflow_provider_dm.launch.relays import CHECK_EVERY_SECONDS, Relays
 from airflow_provider_dm.launch.workdir import private_directory, shared_relay
 
 RELAY_OBEY_SECONDS: Final = 15.0
 """A relay reads its desired state every second, and reports every second."""
-_LOOK_SECONDS: Final = 0.25
+_POLL_SECONDS: Final = 0.25
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +97,8 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     with meta.open_store(arguments) as store:
         log_dir = private_directory(root / "logs")
         with interrupts() as seen, Relays([upstream], meta_url=meta.meta_url(arguments), log_dir=log_dir) as relays:
-            output.say(f"relay of {config.source_id} writes {directory}; Ctrl-C ends it")
-            while not seen.wait(LOOK_EVERY_SECONDS) and relays.error is None and not _is_stopped(store, config):
+            output.print_line(f"relay of {config.source_id} writes {directory}; Ctrl-C ends it")
+            while not seen.wait(CHECK_EVERY_SECONDS) and relays.error is None and not _is_stopped(store, config):
                 pass
         if relays.error is not None and not isinstance(relays.error, RelayStopped):
             raise relays.error
@@ -171,7 +171,7 @@ def _wait_until_fulfilled(store: MetaStore, source: str, stage: Stage) -> RelayS
         status = store.relay_status(source)
         if status is None or status.stage is stage or not _is_alive(status) or time.monotonic() > deadline:
             return status
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _trouble(status: RelayStatus | None, stage: Stage, source: str) -> str:

@@ -36,7 +36,7 @@ from airflow_provider_dm.launch.workdir import TaskDir
 
 START_TASK_SECONDS: Final = 120.0
 """Time for precheck, relays and the start of a JVM, on a busy machine."""
-_LOOK_SECONDS: Final = 0.25
+_POLL_SECONDS: Final = 0.25
 LOG: Final = "start-task.log"
 ANSWER: Final = "start-task.json"
 
@@ -129,7 +129,7 @@ class _Child:
                 return ""
             if ended:
                 return self._failure()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return f"it has not started after {START_TASK_SECONDS:.0f} s; its log is {self.log_path}"
 
     def _failure(self) -> str:

@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.processes import identity_of, this_process
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.engine.reported import LogFormatter
 from airflow_provider_dm.launch.job import Job, Upstream
-from airflow_provider_dm.launch.narration import Audience
+from airflow_provider_dm.launch.progress_report import ReportOutput
 from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.secrets import PassedSecrets, inherited
 from airflow_provider_dm.launch.spark_command import SparkSettings
@@ -168,7 +168,7 @@ def _run(spec: DetachedSpec, job: Job, store: MetaStore) -> None:
     with Relays(upstreams, meta_url=meta_url, log_dir=run_dir) as relays:
         app = SparkApp.start(job, run_dir=run_dir, settings=spec.settings)
         try:
-            outcome = watch(app, relays, store, Audience(log.info, log.info), requested.look)
+            outcome = watch(app, relays, store, ReportOutput(log.info, log.info), requested.check)
         finally:
             app.stop(LAUNCHER_STOP_SECONDS)
     if not outcome.finished:
@@ -195,7 +195,7 @@ class _RequestedStages:
     before: dict[str, Stage] = field(default_factory=dict)
     _read_at: float = 0.0
 
-    def look(self) -> None:
+    def check(self) -> None:
         if time.monotonic() - self._read_at < REQUESTS_SECONDS:
             return
         self._read_at = time.monotonic()

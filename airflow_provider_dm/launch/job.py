@@ -55,12 +55,12 @@ def build_job(
     upstreams: Sequence[Upstream],
     target: Endpoint,
     meta_url: Secret,
-    launched_behind: Mapping[str, int],
+    launched_after: Mapping[str, int],
     holder: HolderSpec,
     until: str = UNTIL_CAUGHT_UP,
     ship_ranges: bool = False,
 ) -> Job:
-    """Build the job of one app, launched by this process. `launched_behind`: the current `last_generations`.
+    """Build the job of one app, launched by this process. `launched_after`: the current `last_generations`.
 
     Raises InvalidLocation if `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
     """
@@ -76,7 +76,7 @@ def build_job(
         until=checked_until(until),
         ship_ranges=ship_ranges,
         launcher_pid=os.getpid(),
-        launched_behind=dict(launched_behind),
+        launched_after=dict(launched_after),
     )
     return Job(spec, secrets)
 

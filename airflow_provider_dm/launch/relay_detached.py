@@ -23,12 +23,12 @@ from typing import Final
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import identity_of, is_of_this_machine
-from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, Life, is_alive
+from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, RelayStart, is_alive
 from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
-    AsAsked,
     Died,
     EndedByError,
+    EndedOnRequest,
     Locked,
     end_of,
     pause_after,
@@ -65,7 +65,7 @@ class DetachedRelay:
     def source_id(self) -> str:
         return self.spec.source.config.source_id
 
-    def ensure(self, deaths: int = 0) -> Life | None:
+    def ensure(self, deaths: int = 0) -> RelayStart | None:
         """Return a live relay to watch; None if it has already ended on request. `deaths`: the preceding failures.
 
         Raises RelayFailed (it ended with a typed error), RelayKeepsDying, RelayHangs.
@@ -74,20 +74,20 @@ class DetachedRelay:
             if self.store.relay_desired(self.source_id) is Stage.STOPPED:
                 return None
             if self._lives_elsewhere():
-                return Life(time.time(), deaths)
+                return RelayStart(time.time(), deaths)
             began, end = time.time(), None
             holder = holder_of(Path(self.spec.source.relay_dir))
             if holder is None:
                 match end := self._start():
                     case None:
-                        return Life(began, deaths)
-                    case AsAsked():
+                        return RelayStart(began, deaths)
+                    case EndedOnRequest():
                         return None
                     case Locked(other):
                         holder = other  # it was started first
             if holder is not None:
                 if self._holder_reports():
-                    return Life(time.time(), deaths)
+                    return RelayStart(time.time(), deaths)
                 if deaths >= DEATHS_ALLOWED:
                     raise RelayHangs(self.source_id, holder)
             deaths += 1
@@ -137,7 +137,7 @@ class DetachedRelay:
     def _note_path(self) -> Path:
         return self.log_path.parent / f"relay-{path_name(self.source_id)}.detached"
 
-    def _start(self) -> AsAsked | Locked | EndedByError | Died | None:
+    def _start(self) -> EndedOnRequest | Locked | EndedByError | Died | None:
         """Start a process and wait for its first report. Return how it has ended, or None while it lives."""
         prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.

@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.held_start import start_without_effect
-from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, EndedByError, KeptRelay
+from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, Died, EndedByError, EndedOnRequest, KeptRelay
 from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying, RelayStopped
@@ -41,7 +41,7 @@ from airflow_provider_dm.launch.job import AppName, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import PassedSecrets, inherited
 from airflow_provider_dm.launch.workdir import TaskDir, path_name, private_directory, shared_relay
 
-LOOK_EVERY_SECONDS: Final = 0.5
+CHECK_EVERY_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -130,11 +130,11 @@ def _needs_the_past(one: SubtaskStatus) -> bool:
 
 
 def error_of(
-    source: str, end: AsAsked | EndedByError | Died, *, deaths: int, log_path: Path, masked: Callable[[str], str]
+    source: str, end: EndedOnRequest | EndedByError | Died, *, deaths: int, log_path: Path, masked: Callable[[str], str]
 ) -> DmError:
     """Return the error to raise for this end of a relay."""
     match end:
-        case AsAsked():
+        case EndedOnRequest():
             return RelayStopped(source)
         case EndedByError(error):
             return RelayFailed(source, error)
@@ -173,7 +173,7 @@ class Relays:
         for upstream, kept, _ in self._kept:
             prepare = prepare_shared_relay if upstream.spool is None else prepare_relay_directory
             prepare(upstream.config, upstream.relay_dir)
-            kept.look()
+            kept.check()
         self._thread.start()
         return self
 
@@ -200,22 +200,22 @@ class Relays:
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
 
     def _watch(self) -> None:
-        while self.error is None and not self._stop.wait(LOOK_EVERY_SECONDS):
+        while self.error is None and not self._stop.wait(CHECK_EVERY_SECONDS):
             for upstream, kept, masked in self._kept:
                 self._supervise(upstream, kept, masked)
 
     def _supervise(self, upstream: Upstream, kept: KeptRelay, masked: Callable[[str], str]) -> None:
         source = upstream.source_id
-        if not kept.is_resting():
+        if not kept.is_start_delayed():
             self._troubles.pop(source, None)
-        end = kept.look()
+        end = kept.check()
         if end is None:
             return
         error = error_of(source, end, deaths=kept.deaths, log_path=kept.log_path, masked=masked)
         if upstream.spool is None and upstream.fallback_dir is not None:
             log.error("%s Syncs pull from the upstream until the relay works again.", error)
             self._troubles[source] = error
-            kept.rest(LONGEST_PAUSE_SECONDS)
+            kept.delay_start(LONGEST_PAUSE_SECONDS)
         else:
             self.error = self.error or error
 

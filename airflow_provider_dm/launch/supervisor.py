@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.idle import idle_result, note_idle
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import AppName, Job, Upstream, build_job, last_generations
-from airflow_provider_dm.launch.narration import Audience, Narrator
+from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput
 from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import record_needs
@@ -32,7 +32,7 @@ from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
 from airflow_provider_dm.launch.task_control import wait_for_others, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
-LOOK_EVERY_SECONDS: Final = 0.2
+CHECK_EVERY_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,17 @@ class Supervisor:
             upstreams=self.upstreams,
             target=self.inputs.target,
             meta_url=self.meta_url,
-            launched_behind=last_generations(self.store, self.inputs.task.name, self.upstreams),
+            launched_after=last_generations(self.store, self.inputs.task.name, self.upstreams),
             holder=self.holder,
             until=until,
             ship_ranges=not self.settings.is_local,
         )
 
     def watch(
-        self, running: SparkApp, relays: Relays, audience: Audience, look: Callable[[], object] = lambda: None
+        self, running: SparkApp, relays: Relays, report_output: ReportOutput, check: Callable[[], object] = lambda: None
     ) -> AppOutcome:
         """Watch an app to its end, as the function `watch` does."""
-        return watch(running, relays, self.store, audience, look)
+        return watch(running, relays, self.store, report_output, check)
 
     def finish(self) -> None:
         """Remove the logs that were pulled for this task only: a later run begins at its checkpoint."""
@@ -107,22 +107,22 @@ def watch(
     running: SparkApp,
     relays: Relays,
     store: MetaStore,
-    audience: Audience,
-    look: Callable[[], object] = lambda: None,
+    report_output: ReportOutput,
+    check: Callable[[], object] = lambda: None,
 ) -> AppOutcome:
-    """Wait for the end of an app and show its progress; `look` is called in between.
+    """Wait for the end of an app and show its progress; `check` is called in between.
 
     Raises the error of a relay that the app needs, while the app may still run, and the errors of `SparkApp.outcome`.
     """
     spec = running.job.spec
-    audience.say(f"run {spec.run_id}; Spark's output is in {running.log_path}")
-    narrator = Narrator(spec.app, spec.task.name, spec.run_id, store, audience)
-    while running.wait(LOOK_EVERY_SECONDS) is None:
+    report_output.line(f"run {spec.run_id}; Spark's output is in {running.log_path}")
+    reporter = ProgressReporter(spec.app, spec.task.name, spec.run_id, store, report_output)
+    while running.wait(CHECK_EVERY_SECONDS) is None:
         if (failure := relays.failure(spec.app)) is not None:
             raise failure
-        narrator.look()
-        look()
+        reporter.report_if_due()
+        check()
     outcome = running.outcome(store.get_run)
     if outcome.result:
-        narrator.end(outcome.result)
+        reporter.end(outcome.result)
     return outcome

@@ -26,8 +26,8 @@ from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.launch.status import host_of, last_run, lives
 
 OBEY_SECONDS: Final = 20.0
-OTHERS_LOOK_SECONDS: Final = 5.0
-_LOOK_SECONDS: Final = 0.25
+OTHERS_POLL_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.25
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +59,11 @@ def wait_for_others(store: MetaStore, task: str, sources: Sequence[str], holder:
     who, deadline = Holder(**holder.model_dump()), 0.0
     while (held := next(filter(None, (store.lease_held(task, one, who) for one in sources)), None)) is not None:
         now = time.monotonic()
-        deadline = deadline or now + held.remaining_seconds + _LOOK_SECONDS
+        deadline = deadline or now + held.remaining_seconds + _POLL_SECONDS
         if now > deadline:
             raise held
         log.info("waiting to see whether another run is working: %s", held)
-        time.sleep(min(max(deadline - now, 0.0), OTHERS_LOOK_SECONDS) + _LOOK_SECONDS)
+        time.sleep(min(max(deadline - now, 0.0), OTHERS_POLL_SECONDS) + _POLL_SECONDS)
 
 
 def want_running(
@@ -140,7 +140,7 @@ def _answer(store: MetaStore, asked: SubtaskStatus, desired: Stage, deadline: fl
             return ControlOutcome(asked.task, asked.source, host)
         if run is None or time.monotonic() > deadline:
             return ControlOutcome(asked.task, asked.source, host, trouble)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _trouble(now: SubtaskStatus | None, run: Run | None, desired: Stage, *, others: bool) -> str | None:

@@ -242,7 +242,7 @@ class DmSparkAppOperator(DmTaskOperator):
     def _run(self, context: Context, supervisor: Supervisor) -> dict[str, Any]:
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.launch.errors import SparkAppFailed
-        from airflow_provider_dm.launch.narration import Audience
+        from airflow_provider_dm.launch.progress_report import ReportOutput
         from airflow_provider_dm.launch.relays import Relays
 
         job, run_dir = self._job(context, supervisor)
@@ -251,7 +251,7 @@ class DmSparkAppOperator(DmTaskOperator):
         with Relays(needed, meta_url=supervisor.meta_url, log_dir=run_dir) as relays:
             app = self.hook.start(job, run_dir=run_dir)
             try:
-                outcome = supervisor.watch(app, relays, Audience(say, say))
+                outcome = supervisor.watch(app, relays, ReportOutput(say, say))
             except SparkAppFailed:
                 for line in ("::group::The end of Spark's output", *app.tail().splitlines(), "::endgroup::"):
                     say(line)

@@ -174,7 +174,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
         raise AssertionError("defer raises")
 
     def _show(self, result: Mapping[str, Any]) -> None:
-        from airflow_provider_dm.launch.narration import closing_table
+        from airflow_provider_dm.launch.progress_report import closing_table
 
         for line in closing_table(self.app, result) if result else ():
             self.log.info("%s", line)

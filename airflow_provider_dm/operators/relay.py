@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.mysql.location import Location
-    from airflow_provider_dm.engine.relay.health import Life
+    from airflow_provider_dm.engine.relay.health import RelayStart
     from airflow_provider_dm.engine.relay.keeper import KeptRelay
     from airflow_provider_dm.engine.relay.spec import RelaySpec
     from airflow_provider_dm.launch.job import Upstream
@@ -166,7 +166,7 @@ class DmRelayOperator(BaseOperator):
             self._defer(upstream.source_id, found, goal, mine=mine)
         return summary(upstream.source_id, status)
 
-    def _defer(self, source_id: str, life: Life, goal: Location | None, *, mine: bool) -> NoReturn:
+    def _defer(self, source_id: str, life: RelayStart, goal: Location | None, *, mine: bool) -> NoReturn:
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayWatchTrigger
@@ -206,7 +206,7 @@ class DmRelayOperator(BaseOperator):
         spec, environment, _ = self._spec(upstream, launcher_pid=os.getpid())
         prepare_shared_relay(upstream.config, upstream.relay_dir)
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
-        while (end := kept.look()) is None:
+        while (end := kept.check()) is None:
             # The metadata DB may be unavailable for a moment: the relay continues without it.
             with TransientErrorsLogged(self.log.warning):
                 if kept.holder is not None and self._is_done_by_another(source_id, store):

@@ -14,7 +14,7 @@ from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
     from airflow_provider_dm.engine.mysql.location import Location
-    from airflow_provider_dm.engine.relay.health import Life
+    from airflow_provider_dm.engine.relay.health import RelayStart
 
 RELAY_STOP_SECONDS: Final = 10.0
 """The time that a triggerer waits for the metadata DB to store the request to stop a relay."""
@@ -121,11 +121,11 @@ class RelayWatchTrigger(MetadataTrigger):
         )
 
     async def _wait(self) -> TriggerData:
-        from airflow_provider_dm.engine.relay.health import Life, doing
+        from airflow_provider_dm.engine.relay.health import RelayStart, doing
         from airflow_provider_dm.hooks.relay import goal_of
 
         goal = goal_of(self.goal) if self.goal else None
-        life = Life(self.began_at, self.deaths)
+        life = RelayStart(self.began_at, self.deaths)
         log_at = 0.0
         async for row in self._polls(
             lambda store: (store.relay_status(self.source_id), store.relay_desired(self.source_id))
@@ -144,7 +144,7 @@ class RelayWatchTrigger(MetadataTrigger):
 
 
 def next_event(
-    status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: Life, now: float
+    status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: RelayStart, now: float
 ) -> TriggerData | None:
     """Return the event for a worker; None to continue watching. Pure."""
     from airflow_provider_dm.engine.relay import health

@@ -70,17 +70,17 @@ class RunWatchTrigger(MetadataTrigger):
         await self._stop(time.time() + STOP_SECONDS)
 
     async def _wait(self) -> TriggerData:
-        from airflow_provider_dm.launch.narration import Audience, Narrator
+        from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput
         from airflow_provider_dm.launch.run_state import Gone, Working
 
-        narrator: Narrator | None = None
+        reporter: ProgressReporter | None = None
 
         def read(store: MetaStore) -> RunState:
-            nonlocal narrator
+            nonlocal reporter
             run, state = self._run_in(store)
-            audience = Audience(self.log.info, self.log.info)
-            narrator = narrator or Narrator(self.app, self.task_name, self.run_id, store, audience)
-            narrator.look(run=run)
+            report_output = ReportOutput(self.log.info, self.log.info)
+            reporter = reporter or ProgressReporter(self.app, self.task_name, self.run_id, store, report_output)
+            reporter.report_if_due(run=run)
             return state
 
         silent = False

@@ -1,1 +1,1 @@
-"""The demo: two live sources, a writer that never rests, one DAG, and the proof that nothing is missing."""
+"""The demo: two live sources, a writer that runs all the time, one DAG, and the proof that nothing is missing."""

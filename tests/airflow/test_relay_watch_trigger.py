@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet, describe
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.health import GONE_SECONDS, Life
+from airflow_provider_dm.engine.relay.health import GONE_SECONDS, RelayStart
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.hooks.relay import goal_text
 from airflow_provider_dm.operators.relay import DmRelayOperator
@@ -29,7 +29,7 @@ NOW = 10_000.0
 
 
 def told(status: RelayStatus | None, desired: Stage | None, goal: Location | None = None, deaths: int = 2) -> Any:
-    event = next_event(status, desired, goal, Life(NOW - 40, deaths), NOW)
+    event = next_event(status, desired, goal, RelayStart(NOW - 40, deaths), NOW)
     return event and (event["status"], event.get("deaths"))
 
 

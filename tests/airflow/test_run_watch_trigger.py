@@ -49,7 +49,7 @@ def test_a_pause_that_came_just_before_the_task_was_ended_is_restored(work_dir: 
         store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
         store.set_subtask_desired("shop", "one", Stage.RUNNING)
         launcher, ended = _RequestedStages(store, "shop"), threading.Event()
-        launcher.look()
+        launcher.check()
         store.set_subtask_desired("shop", "one", Stage.PAUSED)
 
         asked: list[bool] = []
@@ -57,7 +57,7 @@ def test_a_pause_that_came_just_before_the_task_was_ended_is_restored(work_dir: 
         def launched() -> None:
             """Look as a launcher does until the run has stopped."""
             while store.list_subtasks(task="shop")[0].desired is not Stage.STOPPED and not ended.wait(0.05):
-                launcher.look()
+                launcher.check()
             asked.append(store.list_subtasks(task="shop")[0].desired is Stage.STOPPED)
             store.finish_run("run-1", stage=Stage.STOPPED)
             launcher.restore()

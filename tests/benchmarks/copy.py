@@ -122,7 +122,7 @@ def full_migration(source: Server, target: Server, url: Secret, work: Path) -> J
         upstreams=[Upstream(config, _endpoint("bench", source), work / "relay")],
         target=_endpoint("target", target),
         meta_url=url,
-        launched_behind={},
+        launched_after={},
         holder=local_holder(name, work),
     )
 

@@ -238,7 +238,7 @@ def incremental_sync(source: Server, target: Server, written: Written, until: st
         ],
         target=_endpoint("target", target),
         meta_url=meta_url(written),
-        launched_behind={},
+        launched_after={},
         holder=local_holder(name, written.work),
         until=until,
     )

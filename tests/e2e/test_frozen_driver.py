@@ -87,7 +87,7 @@ class World:
             upstreams=[self.upstream],
             target=Endpoint("target", self.target.host, port or self.target.port, user, Secret("secret")),
             meta_url=Secret(self.url),
-            launched_behind=last_generations(self.store, TASK, [self.upstream]),
+            launched_after=last_generations(self.store, TASK, [self.upstream]),
             holder=HolderSpec(identity=identity, attempt=str(attempt), host="here"),
             until="forever" if app == "incremental_sync" else "caught-up",
         )

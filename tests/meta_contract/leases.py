@@ -88,19 +88,19 @@ class LeaseContract(OpenStore):
     def test_who_was_launched_before_a_claim_gets_nothing_behind_it(self, store: MetaStore) -> None:
         """A driver that slept through a later run, whoever that was: of the same identity, alive, ended or expired."""
         assert store.last_generation("t", "s") == 0
-        store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0, launched_behind=0)
+        store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0, launched_after=0)
         for late in (ANNA, Holder("dag/anna", "2", "host-c")):
             with pytest.raises(RunOvertaken) as overtaken:
-                store.acquire_lease("t", "s", late, ttl_seconds=15, at_least=0, launched_behind=0)
+                store.acquire_lease("t", "s", late, ttl_seconds=15, at_least=0, launched_after=0)
             assert overtaken.value.reaction is Reaction.RETRY  # it may as well have been launched later
         with pytest.raises(LeaseHeld):  # may be the next one when that has ended: it is asked again
-            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=0)
+            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_after=0)
         assert store.last_generation("t", "s") == 1
-        held = store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0, launched_behind=1)
+        held = store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0, launched_after=1)
         store.release_lease(held)
         with pytest.raises(RunOvertaken, match="dag/anna"):
-            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=1)
-        assert store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=2).generation == 3
+            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_after=1)
+        assert store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_after=2).generation == 3
 
     def test_a_holder_killed_on_this_machine_is_replaced_at_once(self, meta_url: str, store: MetaStore) -> None:
         with killed_later("import sys, tests.meta_contract.leases as l; l.hold(sys.argv[1])", meta_url) as alive:
@@ -125,7 +125,7 @@ class LeaseContract(OpenStore):
         time.sleep(0.2)
         key = matching(tables.lease, {"task": "t", "source": "s"})
         (seen,) = database.read(lambda tx: read_with_now(tx, tables.lease, key))
-        assert leases.decide_claim(seen, BEN, at_least=0, launched_behind=None) == 2
+        assert leases.decide_claim(seen, BEN, at_least=0, launched_after=None) == 2
         store.renew_lease(late)
         assert not store._take(Lease("t", "s", 2, BEN, 15), seen)
         store.renew_lease(late)

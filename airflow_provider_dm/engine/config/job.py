@@ -115,7 +115,7 @@ class JobSpec(SpecFile):
     """Send binlog bytes with the tasks: for clusters whose executors cannot read the relay directory."""
     launcher_pid: int | None = None
     """The app ends when this process has ended."""
-    launched_behind: dict[str, int] = Field(default_factory=dict)
+    launched_after: dict[str, int] = Field(default_factory=dict)
     """The last generation at the launch, by source: if a run has claimed a newer one since, the app claims nothing."""
 
     def source(self, source_id: str) -> SourceSpec:

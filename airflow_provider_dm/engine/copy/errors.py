@@ -87,7 +87,7 @@ class NotGathered(DmError):
     what = "{source}: the snapshots could not be opened at one location: {reason}."
     hint = (
         "Check that Spark has free slots for the readers, that the source accepts three connections of each reader, "
-        "and that it answers the driver and the readers within some tenths of a second. The next attempt may succeed."
+        "and that it answers the driver and the readers within a few tenths of a second. The next attempt may succeed."
     )
 
 

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.downstream.contested_row import RowOwner
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.statements import Verb
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, Access, OwnerWriter
+from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 
@@ -35,7 +35,7 @@ class ChunkJob:
         """True if colliding rows of other source tables wait; otherwise they are refused, or replaced."""
         return bool(self.siblings) and self.verb is Verb.INSERT and self.mapping.target.identity is not None
 
-    def writer(self, access: Access) -> OwnerWriter:
+    def writer(self, access: TargetAccess) -> OwnerWriter:
         """Return the writer of this table's rows in a merged target."""
         return OwnerWriter(RowOwner(self.fence.ref, self.mapping.source.name), self.mapping, access, MOST_WHILE_COPYING)
 

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_lo
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
-from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, Access
+from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 
@@ -80,7 +80,7 @@ def _place(
     connection: Connection,
 ) -> None:
     """Insert the rows of a merged table whose places are free; the others wait. Raises TooManyContested."""
-    writer = job.writer(Access(dialect))
+    writer = job.writer(TargetAccess(dialect))
     waiting = contested_keys(connection, writer.owner.ref, writer.mapping.target.name)
     writer.insert(connection, waiting.get(writer.owner.table, set()), writer.rows(some, list(map(literals, some))))
 

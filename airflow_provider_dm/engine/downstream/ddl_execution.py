@@ -77,7 +77,7 @@ from airflow_provider_dm.engine.schema.catalogue import create_statement
 log = logging.getLogger(__name__)
 
 DDL_LOCK_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 2
+_POLL_SECONDS: Final = 2
 _ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1517, 1826, 3821, 3822, 3940})
 """The object to create exists, or the object to drop does not: schema, table, column, key, partition, constraint.
 
@@ -336,7 +336,7 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
     if not server.names_lock_holders:
         ((mine,),) = query(connection, "SELECT CONNECTION_ID()")
         holders = run_transaction(endpoint, lambda tx: note_holder(tx, fence, int(mine)))
-    while query(connection, "SELECT GET_LOCK(%s, %s)", (name, _LOOK_SECONDS)) != [(1,)]:
+    while query(connection, "SELECT GET_LOCK(%s, %s)", (name, _POLL_SECONDS)) != [(1,)]:
         if server.names_lock_holders:
             ((holder,),) = query(connection, "SELECT IS_USED_LOCK(%s)", (name,))
             holders = [] if holder is None else [int(holder)]
@@ -368,4 +368,4 @@ def _wait_for_jobs(connection: Connection, tables: Collection[TableName]) -> Non
         if time.monotonic() > deadline:
             raise under_way
         log.warning("%s", under_way)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)

@@ -32,13 +32,13 @@ _NOT_KNOWN: Final = 0xFFFFFFFE
 
 def row_key(values: Iterable[bytes]) -> bytes:
     """Return the key of a row from its canonical identity values."""
-    key = b"".join([_behind_length(value) for value in values])
+    key = b"".join([_with_length(value) for value in values])
     if len(key) <= LONGEST:
         return key
     return key[:_PREFIX] + hashlib.blake2b(key, digest_size=_DIGEST).digest() + b"#"
 
 
-def _behind_length(value: bytes) -> bytes:
+def _with_length(value: bytes) -> bytes:
     size = len(value)
     return bytes((size,)) + value if size < _LONG else bytes((_LONG,)) + _LENGTH.pack(size) + value
 

@@ -51,7 +51,7 @@ from airflow_provider_dm.engine.merge.collision import (
 )
 from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded, RowWaitsForHeldRow
 from airflow_provider_dm.engine.merge.settling import Settler
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
@@ -78,7 +78,7 @@ class ContestPorts(CollisionQueries, Protocol):
     @property
     def transactions(self) -> Transactions: ...
 
-    def access(self) -> Access: ...
+    def access(self) -> TargetAccess: ...
 
     def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
         """Return the mapping of a source table to its target."""

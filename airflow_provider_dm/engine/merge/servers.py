@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feed
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues, condition, find_holders
 from airflow_provider_dm.engine.merge.errors import ColumnDropped
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -37,13 +37,13 @@ from airflow_provider_dm.engine.schema.model import Table
 log = logging.getLogger(__name__)
 
 
-def target_access(target: Endpoint) -> Access:
+def target_access(target: Endpoint) -> TargetAccess:
     """Return the access by the calling thread's connection to the target."""
-    return Access(target_dialect(target))
+    return TargetAccess(target_dialect(target))
 
 
 @dataclass
-class Servers:
+class ContestServers:
     """The connections of one driver to target and sources, for several threads. Table definitions are cached."""
 
     target: Endpoint
@@ -58,7 +58,7 @@ class Servers:
     def transactions(self) -> Transactions:
         return partial(run_transaction, self.target)
 
-    def access(self) -> Access:
+    def access(self) -> TargetAccess:
         return target_access(self.target)
 
     def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
@@ -107,8 +107,6 @@ class Servers:
 
     def now(self) -> float:
         return time.monotonic()
-
-    # Answers
 
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[KeyHolder]:
         access = self.access()

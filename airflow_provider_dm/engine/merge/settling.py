@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.downstream.contested_row import (
 from airflow_provider_dm.engine.downstream.frontier import Transactions
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.statements import UNKNOWN, Literals
-from airflow_provider_dm.engine.merge.writer import Access, OwnerWriter
+from airflow_provider_dm.engine.merge.writer import OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -48,7 +48,7 @@ class Settler:
 
     fence: Fence
     transactions: Transactions
-    access: Callable[[], Access]
+    access: Callable[[], TargetAccess]
     mapped: Mapped
     own_only: bool = False
     """Only rows of the driver's own source: others may have another definition than this driver has (engine.shard)."""
@@ -84,10 +84,10 @@ class Settler:
     ) -> list[int]:
         source, table, _target = names
         access, mapping = self.access(), self.mapped(*names)
-        writer = OwnerWriter(RowOwner(self.fence.ref.of_source(source), table), mapping, access, most=0)
+        writer = OwnerWriter(RowOwner(self.fence.ref.of_source(source), table), mapping, access, most_waiting=0)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
         new = writer.rows([row.row for row in rows], [literals(row.row) for row in rows])
-        taken = set(writer.place(connection, new))
+        taken = set(writer.insert_if_free(connection, new))
         return [row.id for number, row in enumerate(rows) if number not in taken]
 
 

@@ -53,8 +53,8 @@ def _select(connection: Connection, sql: bytes) -> list[TextCells]:
 
 
 @dataclass(frozen=True)
-class Access:
-    """The way in which statements reach the target. The model test has another one, over SQLite."""
+class TargetAccess:
+    """The functions that execute statements in the target. The model test replaces them with functions over SQLite."""
 
     dialect: Dialect
     execute: Callable[[Connection, SqlStatement], int] = execute
@@ -76,19 +76,19 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Rows:
+class OwnerRows:
     """Rows of one owner in the column order of its writer's mapping: as values, as literals, and their keys."""
 
     values: Sequence[Row]
     literals: Sequence[Literals]
     keys: Sequence[bytes]
 
-    def where(self, keep: Callable[[bytes], bool]) -> Rows:
+    def where(self, keep: Callable[[bytes], bool]) -> OwnerRows:
         """Return the rows whose key `keep` accepts."""
         return self.pick([number for number, key in enumerate(self.keys) if keep(key)])
 
-    def pick(self, numbers: Sequence[int]) -> Rows:
-        return Rows(
+    def pick(self, numbers: Sequence[int]) -> OwnerRows:
+        return OwnerRows(
             [self.values[number] for number in numbers],
             [self.literals[number] for number in numbers],
             [self.keys[number] for number in numbers],
@@ -102,36 +102,36 @@ class OwnerWriter:
     owner: RowOwner
     mapping: TableMapping
     """Rows are in the column order of `mapping.source`, which is the owner's table or one with the same types."""
-    access: Access
-    most: int
+    access: TargetAccess
+    most_waiting: int
     own_order: tuple[int, ...] | None = None
     """The positions of the owner's own columns in these rows; None: in the same order."""
-
-    # Identity
 
     @cached_property
     def key(self) -> tuple[int, ...]:
         """The positions of a row's identity values."""
         return self.mapping.key_places
 
-    def key_literals(self, found: Rows) -> list[Literals]:
+    def key_literals(self, found: OwnerRows) -> list[Literals]:
         key = self.key
         return [tuple([row[position] for position in key]) for row in found.literals]
 
     def key_of(self, row: Row) -> bytes:
         return row_key([row[position] or b"" for position in self.key])  # columns of an identity key are not null
 
-    def rows(self, values: Sequence[Row], literals: Sequence[Literals]) -> Rows:
-        return Rows(values, literals, list(map(self.key_of, values)))
+    def rows(self, values: Sequence[Row], literals: Sequence[Literals]) -> OwnerRows:
+        return OwnerRows(values, literals, list(map(self.key_of, values)))
 
-    def withdraw(self, connection: Connection, waiting: Collection[bytes], gone: Rows) -> Rows:
+    def withdraw(self, connection: Connection, waiting: Collection[bytes], gone: OwnerRows) -> OwnerRows:
         """Delete those of `gone` that wait from dm_contested_row. Return the rows that have to be deleted in the
         target."""
         here = self._locked(connection, waiting, gone.keys)
         withdraw(connection, self.owner, here)
         return gone.where(lambda key: key not in here) if here else gone
 
-    def change(self, connection: Connection, waiting: Collection[bytes], changed: Rows) -> tuple[Rows, Rows]:
+    def change(
+        self, connection: Connection, waiting: Collection[bytes], changed: OwnerRows
+    ) -> tuple[OwnerRows, OwnerRows]:
         """Change rows that have a new image: waiting rows continue to wait with it. Return the rows that are in the
         target, and those that had no image and have to be inserted now."""
         here = self._locked(connection, waiting, changed.keys)
@@ -141,7 +141,7 @@ class OwnerWriter:
         change_contested(connection, self.owner, self._images(changed.where((here - again).__contains__)))
         return changed.where(lambda key: key not in here), changed.where(again.__contains__)
 
-    def insert_new(self, connection: Connection, waiting: Collection[bytes], new: Rows) -> int:
+    def insert_new(self, connection: Connection, waiting: Collection[bytes], new: OwnerRows) -> int:
         """Insert new rows. Return how many of them have to wait.
 
         Raises InvariantBroken if one of them waits already, and TooManyContested.
@@ -152,26 +152,26 @@ class OwnerWriter:
             )
         return self.insert(connection, waiting, new)
 
-    def insert(self, connection: Connection, waiting: Collection[bytes], new: Rows) -> int:
+    def insert(self, connection: Connection, waiting: Collection[bytes], new: OwnerRows) -> int:
         """Insert rows that are neither in the target nor wait. Return how many of them have to wait.
 
         Raises TooManyContested.
         """
-        taken = self.place(connection, new)
+        taken = self.insert_if_free(connection, new)
         if taken:
-            most = self.most - len(taken)
-            if len(waiting) > most and count_waiting(connection, self.owner) > most:
-                raise TooManyContested(self.owner.ref.source, str(self.owner.table), str(self.target), self.most)
+            free = self.most_waiting - len(taken)
+            if len(waiting) > free and count_waiting(connection, self.owner) > free:
+                raise TooManyContested(
+                    self.owner.ref.source, str(self.owner.table), str(self.target), self.most_waiting
+                )
             contest(connection, self.owner, self.mapping.target.name, self._images(new.pick(taken)))
         return len(taken)
-
-    # Placing
 
     @property
     def target(self) -> object:
         return self.mapping.target.name
 
-    def place(self, connection: Connection, new: Rows) -> list[int]:
+    def insert_if_free(self, connection: Connection, new: OwnerRows) -> list[int]:
         """Insert the rows whose keys are free. Return the numbers of the others."""
         taken: list[int] = []
 
@@ -203,14 +203,12 @@ class OwnerWriter:
         insert(range(len(new.keys)))
         return taken
 
-    # Helpers
-
     def _locked(self, connection: Connection, waiting: Collection[bytes], keys: Collection[bytes]) -> set[bytes]:
         if not waiting:
             return set()
         return lock_contested(connection, self.owner, [key for key in keys if key in waiting])
 
-    def _images(self, found: Rows) -> Iterator[tuple[bytes, Row]]:
+    def _images(self, found: OwnerRows) -> Iterator[tuple[bytes, Row]]:
         order, pairs = self.own_order, zip(found.keys, found.values, strict=True)
         if order is None:
             return pairs

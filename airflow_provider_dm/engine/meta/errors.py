@@ -136,12 +136,12 @@ class RunOvertaken(DmError):
     source: str
     holder: str
     generation: int
-    launched_behind: int
+    launched_after: int
 
     code = "DM-8013"
     reaction = Reaction.RETRY
     what = (
-        "task {task!r} on source {source!r}: this run was launched after generation {launched_behind}, and {holder} "
+        "task {task!r} on source {source!r}: this run was launched after generation {launched_after}, and {holder} "
         "has claimed generation {generation} since."
     )
     hint = "This run has written nothing. Start it again if there is work left."

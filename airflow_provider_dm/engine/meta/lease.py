@@ -28,7 +28,7 @@ LEASE_ROUNDS: Final = 100
 
 
 def decide_claim(
-    found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None, holder_died: bool = False
+    found: Row[Any] | None, holder: Holder, *, at_least: int, launched_after: int | None, holder_died: bool = False
 ) -> int:
     """Return the new generation for taking a row's lease (with the DB's `now`): expired, released, ours or orphaned.
     Raises LeaseHeld, RunOvertaken.
@@ -39,8 +39,8 @@ def decide_claim(
     if other.identity != holder.identity and found.expires_at > found.now and not holder_died:
         age, remaining = (found.now - found.acquired_at) / SECOND, (found.expires_at - found.now) / SECOND
         raise LeaseHeld(found.task, found.source, str(other), other.host, age, remaining)
-    if launched_behind is not None and found.generation > launched_behind:
-        raise RunOvertaken(found.task, found.source, str(other), found.generation, launched_behind)
+    if launched_after is not None and found.generation > launched_after:
+        raise RunOvertaken(found.task, found.source, str(other), found.generation, launched_after)
     return max(int(found.generation), at_least) + 1
 
 
@@ -53,16 +53,16 @@ class Leases(StorePart):
         *,
         ttl_seconds: float,
         at_least: int,
-        launched_behind: int | None = None,
+        launched_after: int | None = None,
     ) -> Lease:
         """Acquire the lease with a generation above `at_least` and all earlier ones. A holder with the same identity is
-        replaced at once. `launched_behind`: `last_generation` when this run was launched; None: not checked.
+        replaced at once. `launched_after`: `last_generation` when this run was launched; None: not checked.
         Raises LeaseHeld, RunOvertaken, LostRace.
         """
         for _ in range(LEASE_ROUNDS):
             found = self._lease(task, source)
             generation = decide_claim(
-                found, holder, at_least=at_least, launched_behind=launched_behind, holder_died=_has_died(found)
+                found, holder, at_least=at_least, launched_after=launched_after, holder_died=_has_died(found)
             )
             wanted = Lease(task, source, generation, holder, ttl_seconds)
             if self._take(wanted, found):
@@ -99,7 +99,7 @@ class Leases(StorePart):
         """
         try:
             found = self._lease(task, source)
-            decide_claim(found, holder, at_least=0, launched_behind=None, holder_died=_has_died(found))
+            decide_claim(found, holder, at_least=0, launched_after=None, holder_died=_has_died(found))
         except LeaseHeld as held:
             return held
         return None

@@ -159,13 +159,13 @@ STEADY_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Life:
-    """One life of a relay: its begin (seconds since the epoch), and the number of deaths immediately before."""
+class RelayStart:
+    """The start of a relay process, in seconds since the epoch, and the number of consecutive deaths before it."""
 
     began_at: float
     deaths: int = 0
 
 
-def deaths_after(life: Life, ended_at: float) -> int:
+def deaths_after(life: RelayStart, ended_at: float) -> int:
     """Return the number of consecutive deaths including this one."""
     return 1 if ended_at - life.began_at >= STEADY_SECONDS else life.deaths + 1

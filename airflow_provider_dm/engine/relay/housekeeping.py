@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 
 log = logging.getLogger(__name__)
 
-FIRST_LOOK_SECONDS: Final = 60.0
+FIRST_CHECK_SECONDS: Final = 60.0
 """Time for the launcher of this relay to record what it needs, before anything is removed."""
 SPOOL_SECONDS: Final = 3.0
 ORDER_SECONDS: Final = 1.0
@@ -41,10 +41,10 @@ class Housekeeper:
     spec: RelaySpec
     store: MetaStore
     _ended: threading.Event = field(default_factory=threading.Event)
-    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _check_lock: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
     _logged: str = ""
-    _has_looked: bool = False
+    _has_checked: bool = False
 
     def __enter__(self) -> Housekeeper:
         """Restore hidden files, then start the thread. Raises RelayDiskFailed."""
@@ -60,7 +60,7 @@ class Housekeeper:
         if self._thread is None:
             return
         self._thread.join()
-        if error is None and self.spec.spool is None and not self._has_looked and self._task_is_known():
+        if error is None and self.spec.spool is None and not self._has_checked and self._task_is_known():
             self.purge_now()
 
     def _task_is_known(self) -> bool:
@@ -72,9 +72,9 @@ class Housekeeper:
 
     def purge_now(self) -> int:
         """Purge now, for example for a full disk, and return the bytes freed. Errors are logged."""
-        with self._looking:
+        with self._check_lock:
             try:
-                return self._look()
+                return self._check()
             except (DmError, OSError) as error:
                 self._log_once(f"nothing could be purged: {error}")
                 return 0
@@ -92,21 +92,21 @@ class Housekeeper:
         return float(config.interval if config.expires or config.remain_space else 0)
 
     def _loop(self) -> None:
-        look_at = time.monotonic() + min(self._every, FIRST_LOOK_SECONDS)
+        check_at = time.monotonic() + min(self._every, FIRST_CHECK_SECONDS)
         while not self._ended.wait(ORDER_SECONDS):
             if self.spec.spool is None:
                 self._obey()
-            if self._every and time.monotonic() >= look_at:
+            if self._every and time.monotonic() >= check_at:
                 self.purge_now()
-                look_at = time.monotonic() + self._every
+                check_at = time.monotonic() + self._every
 
     def _obey(self) -> None:
         """Carry out a purge that was ordered. If the metadata DB is not reachable, retry."""
-        with self._looking, TransientErrorsLogged(log.debug):
+        with self._check_lock, TransientErrorsLogged(log.debug):
             obey(self.store, self.spec.source.config.source_id, self._root)
 
-    def _look(self) -> int:
-        self._has_looked = True
+    def _check(self) -> int:
+        self._has_checked = True
         requests, is_private = self._requests(), self.spec.spool is not None
         if not requests or (is_private and not self._needs()):
             return 0  # the task of a private log has just begun

@@ -2,14 +2,14 @@
 
 The end of a relay's process is one value for all starters:
 
-    AsAsked       it has caught up, or was requested to end   exit code 0
-    Locked        another relay writes to the directory       2, with RelayLocked
-    EndedByError  a user has to act                           2, with any other typed error
-    Died          unexpected                                  anything else
+    EndedOnRequest  it has caught up, or was requested to end   exit code 0
+    Locked          another relay writes to the directory       2, with RelayLocked
+    EndedByError    a user has to act                           2, with any other typed error
+    Died            unexpected                                  anything else
 
 The keeper waits after Locked, and restarts after Died with growing delays. It returns any other end, and a death beyond
 the allowed number, to its owner, which decides whether it can continue without this relay. It never blocks: the owner
-calls `look` often.
+calls `check` often.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.relay.errors import RelayLocked
-from airflow_provider_dm.engine.relay.health import Life, deaths_after
+from airflow_provider_dm.engine.relay.health import RelayStart, deaths_after
 from airflow_provider_dm.engine.relay.lock import holder_of
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class AsAsked:
+class EndedOnRequest:
     exit_code: int = EXIT_FINISHED
 
 
@@ -62,12 +62,12 @@ class Died:
     """The end of its log, which may contain secrets."""
 
 
-def end_of(process: RelayProcess) -> AsAsked | Locked | EndedByError | Died | None:
+def end_of(process: RelayProcess) -> EndedOnRequest | Locked | EndedByError | Died | None:
     """Return how a relay has ended; None while it runs. The log alone does not show that, as two processes may write to
     it."""
     code = process.exit_code()
     if code is None or code == EXIT_FINISHED:
-        return None if code is None else AsAsked()
+        return None if code is None else EndedOnRequest()
     error = process.error() if code == EXIT_ERROR else None
     if error is None:
         return Died(code, process.tail())
@@ -100,23 +100,23 @@ class KeptRelay:
     _started_at: float = field(default=0.0, init=False)
     _start_at: float = field(default=0.0, init=False)
 
-    def look(self) -> AsAsked | EndedByError | Died | None:
+    def check(self) -> EndedOnRequest | EndedByError | Died | None:
         """Start the relay if it is due, and check whether it has ended. Return an end without restart, or None."""
         if self.process is None:
-            if not self.is_resting():
+            if not self.is_start_delayed():
                 self._start()
             return None
         match end_of(self.process):
             case None:
                 return None
             case Locked():
-                self.rest(STAND_BY_SECONDS)
+                self.delay_start(STAND_BY_SECONDS)
                 return None
             case Died(code) as end:
                 now = time.monotonic()
-                deaths = deaths_after(Life(self._started_at, self.deaths), now)
+                deaths = deaths_after(RelayStart(self._started_at, self.deaths), now)
                 pause = pause_after(deaths) * random.uniform(0.8, 1.2)
-                self.rest(pause, deaths)
+                self.delay_start(pause, deaths)
                 if deaths > self.deaths_allowed:
                     return end
                 text = "the relay of %s died (exit code %d), %d consecutive deaths; restart in %.1f s"
@@ -126,11 +126,11 @@ class KeptRelay:
                 self.process = None
                 return end
 
-    def is_resting(self) -> bool:
+    def is_start_delayed(self) -> bool:
         """Return True while the next start is delayed."""
         return self.process is None and time.monotonic() < self._start_at
 
-    def rest(self, seconds: float, deaths: int = 0) -> None:
+    def delay_start(self, seconds: float, deaths: int = 0) -> None:
         """Delay the next start, after this number of consecutive deaths."""
         self.process, self.deaths, self._start_at = None, deaths, time.monotonic() + seconds
 
@@ -142,7 +142,7 @@ class KeptRelay:
             time.sleep(min(seconds, STAND_BY_SECONDS))
 
     def stop(self, grace_seconds: float) -> None:
-        """End the process; the next `look` returns how it ended."""
+        """End the process; the next `check` returns how it ended."""
         if self.process is not None:
             self.process.stop(grace_seconds)
 

@@ -2,7 +2,7 @@
 
 The source is asked as by a replica, because its log has not been pulled yet. The file is found by binary search over
 the heads of files, the location in it by a scan; it is always between two transactions. In which file a replica with a
-given GTID set would begin, the server computes itself (`file_behind`). Whether it has a held file, its bytes show
+given GTID set would begin, the server computes itself (`file_after`). Whether it has a held file, its bytes show
 (`has_bytes`).
 """
 
@@ -60,7 +60,7 @@ class Log:
 # Decisions
 
 
-def place_behind(log: Log, wanted: GtidSet) -> Location:
+def place_after(log: Log, wanted: GtidSet) -> Location:
     """Return the location before which all of `wanted` lies, and nothing else. Raises PlaceNotFound."""
     sought = f"GTID set {str(wanted)!r}"
 
@@ -169,7 +169,7 @@ def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Lo
         moment = _moment(connection, at_time) if at_time else 0
     dumps = _Dumps(endpoint, info.flavour)
     log = Log(files, cache(dumps.head), dumps.begins)
-    place = place_at_time(log, moment, at_time) if at_time else place_behind(log, GtidSet.parse(behind, info.flavour))
+    place = place_at_time(log, moment, at_time) if at_time else place_after(log, GtidSet.parse(behind, info.flavour))
     return replace(place, server_uuid=info.server_uuid)
 
 
@@ -182,7 +182,7 @@ def _moment(connection: Connection, time: str) -> int:
     return int(value)
 
 
-def file_behind(connection: Connection, flavour: Flavour, request: DumpRequest) -> BinlogFile:
+def file_after(connection: Connection, flavour: Flavour, request: DumpRequest) -> BinlogFile:
     """Return the file in which the stream for a GTID set alone begins. The connection cannot be used afterwards.
 
     Raises GtidsPurged, StreamLost and the other errors of `protocol`, PacketsBroken.
@@ -265,8 +265,8 @@ class _Dumps:
                         continue
                     if header.log_position and file.size < _FOUR_GIB:
                         position = header.log_position - header.size  # includes events that the dump omits
-                    looked_at = header.code in events.GTIDS or header.code in CARRIED
-                    yield position, header, bytes(event) if looked_at else b""
+                    is_needed = header.code in events.GTIDS or header.code in CARRIED
+                    yield position, header, bytes(event) if is_needed else b""
                     position += header.size
             finally:
                 stream.close()

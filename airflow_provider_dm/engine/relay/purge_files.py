@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 PURGE_LOCK: Final = "purge.lock"
 _HIDDEN: Final = ".purged"
 
-Look = Callable[[], Sequence[Need]]
+ReadNeeds = Callable[[], Sequence[Need]]
 """Returns the present needs of the source's tasks. May raise any DmError: then nothing is purged."""
 
 
@@ -88,16 +88,16 @@ def restore_hidden(root: Path) -> None:
         _restore_leftovers(root)
 
 
-def purge(source: str, root: Path, look: Look, *requests: PurgeRequest) -> PurgeReport:
+def purge(source: str, root: Path, read_needs: ReadNeeds, *requests: PurgeRequest) -> PurgeReport:
     """Delete the files that are requested and that no task needs.
 
-    Raises PurgeRuns, RelayDiskFailed, and the errors of `survey`, `plan_purge` and `look`.
+    Raises PurgeRuns, RelayDiskFailed, and the errors of `survey`, `plan_purge` and `read_needs`.
     """
     with sole_purger(root):
         _restore_leftovers(root)
         log = survey(source, root)
-        plan = plan_purge(log, look(), *requests)
-        deleted, returned = _hide_look_delete(root, log.files, plan.delete, look)
+        plan = plan_purge(log, read_needs(), *requests)
+        deleted, returned = _hide_check_delete(root, log.files, plan.delete, read_needs)
         _remove_empty_sub_dirs(root)
     if returned:
         return PurgeReport.of(deleted, returned[0], "a task has come to need it meanwhile")
@@ -123,13 +123,13 @@ def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldF
     return held
 
 
-def _hide_look_delete(
-    root: Path, held: Sequence[HeldFile], chosen: tuple[HeldFile, ...], look: Look
+def _hide_check_delete(
+    root: Path, held: Sequence[HeldFile], chosen: tuple[HeldFile, ...], read_needs: ReadNeeds
 ) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...]]:
     """Hide files, read the needs again, then delete or restore them. Return the deleted and the restored files."""
     with _shown_again_on_error(root):
         _in_each_folder(root, chosen, _hide)
-        free = chosen[: first_kept(held, look())] if chosen else ()
+        free = chosen[: first_kept(held, read_needs())] if chosen else ()
         returned = chosen[len(free) :]
         _in_each_folder(root, returned[::-1], _restore)
         _in_each_folder(root, free, _delete)

@@ -48,11 +48,13 @@ def carried_out(store: MetaStore, source: str, root: Path, order: PurgeOrder) ->
     log = survey(source, root)
     check_reported(log, store.relay_status(source))
 
-    def look() -> Sequence[Need]:
+    def read_needs() -> Sequence[Need]:
         return needs_of(store.list_subtasks(source=source))
 
     requests = requests_for(order.wanted, root) if isinstance(order.wanted, PurgeConfig) else (order.wanted,)
-    return plan_purge(log, look(), *requests).report if order.preview else purge(source, root, look, *requests)
+    return (
+        plan_purge(log, read_needs(), *requests).report if order.preview else purge(source, root, read_needs, *requests)
+    )
 
 
 def requests_for(config: PurgeConfig, root: Path) -> tuple[PurgeRequest, ...]:

@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.relay.health import FRESH_SECONDS, REPORT_SECOND
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Reporter:
         """Begin to report. Raises RelayRunsElsewhere."""
         if self.silent:
             return self
-        while not self.task and self._other() is not None and not self.stop.wait(_LOOK_SECONDS):
+        while not self.task and self._other() is not None and not self.stop.wait(_POLL_SECONDS):
             self.check_alone()
         self._read_desired()
         self._thread = threading.Thread(target=self._report, name="relay-status", daemon=True)

@@ -45,7 +45,7 @@ from airflow_provider_dm.engine.relay.errors import (
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
 from airflow_provider_dm.engine.relay.lock import SoleWriter, sole_writer
 from airflow_provider_dm.engine.relay.opening import Opening
-from airflow_provider_dm.engine.relay.places import file_behind, has_bytes
+from airflow_provider_dm.engine.relay.places import file_after, has_bytes
 from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.purge import Need, needs_of
@@ -285,7 +285,7 @@ class _Service:
     def _locate(self, info: ServerInfo, known: GtidSet) -> BinlogFile:
         with self._another_connection(info) as connection:
             request = replace(self._request(info, "", BINLOG_HEADER_SIZE), known=known)
-            return file_behind(connection, info.flavour, request)
+            return file_after(connection, info.flavour, request)
 
     def _has(self, info: ServerInfo, held: RelayFile) -> bool:
         """Return True if the server has all bytes of a held file. Never for a log beside the source's relay log, whose

@@ -125,14 +125,14 @@ class SpoolBound:
         if seen is not None and seen[:2] == end[:2]:
             grown = end.position - seen.position
         if now >= self._next_check or seen is None or seen[:2] != end[:2]:
-            self._look(end)
+            self._check(end)
             grown, self._next_check = 0, now + SPOOL_POLL_SECONDS
         self.pulling = may_pull(
             pulling=self.pulling, ahead=self._ahead + grown, limit=self.limit_bytes, mark=self._mark, begun=begun
         )
         return self.pulling
 
-    def _look(self, end: LogPosition) -> None:
+    def _check(self, end: LogPosition) -> None:
         directory = RelayDirectory(self.root)
         ends = {
             LogPosition(sub_dir.suffix, one.file.number, one.size)

@@ -172,7 +172,7 @@ class RelayWriter:
 
         Only if `exact`, a very long last transaction is checked for completeness.
         """
-        gtid_set = self._gtid_set(look=exact or self.size - self.begun <= SCAN_LIMIT)
+        gtid_set = self._gtid_set(scan=exact or self.size - self.begun <= SCAN_LIMIT)
         size = max(self.size, BINLOG_HEADER_SIZE)
         return Location(str(self.file), size, str(gtid_set), self.sub_dir.suffix, self.sub_dir.server_uuid)
 
@@ -181,8 +181,8 @@ class RelayWriter:
         with disk_errors(self.path):
             return boundary_after(self.path, self.begun)
 
-    def _gtid_set(self, *, look: bool) -> GtidSet:
-        at_boundary = not self.size or (look and self._boundary() == self.size)
+    def _gtid_set(self, *, scan: bool) -> GtidSet:
+        at_boundary = not self.size or (scan and self._boundary() == self.size)
         return self.tracker.complete(boundary=at_boundary)
 
     def close(self, *, save: bool = True) -> None:

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import open_sync
 from airflow_provider_dm.engine.sync.write.apply import Target
-from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, RANGE_BYTES, Applied
+from airflow_provider_dm.engine.sync.write.transactional import RANGE_BYTES, SMALL_CHANGE_BYTES, Applied
 from airflow_provider_dm.engine.sync.write.writing import most_held, spreads
 
 

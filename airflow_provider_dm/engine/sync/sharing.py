@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.servers import Servers
+from airflow_provider_dm.engine.merge.servers import ContestServers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
@@ -33,7 +33,7 @@ class Sharing:
     """The target tables that one source's sync shares; for the thread of that sync."""
 
     contests: Contests
-    servers: Servers
+    servers: ContestServers
     several: bool
     """True if the task has other sources, which may begin at any time."""
     lawful: bool
@@ -122,15 +122,15 @@ def targets_in_order(job: JobSpec) -> Callable[[Iterable[Feeder]], frozenset[Tab
     )
 
 
-def servers_of(source: SyncSource) -> Servers:
+def servers_of(source: SyncSource) -> ContestServers:
     """Return access to the servers of the task, for the driver of one of its sources."""
     job = source.job
     sources = {one.config.source_id: one.endpoint.resolve() for one in job.sources}
     routers = {name: SubtaskRules.of(job.subtask(name)).router for name in job.task.source_ids}
-    return Servers(source.target, source.fence.ref, sources, routers)
+    return ContestServers(source.target, source.fence.ref, sources, routers)
 
 
-def contests_of(source: SyncSource, servers: Servers, most: int) -> Contests:
+def contests_of(source: SyncSource, servers: ContestServers, most: int) -> Contests:
     """Return the contested rows of the task. `most`: more rows of one table of this source trigger a check of all."""
     agreeing, rules = source.config.shard_mode is ShardMode.PESSIMISTIC, source.rules
 

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.relay.health import Life
+from airflow_provider_dm.engine.relay.health import RelayStart
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch import relay_detached
 from airflow_provider_dm.launch.errors import RelayFailed, RelayHangs, RelayKeepsDying
@@ -79,13 +79,13 @@ def eventually(condition: Callable[[], object], seconds: float = 180) -> None:
 def test_a_later_starter_finds_it_and_ends_it(kit: Kit) -> None:
     first = kit.relay()
     life = first.ensure()
-    assert isinstance(life, Life)
+    assert isinstance(life, RelayStart)
     assert first.is_ours()
     first.let_go()
     pid = kit.status().pid
 
     second = kit.relay()
-    assert isinstance(second.ensure(deaths=3), Life)
+    assert isinstance(second.ensure(deaths=3), RelayStart)
     assert second.process is None
     assert second.is_ours()
     assert kit.status().pid == pid
@@ -106,7 +106,7 @@ def test_the_relay_of_somebody_else_is_watched_and_left_to_him(kit: Kit) -> None
     with Relays([kit.upstream()], meta_url=kit.url, log_dir=kit.folder):
         eventually(lambda: (status := kit.store.relay_status("one")) is not None and status.relay is not None)
         guest = kit.relay()
-        assert isinstance(guest.ensure(), Life)
+        assert isinstance(guest.ensure(), RelayStart)
         assert not guest.is_ours()
         guest.end(5.0)
         assert kit.store.relay_desired("one") is None

@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed, OldLogNotHeld
 from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.merge.contests import end_in, is_in_log_of
-from airflow_provider_dm.engine.merge.servers import Servers
+from airflow_provider_dm.engine.merge.servers import ContestServers
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
@@ -174,7 +174,7 @@ def test_where_a_source_ends_is_told_in_the_log_of_the_server_that_answers(
     """A merged table's other source asks so. The upstream knows nothing of sub-directories, where the sync has them."""
     a, b = replicas
     endpoint = kit.source_spec().endpoint.resolve()
-    servers = Servers(kit.spec().target.resolve(), kit.ref, {SOURCE_ID: endpoint})
+    servers = ContestServers(kit.spec().target.resolve(), kit.ref, {SOURCE_ID: endpoint})
 
     def end() -> Location:
         found = servers.ends([SOURCE_ID])

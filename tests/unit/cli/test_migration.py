@@ -54,7 +54,7 @@ def verified(result: dict[str, object], now: Location, monkeypatch: pytest.Monke
     monkeypatch.setattr(migration, "_subtasks", lambda *_: [SimpleNamespace(source="one", start=at(4))])
     task = SimpleNamespace(task_mode=TaskMode.FULL)
     supervisor = SimpleNamespace(inputs=SimpleNamespace(task=task, target=None))
-    context = cast(RunContext, SimpleNamespace(supervisor=supervisor, output=SimpleNamespace(say=print)))
+    context = cast(RunContext, SimpleNamespace(supervisor=supervisor, output=SimpleNamespace(print_line=print)))
     summary = Summary()
     try:
         migration._verify(context, summary, "caught-up")
@@ -114,7 +114,7 @@ def test_rows_that_are_held_back_by_now_are_not_compared(monkeypatch: pytest.Mon
         monkeypatch.setattr(migration, name, instead)
     task = SimpleNamespace(task_mode=TaskMode.INCREMENTAL)
     supervisor = SimpleNamespace(inputs=SimpleNamespace(task=task), upstreams=())
-    context = cast(RunContext, SimpleNamespace(supervisor=supervisor, output=SimpleNamespace(say=done.append)))
+    context = cast(RunContext, SimpleNamespace(supervisor=supervisor, output=SimpleNamespace(print_line=done.append)))
     summary = Summary(locations={"one": at(4)})
     migration._verify(context, summary, "caught-up")
     assert (done[0], done[2]) == ("compare", "sync")

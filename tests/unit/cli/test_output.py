@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.launch.errors import SparkAppFailed, TaskTakenOver
-from airflow_provider_dm.launch.narration import LINE_EVERY_SECONDS
+from airflow_provider_dm.launch.progress_report import LINE_EVERY_SECONDS
 
 REPORTED = ReportedError(
     "DM-5002", "SchemaMismatch", "upstream", "columns differ. Mend them.", "Mend them.", Reaction.STOP
@@ -46,12 +46,12 @@ def test_without_json_an_error_leaves_stdout_alone(capsys: pytest.CaptureFixture
 
 
 def test_progress_is_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    audience = Output(as_json=True).audience()
-    audience.progress("full migration: 30,000 rows")
-    audience.say("full migration: done")
+    report_output = Output(as_json=True).report_output()
+    report_output.progress("full migration: 30,000 rows")
+    report_output.line("full migration: done")
 
     assert capsys.readouterr().err == "full migration: 30,000 rows\nfull migration: done\n"
-    assert audience.every_seconds == LINE_EVERY_SECONDS
+    assert report_output.every_seconds == LINE_EVERY_SECONDS
 
 
 def test_an_apps_error_has_its_own_code_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:

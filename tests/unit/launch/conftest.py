@@ -34,6 +34,6 @@ def job(tmp_path: Path) -> Job:
         ],
         target=Endpoint("target", "127.0.0.1", 4000, "dm", Secret(TARGET_PASSWORD)),
         meta_url=Secret(f"mysql+pymysql://dm:{META_PASSWORD}@127.0.0.1/dm"),
-        launched_behind={},
+        launched_after={},
         holder=local_holder("shop", tmp_path),
     )

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch.errors import RelayStopped
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import Upstream, local_holder
-from airflow_provider_dm.launch.narration import Audience
+from airflow_provider_dm.launch.progress_report import ReportOutput
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
@@ -52,7 +52,7 @@ def test_a_job_gives_way_to_whoever_claims_after_it_was_launched(supervisor: Sup
 
     spec = supervisor.job("incremental_sync", "caught-up").spec
 
-    assert spec.launched_behind == {"one": 7}
+    assert spec.launched_after == {"one": 7}
     assert not spec.ship_ranges
 
 
@@ -65,8 +65,8 @@ def test_an_app_is_looked_at_until_it_has_ended(
     shown: list[str] = []
     with Relays([], meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:
         said = """import sys; print('DM-RESULT {"rows": 4}', file=sys.stderr)"""  # the metadata DB was away
-        audience = Audience(shown.append, shown.append, every_seconds=0.2)
-        outcome = supervisor.watch(launch(said), relays, audience, lambda: looks.append(None))
+        report_output = ReportOutput(shown.append, shown.append, every_seconds=0.2)
+        outcome = supervisor.watch(launch(said), relays, report_output, lambda: looks.append(None))
 
     assert outcome == AppOutcome({"rows": 4})
     assert looks
@@ -87,6 +87,6 @@ def test_the_end_of_a_relay_that_is_needed_ends_the_watch_and_not_yet_the_app(
         assert supervisor.store.relay_desired("one") is Stage.RUNNING
         supervisor.store.set_relay_desired("one", Stage.STOPPED)
         with pytest.raises(RelayStopped):
-            supervisor.watch(app, relays, Audience(print, print))
+            supervisor.watch(app, relays, ReportOutput(print, print))
 
     assert app.poll() is None

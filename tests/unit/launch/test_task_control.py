@@ -172,8 +172,8 @@ def test_a_stop_that_was_obeyed_is_taken_back_and_a_pause_is_not(desk: Desk) -> 
 
 
 def test_one_who_has_died_is_waited_for_and_one_who_works_refuses(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_control, "_LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(task_control, "OTHERS_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(task_control, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(task_control, "OTHERS_POLL_SECONDS", 0.001)
     ours = HolderSpec(identity="airflow:d/r2/t", attempt="1", host="worker9")
     dead = desk.store.acquire_lease("shop", TWO, Holder("airflow:d/r1/t", "1", "worker9"), ttl_seconds=0.02, at_least=0)
 

@@ -11,10 +11,10 @@ from airflow_provider_dm.engine.relay.health import (
     GONE_SECONDS,
     Alive,
     AskedToStop,
-    Life,
     RelayCaughtUp,
     RelayFailure,
     RelayGone,
+    RelayStart,
     deaths_after,
     doing,
     has_relay_ended,
@@ -77,8 +77,8 @@ def test_nobody_has_ever_reported() -> None:
 
 
 def test_a_steady_life_forgets_the_deaths_before_it() -> None:
-    assert deaths_after(Life(began_at=1000.0, deaths=5), 1059.0) == 6
-    assert deaths_after(Life(began_at=1000.0, deaths=5), 1060.0) == 1
+    assert deaths_after(RelayStart(began_at=1000.0, deaths=5), 1059.0) == 6
+    assert deaths_after(RelayStart(began_at=1000.0, deaths=5), 1060.0) == 1
 
 
 # What a sync asks

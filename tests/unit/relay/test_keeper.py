@@ -16,9 +16,9 @@ from airflow_provider_dm.engine.relay.errors import RelayLocked
 from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
     LONGEST_PAUSE_SECONDS,
-    AsAsked,
     Died,
     EndedByError,
+    EndedOnRequest,
     KeptRelay,
     Locked,
     end_of,
@@ -60,9 +60,9 @@ def keep(tmp_path: Path, url: str) -> Iterator[Keep]:
         one.stop(5.0)
 
 
-def end(kept: KeptRelay, seconds: float = 300) -> AsAsked | EndedByError | Died:
+def end(kept: KeptRelay, seconds: float = 300) -> EndedOnRequest | EndedByError | Died:
     deadline = time.monotonic() + seconds
-    while (found := kept.look()) is None:
+    while (found := kept.check()) is None:
         assert time.monotonic() < deadline, "it does not end"
         kept.wait(0.2)
     return found
@@ -73,7 +73,7 @@ def runs(kept: KeptRelay, seconds: float = 300) -> int:
     deadline = time.monotonic() + seconds
     lock = Path(kept.spec.source.relay_dir) / "relay.lock"
     while kept.process is None or not lock.exists() or f"process {kept.process.pid} " not in lock.read_text():
-        assert kept.look() is None
+        assert kept.check() is None
         assert time.monotonic() < deadline, "it does not start"
         time.sleep(0.1)
     return kept.process.pid
@@ -88,8 +88,8 @@ def test_one_that_is_killed_comes_back(keep: Keep) -> None:
     assert kept.process is not None
     kept.process.wait()
     assert end_of(kept.process) == Died(-signal.SIGKILL, kept.process.tail())
-    assert kept.look() is None
-    assert kept.is_resting()
+    assert kept.check() is None
+    assert kept.is_start_delayed()
     assert runs(kept) != first
     assert kept.deaths == 1
 
@@ -120,13 +120,13 @@ def test_one_that_did_as_it_was_told_is_over_whatever_another_wrote_into_the_log
     with MetaStore.open(Secret(url)) as store:
         store.set_relay_desired("one", Stage.STOPPED)
 
-    assert end(kept) == AsAsked()
+    assert end(kept) == EndedOnRequest()
 
 
 def test_another_writer_of_the_directory_is_waited_for(keep: Keep) -> None:
     kept = keep()
     with sole_writer(Path(kept.spec.source.relay_dir)):
-        assert kept.look() is None
+        assert kept.check() is None
         assert kept.process is None
         assert f"process {os.getpid()} on" in str(kept.holder)
         faster = RelayProcess.start(kept.spec, kept.environment, kept.log_path)  # by who had looked a moment before
@@ -134,7 +134,7 @@ def test_another_writer_of_the_directory_is_waited_for(keep: Keep) -> None:
         found = end_of(faster)
         assert isinstance(found, Locked)
         kept.process = faster
-        assert kept.look() is None
+        assert kept.check() is None
         assert kept.deaths == 0
 
     runs(kept)

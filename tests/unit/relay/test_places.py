@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.errors import PlaceNotFound
-from airflow_provider_dm.engine.relay.places import Begin, Head, Log, place_at_time, place_behind
+from airflow_provider_dm.engine.relay.places import Begin, Head, Log, place_after, place_at_time
 
 U, V = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4f22fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -77,7 +77,7 @@ MARIADB = log_of(
 )
 def test_a_set_is_all_that_lies_before_its_place(log: Log, wanted: str, place: str) -> None:
     flavour = Flavour.MYSQL if log is MYSQL else Flavour.MARIADB
-    assert str(place_behind(log, GtidSet.parse(wanted, flavour))) == place
+    assert str(place_after(log, GtidSet.parse(wanted, flavour))) == place
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_set_is_all_that_lies_before_its_place(log: Log, wanted: str, place: s
 def test_a_set_that_no_place_has_is_refused_with_what_is_wrong(log: Log, wanted: str, why: str) -> None:
     flavour = Flavour.MYSQL if ":" in wanted else Flavour.MARIADB
     with pytest.raises(PlaceNotFound, match=why.replace("(", r"\(")):
-        place_behind(log, GtidSet.parse(wanted, flavour))
+        place_after(log, GtidSet.parse(wanted, flavour))
 
 
 @pytest.mark.parametrize(

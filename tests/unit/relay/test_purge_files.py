@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
 from airflow_provider_dm.engine.relay.errors import NoRelayLog, PurgeRuns, RelayDirectoryUnusable, RelayDiskFailed
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, Need, plan_purge
-from airflow_provider_dm.engine.relay.purge_files import Look, purge, restore_hidden, sole_purger, survey
+from airflow_provider_dm.engine.relay.purge_files import ReadNeeds, purge, restore_hidden, sole_purger, survey
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.unit.relay.events import file_of
 from tests.unit.relay.test_purge import logs, places
@@ -46,7 +46,7 @@ def need(name: str = NEEDED) -> Need:
     return Need("shop", Location(file, 4, suffix=int(folder[-6:])), Stage.STOPPED)
 
 
-def looks(*answers: list[Need] | DmError) -> Look:
+def looks(*answers: list[Need] | DmError) -> ReadNeeds:
     """One answer for each look; the last one for all further looks."""
     left = list(answers)
 
@@ -59,7 +59,7 @@ def looks(*answers: list[Need] | DmError) -> Look:
     return look
 
 
-def purge_all(root: Path, look: Look) -> list[str]:
+def purge_all(root: Path, look: ReadNeeds) -> list[str]:
     """Purge what no task needs; return the files that are gone."""
     return [str(file) for file in purge(SOURCE, root, look, Inactive()).files]
 
@@ -312,7 +312,7 @@ def assert_no_hole(root: Path) -> None:
     assert shown == list(NAMES[len(NAMES) - len(shown) :])
 
 
-def purge_dying_at(step: int, here: Path, look: Look | None = None) -> bool:
+def purge_dying_at(step: int, here: Path, look: ReadNeeds | None = None) -> bool:
     with dying_at(step):
         try:
             purge_all(here, look or looks([need()]))

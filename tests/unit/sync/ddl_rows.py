@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.statements import Dialect, Verb
 from airflow_provider_dm.engine.downstream.statements import SqlStatement as RowStatement
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.sync.ddl_tables import Row, Tables
 from tests.unit.sync.sqlite_target import META, META_TABLES
@@ -154,10 +154,12 @@ _CONVERTED: Final = re.compile(r"CONVERT\(((?:'[^']*')|NULL) USING \w+\)")
 _BYTES: Final = re.compile(r"CONVERT\(((?:'[^']*')|`[^`]*`) USING binary\)")
 
 
-def access(sqlite: sqlite3.Connection) -> Access:
+def access(sqlite: sqlite3.Connection) -> TargetAccess:
     """Return the way in which the engine's writers reach the rows."""
     found = partial(_found, sqlite)
-    return Access(Dialect(), partial(_execute, sqlite), lambda _tx, one: int(found(one.sql)[0][0]), _selecting(found))
+    return TargetAccess(
+        Dialect(), partial(_execute, sqlite), lambda _tx, one: int(found(one.sql)[0][0]), _selecting(found)
+    )
 
 
 def _selecting(found: Any) -> Any:

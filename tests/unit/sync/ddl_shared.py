@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues, find_holders
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, Access
+from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -38,7 +38,7 @@ class Shared(Protocol):
     way: Way
 
     @property
-    def access(self) -> Access: ...
+    def access(self) -> TargetAccess: ...
 
     @property
     def histories(self) -> Mapping[str, History]: ...
@@ -65,7 +65,7 @@ class Around:
     def connection(self) -> Connection:
         return target_connection(self.source.target)
 
-    def access(self) -> Access:
+    def access(self) -> TargetAccess:
         return self.world.access
 
     def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:

@@ -23,8 +23,8 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.servers import Servers
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.servers import ContestServers
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -242,7 +242,7 @@ class Notes(MetaStore):
         return []
 
 
-class Around(Servers):
+class Around(ContestServers):
     """The target of the model in place of a server."""
 
     def __init__(self, database: Database) -> None:
@@ -252,7 +252,7 @@ class Around(Servers):
     def transactions(self, body: Callable[[Any], T], /) -> T:
         return self.database.transaction(body, None)
 
-    def access(self) -> Access:
+    def access(self) -> TargetAccess:
         return self.database.access()
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.statements import Dialect, SqlStatement, Verb
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.sync.target_tables import TARGETS, Rows
 
@@ -98,8 +98,8 @@ class Database:
     def connection(self) -> Any:
         return Connection(self)
 
-    def access(self) -> Access:
-        return Access(Dialect(), self.execute, self.count, self.select)
+    def access(self) -> TargetAccess:
+        return TargetAccess(Dialect(), self.execute, self.count, self.select)
 
     def rows(self, one: Table) -> Rows:
         found = self.sqlite.execute(f'SELECT * FROM shop."{one.name.table}"').fetchall()

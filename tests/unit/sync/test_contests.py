@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues
 from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests
 from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
@@ -72,7 +72,7 @@ class Around:
     def transactions(self, body: Any) -> Any:
         return self.database.transaction(body, None)
 
-    def access(self) -> Access:
+    def access(self) -> TargetAccess:
         return self.database.access()
 
     def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.config.rule_models import FilterRule
 from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, SqlStatement
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter
@@ -144,7 +144,7 @@ def written(one: Table, changes: Iterable[Change], there: Iterable[bytes]) -> li
     """Return what is done to the target, in short."""
     rows = Rows(there)
     part = plan_of(one).targets[0]
-    access, connection = Access(Dialect(), rows.execute, rows.count), cast("Connection", None)
+    access, connection = TargetAccess(Dialect(), rows.execute, rows.count), cast("Connection", None)
 
     def literals(row: Row) -> Literals:
         return tuple(value or b"NULL" for value in row)

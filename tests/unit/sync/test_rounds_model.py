@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
 from airflow_provider_dm.engine.downstream.statements import Verb, write_rows
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge import settling
-from airflow_provider_dm.engine.merge.writer import OwnerWriter, Rows
+from airflow_provider_dm.engine.merge.writer import OwnerRows, OwnerWriter
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
 from airflow_provider_dm.engine.shard import turn
@@ -179,7 +179,7 @@ def test_texts_have_the_order_of_the_source(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_page_of_a_merged_table_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     class Replacing(OwnerWriter):
-        def insert_new(self, connection: Any, waiting: Collection[bytes], new: Rows) -> int:
+        def insert_new(self, connection: Any, waiting: Collection[bytes], new: OwnerRows) -> int:
             for statement in write_rows(self.mapping, new.literals, Verb.REPLACE, dialect=self.access.dialect):
                 self.access.execute(connection, statement)
             return 0

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.statements import SqlStatement
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
@@ -57,7 +57,7 @@ def written(
         said.append(statement.sql.decode().replace("`shop`.`plain` (`k`, `v`)", "t").replace("`shop`.`plain`", "t"))
         return database.execute(connection, statement)
 
-    def access() -> Access:
+    def access() -> TargetAccess:
         return replace(database.access(), execute=execute)
 
     plan = replace(PLAN, compact=compact, buckets=1, safe=safe)

@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.downstream.statements import (
 )
 from airflow_provider_dm.engine.downstream.table_schema import load_feeders
 from airflow_provider_dm.engine.merge.overwritable import has_own_columns
-from airflow_provider_dm.engine.merge.writer import Access, unique_positions
+from airflow_provider_dm.engine.merge.writer import TargetAccess, unique_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import NULL
@@ -72,7 +72,7 @@ class OverwritingWrites:
     """
 
     part: TargetPart
-    access: Access
+    access: TargetAccess
     delete: Sequence[Literals]
     """Identity keys."""
     gone: Sequence[Literals]

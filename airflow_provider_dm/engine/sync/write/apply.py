@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells, writ
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.merge.servers import target_access
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.literals import NULL
@@ -60,7 +60,7 @@ class Target:
     """The access to the target's transactions and statements. The model test has another one, for SQLite."""
 
     transactions: Transactions
-    access: Callable[[], Access]
+    access: Callable[[], TargetAccess]
 
     @classmethod
     def at(cls, endpoint: Endpoint) -> Target:
@@ -193,14 +193,14 @@ class WaveWriter:
             access = replace(access, dialect=replace(access.dialect, most_rows=1))
         return [writes for wave in waves for writes in self._writes_of(wave, buckets, access)]
 
-    def _writes_of(self, wave: Wave, buckets: Iterable[int], access: Access) -> Iterator[_Writes]:
+    def _writes_of(self, wave: Wave, buckets: Iterable[int], access: TargetAccess) -> Iterator[_Writes]:
         by_target: dict[int, dict[int, list[TableWork]]] = {}
         for bucket in buckets:
             for source, work in wave.get(bucket, {}).items():
                 by_target.setdefault(self.plan.sources[source].target, {}).setdefault(source, []).append(work)
         return (self._table_write(works, access) for works in by_target.values())
 
-    def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _Writes:
+    def _table_write(self, works: dict[int, list[TableWork]], access: TargetAccess) -> _Writes:
         """Return the writes to one target table. `works`: by source table."""
         part = self.plan.part(next(iter(works)))
         changes = [change for some in works.values() for work in some for change in work.in_order]
@@ -255,7 +255,7 @@ class _TableWrites:
     """The statements of one transaction for one table, as SQL."""
 
     part: TargetPart
-    access: Access
+    access: TargetAccess
     works: Works
     gone: tuple[SqlStatement, ...]
     """Deletes that must not find a row."""
@@ -269,7 +269,7 @@ class _TableWrites:
 
     @classmethod
     def of(
-        cls, part: TargetPart, by_table: Works, access: Access, policy: WritePolicy, *, shared: bool
+        cls, part: TargetPart, by_table: Works, access: TargetAccess, policy: WritePolicy, *, shared: bool
     ) -> _TableWrites:
         works = [work for some in by_table.values() for work in some]
         mapping, dialect = part.mapping, access.dialect

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     Verb,
     delete_image,
 )
-from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import forms_function
@@ -54,7 +54,7 @@ class WritesInOrder:
     """The changes of one transaction to one target table."""
 
     part: TargetPart
-    access: Access
+    access: TargetAccess
     changes: tuple[Change, ...]
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     delete_rows,
     write_rows,
 )
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, Access, OwnerWriter, Rows
+from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, OwnerRows, OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -37,9 +37,9 @@ class OwnerWork:
     """The work on the rows of one source table."""
 
     writer: OwnerWriter
-    delete: Rows
-    insert: Rows
-    change: Rows
+    delete: OwnerRows
+    insert: OwnerRows
+    change: OwnerRows
 
     @classmethod
     def of(
@@ -48,7 +48,7 @@ class OwnerWork:
         source: int,
         works: Sequence[TableWork],
         step: EpochRange,
-        access: Access,
+        access: TargetAccess,
         literals: RowLiterals,
     ) -> OwnerWork:
         part = plan.part(source)
@@ -57,7 +57,7 @@ class OwnerWork:
 
         as_logged = _as_logged(part)
 
-        def rows(kind: Callable[[TableWork], list[Row]]) -> Rows:
+        def rows(kind: Callable[[TableWork], list[Row]]) -> OwnerRows:
             found = [row for work in works for row in kind(work)]
             return writer.rows(list(map(as_logged, found)), list(map(literals, found)))
 

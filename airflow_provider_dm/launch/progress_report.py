@@ -24,32 +24,32 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Audience:
-    """The output of a narrator: `progress` may replace the previous line, `say` always adds a line."""
+class ReportOutput:
+    """The output of a progress report: `progress` may replace the previous line, `line` always adds a line."""
 
     progress: Callable[[str], object]
-    say: Callable[[str], object]
+    line: Callable[[str], object]
     every_seconds: float = LINE_EVERY_SECONDS
 
 
 @dataclass
-class Narrator:
-    """The narrator of one run, called by the launcher's loop."""
+class ProgressReporter:
+    """Reports the progress of one run; the launcher's loop calls it."""
 
     app: str
     task: str
     run_id: str
     store: MetaStore
-    audience: Audience
+    report_output: ReportOutput
     _began_at: float = field(default_factory=time.monotonic)
     _shown_at: float = field(default_factory=time.monotonic)
     _meter: Meter = field(default_factory=Meter)
     _since: dict[str, float] = field(default_factory=dict)
 
-    def look(self, at: float | None = None, *, run: Run | None = None) -> None:
-        """Print a line of progress if it is due. `at`: the monotonic clock now; `run`: the row, if it was just read."""
-        now = time.monotonic() if at is None else at
-        if now - self._shown_at < self.audience.every_seconds:
+    def report_if_due(self, now: float | None = None, *, run: Run | None = None) -> None:
+        """Print a line of progress if it is due. `now`: the monotonic clock; `run`: the row, if it was just read."""
+        now = time.monotonic() if now is None else now
+        if now - self._shown_at < self.report_output.every_seconds:
             return
         self._shown_at = now
         try:
@@ -61,12 +61,12 @@ class Narrator:
         # Only current reasons are kept, so a reason that returns later counts from then.
         self._since = {one: self._since.get(one, now) for one in reasons}
         waits = [f"waits for {duration(now - since)}: {one}" for one, since in self._since.items()]
-        self.audience.progress(f"{PHASES[self.app]}: {', '.join(filter(None, [doing, *waits]))}")
+        self.report_output.progress(f"{PHASES[self.app]}: {', '.join(filter(None, [doing, *waits]))}")
 
     def end(self, result: Json) -> None:
         """Print the table of results."""
         for line in closing_table(self.app, result):
-            self.audience.say(line)
+            self.report_output.line(line)
 
     def _doing(self, run: Run | None, now: float) -> str:
         if run is None:
@@ -77,7 +77,7 @@ class Narrator:
             return "; ".join(f"{name} {progress_line(one)}" for name, one in syncing.items())
         if not parts:
             return f"preparing, {duration(now - self._began_at)}"
-        return pieces_line(parts, self._meter, now)
+        return chunks_line(parts, self._meter, now)
 
 
 def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
@@ -93,14 +93,14 @@ def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
     return reasons
 
 
-def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -> str:
+def chunks_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -> str:
     """Return the progress of work in parts: chunks of a load, tasks of a comparison.
 
     >>> meter = Meter()
-    >>> _ = pieces_line([{"rows": 0, "chunks": 10, "chunks_done": 0}], meter, 0.0)
-    >>> pieces_line([{"rows": 4000, "chunks": 10, "chunks_done": 4, "contested_rows": 2}], meter, 20.0)
+    >>> _ = chunks_line([{"rows": 0, "chunks": 10, "chunks_done": 0}], meter, 0.0)
+    >>> chunks_line([{"rows": 4000, "chunks": 10, "chunks_done": 4, "contested_rows": 2}], meter, 20.0)
     '4,000 rows (200/s), 4 of 10 chunks (40 %), 30 s left, 2 contested rows'
-    >>> pieces_line([{"pieces": 8, "pieces_done": 2}], Meter(), 0.0)
+    >>> chunks_line([{"pieces": 8, "pieces_done": 2}], Meter(), 0.0)
     '2 of 8 pieces (25 %)'
     """
 
@@ -121,9 +121,6 @@ def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -
     if waiting := total("contested_rows"):
         shown.append(f"{waiting:,} contested rows")
     return ", ".join(shown)
-
-
-# The end
 
 
 def closing_table(app: str, result: Json) -> list[str]:

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.job import Job
-from airflow_provider_dm.launch.narration import Audience, Narrator, closing_table
+from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput, closing_table
 
 HOLDER = Holder("airflow:d/r/t", "1", "h")
 
@@ -33,32 +33,34 @@ def shown() -> list[str]:
 
 
 @pytest.fixture
-def narrator(job: Job, store: MetaStore, shown: list[str]) -> Narrator:
-    return Narrator(
+def reporter(job: Job, store: MetaStore, shown: list[str]) -> ProgressReporter:
+    return ProgressReporter(
         job.spec.app,
         job.spec.task.name,
         job.spec.run_id,
         store,
-        Audience(shown.append, shown.append, every_seconds=0.0),
+        ReportOutput(shown.append, shown.append, every_seconds=0.0),
     )
 
 
-def begin(narrator: Narrator, progress: dict[str, Any]) -> None:
-    if narrator.store.get_run(narrator.run_id) is None:
-        narrator.store.start_run(narrator.run_id, task=narrator.task, app=narrator.app, holder=HOLDER)
-    narrator.store.heartbeat_run(narrator.run_id, progress)
+def begin(reporter: ProgressReporter, progress: dict[str, Any]) -> None:
+    if reporter.store.get_run(reporter.run_id) is None:
+        reporter.store.start_run(reporter.run_id, task=reporter.task, app=reporter.app, holder=HOLDER)
+    reporter.store.heartbeat_run(reporter.run_id, progress)
 
 
-def test_a_sync_is_shown_from_its_start_to_its_pause(narrator: Narrator, store: MetaStore, shown: list[str]) -> None:
-    narrator.look()
-    begin(narrator, {})
-    narrator.look()
+def test_a_sync_is_shown_from_its_start_to_its_pause(
+    reporter: ProgressReporter, store: MetaStore, shown: list[str]
+) -> None:
+    reporter.report_if_due()
+    begin(reporter, {})
+    reporter.report_if_due()
     syncing = {"location": "bin.000003:99", "changes_applied": 12, "recent_rps": 3.0, "lag_seconds": 2.0}
-    begin(narrator, {"one": syncing})
-    narrator.look()
+    begin(reporter, {"one": syncing})
+    reporter.report_if_due()
     store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.PAUSED)
     store.set_subtask_desired("shop", "one", Stage.PAUSED)
-    narrator.look()
+    reporter.report_if_due()
 
     line = "incremental sync: one at bin.000003:99, 12 rows (3/s), lag 2 s"
     assert shown == [
@@ -69,27 +71,29 @@ def test_a_sync_is_shown_from_its_start_to_its_pause(narrator: Narrator, store: 
     ]
 
 
-def test_the_pause_of_an_earlier_run_is_not_this_ones(narrator: Narrator, store: MetaStore, shown: list[str]) -> None:
+def test_the_pause_of_an_earlier_run_is_not_this_ones(
+    reporter: ProgressReporter, store: MetaStore, shown: list[str]
+) -> None:
     error = {"ErrCode": "DM-6001", "Message": "of yesterday"}
     store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
     store.put_subtask_error("shop", "one", error)
-    begin(narrator, {})
-    narrator.look()
-    begin(narrator, {"one": {"lag_seconds": 0.0}})
-    narrator.look()
+    begin(reporter, {})
+    reporter.report_if_due()
+    begin(reporter, {"one": {"lag_seconds": 0.0}})
+    reporter.report_if_due()
 
     assert "of yesterday" not in shown[0]
     assert "of yesterday" in shown[1]
 
 
-def test_a_wait_has_an_age(narrator: Narrator, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_has_an_age(reporter: ProgressReporter, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_: object) -> None:
         raise MetaUnreachable("sqlite://", "gone")
 
     monkeypatch.setattr(MetaStore, "get_run", lambda _, run_id: away(run_id))
     began = time.monotonic()
-    narrator.look(began)
-    narrator.look(began + 65)
+    reporter.report_if_due(began)
+    reporter.report_if_due(began + 65)
 
     assert shown == [
         f"incremental sync: waits for 0 s: the metadata DB is not reachable ({MetaUnreachable.code})",
@@ -98,26 +102,26 @@ def test_a_wait_has_an_age(narrator: Narrator, shown: list[str], monkeypatch: py
 
 
 def test_a_run_that_was_just_read_is_not_read_again(
-    narrator: Narrator, store: MetaStore, shown: list[str], monkeypatch: pytest.MonkeyPatch
+    reporter: ProgressReporter, store: MetaStore, shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the triggerer does at each poll."""
-    begin(narrator, {"one": {"pieces": 8, "pieces_done": 2}})
-    run = store.get_run(narrator.run_id)
+    begin(reporter, {"one": {"pieces": 8, "pieces_done": 2}})
+    run = store.get_run(reporter.run_id)
     monkeypatch.setattr(MetaStore, "get_run", None)
-    narrator.look(run=run)
+    reporter.report_if_due(run=run)
     assert shown == ["incremental sync: 2 of 8 pieces (25 %)"]
 
 
-def test_a_line_comes_every_so_often(narrator: Narrator, shown: list[str]) -> None:
-    narrator.audience = replace(narrator.audience, every_seconds=60.0)
-    narrator.look()
+def test_a_line_comes_every_so_often(reporter: ProgressReporter, shown: list[str]) -> None:
+    reporter.report_output = replace(reporter.report_output, every_seconds=60.0)
+    reporter.report_if_due()
     assert shown == []
 
 
-def test_a_load_is_shown_as_a_whole(narrator: Narrator, shown: list[str]) -> None:
+def test_a_load_is_shown_as_a_whole(reporter: ProgressReporter, shown: list[str]) -> None:
     load = {"unit": "load", "rows": 1000, "chunks": 4, "chunks_done": 1, "contested_rows": 0}
-    begin(narrator, {"one": load, "two": load})
-    narrator.look()
+    begin(reporter, {"one": load, "two": load})
+    reporter.report_if_due()
 
     assert shown == ["incremental sync: 2,000 rows (0/s), 2 of 8 chunks (25 %)"]
 
