@@ -114,7 +114,7 @@ class App:
         """Start Spark at the first call, and return its runner. Call it from the main thread first."""
         context = spark_context(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
         self._spark_ui = context.uiWebUrl
-        self.listen()  # Spark has installed its own handler of SIGINT
+        self.handle_stop_signals()  # Spark has installed its own handler of SIGINT
         return SparkRunner(context)
 
     def ask_to_stop(self) -> None:
@@ -135,14 +135,14 @@ class App:
         """Wait while a pause of any source is requested. Return True to continue, False to end."""
         return all(gate.wait() for gate in self.gates.values())
 
-    def obey(self, requested: Mapping[str, Stage]) -> None:
+    def apply_requests(self, requested: Mapping[str, Stage]) -> None:
         """Apply the requested stages, by source; a source without a request runs."""
         for source, gate in self.gates.items():
             gate.request(requested.get(source, Stage.RUNNING))
         if all(gate.requested is Stage.STOPPED for gate in self.gates.values()):
             self.ask_to_stop()
 
-    def listen(self) -> None:
+    def handle_stop_signals(self) -> None:
         """Handle SIGTERM and SIGINT as stop requests. Call it from the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.ask_to_stop())
@@ -237,10 +237,10 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
         spec = JobSpec.read(Path(arguments[0]))
         receive(Path(arguments[0]).with_name(PIPE))
         if spec.launcher_pid is not None:
-            threading.Thread(target=_die_with, args=(spec.launcher_pid,), name="watchdog", daemon=True).start()
+            threading.Thread(target=_kill_group_after, args=(spec.launcher_pid,), name="watchdog", daemon=True).start()
         with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:
             app = App(spec, store, threading.Event(), threading.Event(), spec.target.resolve())
-            app.listen()
+            app.handle_stop_signals()
             return _run(app, work)
     except Exception as error:  # noqa: BLE001 (reported, not hidden)
         return _failed(error)
@@ -307,7 +307,7 @@ def _beat(app: App, ended: threading.Event) -> None:
             app.store.heartbeat_run(app.spec.run_id, app.seen)
             subtasks = app.store.list_subtasks(task=app.spec.task.name)
             app.stages = {one.source: one.stage for one in subtasks if one.source in app.gates}
-            app.obey({one.source: one.desired for one in subtasks if one.desired is not None})
+            app.apply_requests({one.source: one.desired for one in subtasks if one.desired is not None})
             if time.monotonic() - renewed_at >= LEASE_SECONDS / 3:
                 app.renew()
                 renewed_at = time.monotonic()
@@ -319,7 +319,7 @@ def _beat(app: App, ended: threading.Event) -> None:
             log.warning("the progress could not be written to the metadata DB: %s", error)
 
 
-def _die_with(launcher_pid: int) -> None:
+def _kill_group_after(launcher_pid: int) -> None:
     wait_for_end_of(launcher_pid)
     log.error("the launcher (pid %d) has ended: ending this process group", launcher_pid)
     os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -31,11 +31,13 @@ def relay_nursery() -> Iterator[Nursery]:
 def forked_relays(relay_nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `RelayProcess.start` fork."""
 
-    def spawned(spec: str, env: Mapping[str, str], secrets: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
+    def start_relay_interpreter(
+        spec: str, env: Mapping[str, str], secrets: Mapping[str, str], output: int
+    ) -> subprocess.Popen[bytes]:
         child = relay_nursery.start(f"{RELAY}:main", [spec], {**env, **secrets}, output)
         return cast("subprocess.Popen[bytes]", child)  # as much of one as a RelayProcess uses
 
-    monkeypatch.setattr(process, "spawned", spawned)
+    monkeypatch.setattr(process, "start_relay_interpreter", start_relay_interpreter)
 
 
 @pytest.fixture(scope="session")

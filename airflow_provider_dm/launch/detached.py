@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.engine.reported import LogFormatter
 from airflow_provider_dm.launch.job import Job, Upstream
 from airflow_provider_dm.launch.progress_report import ReportOutput
-from airflow_provider_dm.launch.relays import Relays, forget_private
+from airflow_provider_dm.launch.relays import Relays, remove_private_logs
 from airflow_provider_dm.launch.secrets import PassedSecrets, inherited
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.status import lives
@@ -173,7 +173,7 @@ def _run(spec: DetachedSpec, job: Job, store: MetaStore) -> None:
             app.stop(LAUNCHER_STOP_SECONDS)
     if not outcome.finished:
         requested.restore()
-    forget_private(upstreams, store.list_subtasks(task=job.spec.task.name))
+    remove_private_logs(upstreams, store.list_subtasks(task=job.spec.task.name))
 
 
 def _record_error(store: MetaStore, spec: JobSpec, error: Exception) -> None:

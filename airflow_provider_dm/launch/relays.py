@@ -9,7 +9,7 @@ A relay reconnects automatically. It ends on request, by a permanent error (exit
 crash it is restarted with growing delays. If the relay of a private directory fails, the work ends. A shared relay may
 be unavailable for a time, as the sync then pulls for itself (engine/sync/log/tail.py): it is retried later.
 
-A private directory is removed when the work is finished (`forget_private`), as the next run can start at its
+A private directory is removed when the work is finished (`remove_private_logs`), as the next run can start at its
 checkpoint; after a stop or a failure it is kept, because the upstream may purge its contents.
 """
 
@@ -99,14 +99,14 @@ def upstream_of(
     )
 
 
-def forget_private(upstreams: Sequence[Upstream], subtasks: Sequence[SubtaskStatus]) -> None:
+def remove_private_logs(upstreams: Sequence[Upstream], subtasks: Sequence[SubtaskStatus]) -> None:
     """Remove the logs that were pulled for this task only: the work is finished and the relays have ended.
 
     `subtasks`: the state of the task's sources. A log is kept if its source needs events before its checkpoint, for
     held rows or prepared XA transactions; if its end could not be recorded, as its needs are then unknown; and if the
     relay of another run writes to it already.
     """
-    unfinished = {one.source for one in subtasks if not _has_ended(one) or _needs_the_past(one)}
+    unfinished = {one.source for one in subtasks if not _has_ended(one) or _needs_log_before_checkpoint(one)}
     for upstream in upstreams:
         if upstream.config.source_id in unfinished:
             continue
@@ -122,7 +122,7 @@ def _has_ended(one: SubtaskStatus) -> bool:
     return one.stage in (Stage.STOPPED, Stage.FINISHED) and one.applied is not None
 
 
-def _needs_the_past(one: SubtaskStatus) -> bool:
+def _needs_log_before_checkpoint(one: SubtaskStatus) -> bool:
     return bool(one.needed and one.applied and one.needed.sort_key < one.applied.sort_key)
 
 
@@ -161,7 +161,7 @@ class Relays:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.error: DmError | None = None
-        self._troubles: dict[str, DmError] = {}
+        self._shared_failures: dict[str, DmError] = {}
         """Failures of relays that may be unavailable for a time, by source."""
         self._meta_url = meta_url
         self._kept = [(upstream, *_keeper(upstream, meta_url, log_dir, environ)) for upstream in upstreams]
@@ -169,7 +169,7 @@ class Relays:
         self._thread = threading.Thread(target=self._watch, name="relays", daemon=True)
 
     def __enter__(self) -> Self:
-        self._want_running()
+        self._withdraw_stop_requests()
         for upstream, kept, _ in self._kept:
             prepare = prepare_shared_relay if upstream.spool is None else prepare_relay_directory
             prepare(upstream.config, upstream.relay_dir)
@@ -188,9 +188,9 @@ class Relays:
         itself; a load cannot."""
         if self.error is not None or app == "incremental_sync":
             return self.error
-        return next(iter(list(self._troubles.values())), None)
+        return next(iter(list(self._shared_failures.values())), None)
 
-    def _want_running(self) -> None:
+    def _withdraw_stop_requests(self) -> None:
         """Withdraw an earlier `stop-relay` before any relay starts; otherwise the relay would end. A
         person's `pause-relay` is valid until `resume-relay`.
         """
@@ -207,14 +207,14 @@ class Relays:
     def _supervise(self, upstream: Upstream, kept: KeptRelay, masked: Callable[[str], str]) -> None:
         source = upstream.source_id
         if not kept.is_start_delayed():
-            self._troubles.pop(source, None)
+            self._shared_failures.pop(source, None)
         end = kept.check()
         if end is None:
             return
         error = error_of(source, end, deaths=kept.deaths, log_path=kept.log_path, masked=masked)
         if upstream.spool is None and upstream.fallback_dir is not None:
             log.error("%s Syncs pull from the upstream until the relay works again.", error)
-            self._troubles[source] = error
+            self._shared_failures[source] = error
             kept.delay_start(LONGEST_PAUSE_SECONDS)
         else:
             self.error = self.error or error

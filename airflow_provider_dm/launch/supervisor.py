@@ -25,7 +25,7 @@ from airflow_provider_dm.launch.idle import idle_result, note_idle
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import AppName, Job, Upstream, build_job, last_generations
 from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput
-from airflow_provider_dm.launch.relays import Relays, forget_private
+from airflow_provider_dm.launch.relays import Relays, remove_private_logs
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import record_needs
 from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
@@ -100,7 +100,7 @@ class Supervisor:
 
     def finish(self) -> None:
         """Remove the logs that were pulled for this task only: a later run begins at its checkpoint."""
-        forget_private(self.upstreams, self.store.list_subtasks(task=self.inputs.task.name))
+        remove_private_logs(self.upstreams, self.store.list_subtasks(task=self.inputs.task.name))
 
 
 def watch(

@@ -30,10 +30,10 @@ from airflow_provider_dm.launch.status import Known
 from airflow_provider_dm.links.task_instance import dag_of
 
 PAGE_HEADER: Final = "x-dm-page"
-DAGS_SECONDS: Final = 60.0
+ANSWER_SECONDS: Final = 60.0
 """The time for which an answer of the auth manager about a DAG is cached. The page polls every two seconds."""
 MOST_ANSWERS: Final = 10_000
-_answers: dict[tuple[str, str], tuple[float, bool]] = {}
+_dag_answers: dict[tuple[str, str], tuple[float, bool]] = {}
 """By user and DAG: the time of the answer, and whether the user may read the DAG."""
 
 can_read = requires_access_view(AccessView.JOBS)
@@ -45,18 +45,18 @@ def may_act(user: BaseUser) -> bool:
 
 def _may_read(user: BaseUser, dag: str) -> bool:
     now, key = time.monotonic(), (user.get_id(), dag)
-    answered_at, answer = _answers.get(key, (-inf, False))
-    if now - answered_at > DAGS_SECONDS:
+    answered_at, answer = _dag_answers.get(key, (-inf, False))
+    if now - answered_at > ANSWER_SECONDS:
         details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
         answer = get_auth_manager().is_authorized_dag(method="GET", details=details, user=user)
-        if len(_answers) >= MOST_ANSWERS:
-            _answers.clear()
-        _answers[key] = now, answer
+        if len(_dag_answers) >= MOST_ANSWERS:
+            _dag_answers.clear()
+        _dag_answers[key] = now, answer
     return answer
 
 
 @dataclass(frozen=True)
-class Visible:
+class UserAccess:
     """What the user of a request may see: no run of a DAG that the user may not read, and nothing of a task whose last
     load or sync is such a run."""
 

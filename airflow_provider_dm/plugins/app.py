@@ -71,12 +71,12 @@ class Metadata:
 METADATA: Final = Metadata()
 
 
-def visible_to(user: GetUserDep, request: Request) -> access.Visible:
+def visible_to(user: GetUserDep, request: Request) -> access.UserAccess:
     """Return what the user of a request may see. Raises as `Metadata.store`."""
-    return access.Visible(Known(METADATA.store()), user, request)
+    return access.UserAccess(Known(METADATA.store()), user, request)
 
 
-VisibleDep = Annotated[access.Visible, Depends(visible_to)]
+VisibleDep = Annotated[access.UserAccess, Depends(visible_to)]
 
 
 def create_app() -> FastAPI:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.triggers.base import MetadataTrigger
 
 GOAL_KEY: Final = "dm_checkpoint_goal"
-BEGAN_KEY: Final = "dm_waits_since"
+WAITS_SINCE_KEY: Final = "dm_waits_since"
 
 
 class SyncBroken(AirflowFailException):
@@ -40,7 +40,7 @@ class _SyncSensor(MetadataSensor):
     def __init__(self, *, task: Document, dm_meta_conn_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.task = task
-        self._began_at: float | None = None
+        self._began_waiting_at: float | None = None
         self._name: str | None = None
 
     @abstractmethod
@@ -51,11 +51,11 @@ class _SyncSensor(MetadataSensor):
     def _sources(self) -> list[str]:
         """Return the sources to wait for; []: all."""
 
-    def _since(self, context: Context) -> float:
+    def _waits_since(self, context: Context) -> float:
         """Return when this attempt began to wait, in seconds since the epoch: errors before do not count."""
-        if self._began_at is None:
-            self._began_at = float(self._once_per_attempt(context, BEGAN_KEY, lambda: str(time.time())))
-        return self._began_at
+        if self._began_waiting_at is None:
+            self._began_waiting_at = float(self._once_per_attempt(context, WAITS_SINCE_KEY, lambda: str(time.time())))
+        return self._began_waiting_at
 
     def _page_parameters(self, context: Context) -> dict[str, str]:
         return {"task": self._task_name(context)}
@@ -68,7 +68,7 @@ class _SyncSensor(MetadataSensor):
             task_name=self._task_name(context),
             sources=self._sources(),
             condition=condition_json(self._condition(context)),
-            began_at=self._since(context),
+            began_at=self._waits_since(context),
             **common,
         )
 
@@ -93,7 +93,7 @@ class _SyncSensor(MetadataSensor):
         from airflow_provider_dm.launch.sync_state import NotYet, state_in
 
         task, condition = self._task_name(context), self._condition(context)
-        waited = time.time() - self._since(context)
+        waited = time.time() - self._waits_since(context)
         with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return state_in(store, task, self._sources(), condition, waited_seconds=waited)
         return NotYet("the metadata DB does not answer")

@@ -125,7 +125,7 @@ class Page:
         manager = SimpleNamespace(is_authorized_dag=authorized, is_authorized_connection=lambda **_: True)
         monkeypatch.setattr(access, "get_auth_manager", lambda: manager)
         monkeypatch.setattr(access.DagModel, "get_team_name", {"paid": "finance"}.get)
-        monkeypatch.setattr(access, "_answers", {})
+        monkeypatch.setattr(access, "_dag_answers", {})
         monkeypatch.setattr(access, "_record_refusal", lambda _user, request: self.refused.append(request.url.path))
         monkeypatch.setattr(Metadata, "store", lambda _: store)
         monkeypatch.setattr(app, "action_logging", lambda _: lambda: None)

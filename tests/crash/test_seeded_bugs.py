@@ -57,13 +57,13 @@ def no_fsync_of_data(patch: Patch) -> None:
 
 def a_successor_before_the_data(patch: Patch) -> None:
     """The next file appears while the end of the last one is only told to the kernel."""
-    real = writer.RelayWriter.turn_to
+    real = writer.RelayWriter.rotate_to
 
-    def turn_to(self: writer.RelayWriter, file: object) -> None:
+    def rotate_to(self: writer.RelayWriter, file: object) -> None:
         self._dirty = False
         real(self, file)  # type: ignore[arg-type]
 
-    patch.setattr(writer.RelayWriter, "turn_to", turn_to)
+    patch.setattr(writer.RelayWriter, "rotate_to", rotate_to)
 
 
 def what_a_dead_writer_left_counts_as_saved(patch: Patch) -> None:

@@ -53,9 +53,9 @@ from airflow_provider_dm.engine.binlog.transaction import (
     Ended,
     FoundEnd,
     FoundPrepared,
+    ScannedRange,
+    ScanState,
     Seam,
-    Stretch,
-    Walk,
     handle_event,
     reject_or_skip,
 )
@@ -158,7 +158,7 @@ def scan(
     part: int = NOWHERE,
     hop: bool | None = None,
     records_xa: bool | None = None,
-) -> Stretch:
+) -> ScannedRange:
     """Scan from `start`, the beginning of an event outside of a transaction, to the first boundary at or after `cut`.
     Compressed data counts with its unpacked size if it is to be applied, so that the boundary may be before `cut`.
 
@@ -169,7 +169,7 @@ def scan(
     Raises UnknownEvent, MalformedEvent, ChangeNotInLog, EventTooLarge or ChecksumMismatch at the
     first event that causes it, unless complete transactions precede it.
     """
-    walk = Walk(f"{log.name}:", Stretch(start, start), apply, log.format.flavour, state, opened_at=start)
+    walk = ScanState(f"{log.name}:", ScannedRange(start, start), apply, log.format.flavour, state, opened_at=start)
     walk.records_xa = apply if records_xa is None else records_xa
     try:
         hopper = hopper_for(log.format) if (apply if hop is None else hop) else None
@@ -187,7 +187,7 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
     They are listed whatever their content, and whether or not it can be applied.
     Raises MalformedEvent, if it is the first thing found.
     """
-    found = Stretch(start, start)
+    found = ScannedRange(start, start)
     listed: list[Numbered] = []
 
     def record(gtid: Gtid | None) -> None:
@@ -196,7 +196,7 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
         listed.append(Numbered(gtid, found.end))
 
     found.trail.add = record
-    walk = Walk(f"{log.name}:", found, False, log.format.flavour, opened_at=start)
+    walk = ScanState(f"{log.name}:", found, False, log.format.flavour, opened_at=start)
     try:
         _walk(walk, log.window, cut, log.format.trailer_size)
     except MalformedEvent:
@@ -209,7 +209,9 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
 
 def list_xa(log: OpenLog, start: int, *, end: int) -> list[FoundPrepared | FoundEnd]:
     """Return the XA transactions between two boundaries; other contents are ignored. Raises MalformedEvent."""
-    walk = Walk(f"{log.name}:", Stretch(start, start), False, log.format.flavour, records_xa=True, opened_at=start)
+    walk = ScanState(
+        f"{log.name}:", ScannedRange(start, start), False, log.format.flavour, records_xa=True, opened_at=start
+    )
     _walk(walk, log.window, end, log.format.trailer_size, hopper=hopper_for(log.format))
     return walk.found.xa
 
@@ -225,7 +227,7 @@ def verify_events(log: OpenLog, start: int, end: int) -> None:
 
 
 def _walk(
-    walk: Walk, window: Bytes, cut: int, trailer: int, part: int = NOWHERE, hopper: Hopper | None = None
+    walk: ScanState, window: Bytes, cut: int, trailer: int, part: int = NOWHERE, hopper: Hopper | None = None
 ) -> Ended:
     """Scan the headers. One long loop, because function calls would take most of its time.
 
@@ -368,7 +370,7 @@ def _has_valid_checksum(window: Bytes, position: int) -> bool | None:
     return stored == computed
 
 
-def _walk_payload(walk: Walk, position: int, event_end: int, timestamp: int, body: memoryview) -> int:
+def _walk_payload(walk: ScanState, position: int, event_end: int, timestamp: int, body: memoryview) -> int:
     """Scan a compressed transaction, whose events have the same effect as uncompressed ones. Return the bytes by which
     it grows when unpacked; 0 if it is not to be applied.
     """
@@ -380,7 +382,7 @@ def _walk_payload(walk: Walk, position: int, event_end: int, timestamp: int, bod
         return 0
     window = open_payload(body, at)
     place = inner_place(at, "")
-    inner = Walk(place, Stretch(0, 0), walk.apply, walk.flavour, OPENED, inside_payload=True, records_xa=True)
+    inner = ScanState(place, ScannedRange(0, 0), walk.apply, walk.flavour, OPENED, inside_payload=True, records_xa=True)
     ended = _walk(inner, window, 1, 0)
     end = inner.found.end if inner.found.ddl is None else inner.found.ddl.end
     if ended not in (Ended.CUT, Ended.DDL) or end != window.size:

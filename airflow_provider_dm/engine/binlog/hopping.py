@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS
 from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.binlog.transaction import Stretch
+from airflow_provider_dm.engine.binlog.transaction import ScannedRange
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 _IDS: Final = 256  # runs of ids in one hop
@@ -31,7 +31,7 @@ class Hopper:
         self._do = np.frombuffer(_HOPPED, np.uint8)
         self._ids: Any = np.empty((_IDS, 4), np.uint64)
 
-    def hop(self, found: Stretch, position: int, buffer: bytes, base: int, *, cut: int, before: int) -> int:
+    def hop(self, found: ScannedRange, position: int, buffer: bytes, base: int, *, cut: int, before: int) -> int:
         """Add the ordinary transactions from the boundary `position` on, in `buffer` (which begins at `base`).
 
         Stops after the transaction that ends at or after `cut`, and before one that does not end before `before`.

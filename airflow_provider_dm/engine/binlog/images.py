@@ -22,8 +22,8 @@ from airflow_provider_dm.engine.schema.errors import MalformedValue
 
 Buffer = bytes | memoryview
 
-_LARGE: Final = 4 << 20  # size of a buffer from which on the images may be a small part of it
-_SPARE_ROWS: Final = 64  # number of rows with longer text than usual for which there is space at first
+_LARGE_BUFFER_BYTES: Final = 4 << 20  # size of a buffer from which on the images may be a small part of it
+_LONG_TEXT_ROWS: Final = 64  # number of rows with longer text than usual for which there is space at first
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ def _kernel_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int
     of, columns = layout.for_kernels, _numbers(tuple(picked))
     source, ends = np.frombuffer(data, np.uint8), np.empty(len(images) * len(picked), np.int64)
     room = of.room
-    encoded = len(data) if len(data) <= _LARGE else int((images[:, 1] - images[:, 0]).sum())
-    out = np.empty(2 * encoded + min(len(images), _SPARE_ROWS) * room, np.uint8)
+    encoded = len(data) if len(data) <= _LARGE_BUFFER_BYTES else int((images[:, 1] - images[:, 0]).sum())
+    out = np.empty(2 * encoded + min(len(images), _LONG_TEXT_ROWS) * room, np.uint8)
     done, status, described = 0, np.zeros(2, np.int64), (of.columns, of.constants, of.members, columns)
     while True:
         done = int(write_cells(source, images, done, *described, room, out, int(status[1]), ends, status))

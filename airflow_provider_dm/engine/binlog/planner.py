@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.binlog.open_places import OpenPlace, check_passe
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.prepared_ranges import ListLogFiles, PreparedRanges
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, cross
-from airflow_provider_dm.engine.binlog.transaction import NOWHERE, Ended, FoundDdl, Stretch
+from airflow_provider_dm.engine.binlog.transaction import NOWHERE, Ended, FoundDdl, ScannedRange
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
@@ -177,10 +177,10 @@ class _Plan:
                     return True
         return False
 
-    def _scan(self, log: OpenLog, cut: int, *, apply: bool) -> Stretch:
+    def _scan(self, log: OpenLog, cut: int, *, apply: bool) -> ScannedRange:
         return scan(log, self.here.position, cut=cut, apply=apply, part=max(self.range_bytes, 1))
 
-    def _scan_in_time(self, log: OpenLog, cut: int, *, apply: bool) -> Stretch:
+    def _scan_in_time(self, log: OpenLog, cut: int, *, apply: bool) -> ScannedRange:
         """Scan up to `cut`, or to the end of the first transaction at or after `until_time`."""
         start = self.here.position
         found = self._scan(log, cut, apply=apply)
@@ -214,7 +214,7 @@ class _Plan:
             return self.goal.position
         return NOWHERE
 
-    def _add(self, file: LogFile, log_format: BinlogFormat, found: Stretch) -> None:
+    def _add(self, file: LogFile, log_format: BinlogFormat, found: ScannedRange) -> None:
         """Add a scanned stretch. If NoRows is raised, nothing has changed."""
         stretch = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format)
         ranges = self.xa.ranges(file, stretch, found) if found.xa else stretch.cut(found.seams)

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.binlog.boundary import list_xa, opened_log
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, NoRows, XaRowsGone
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import ByteRange
-from airflow_provider_dm.engine.binlog.transaction import FoundEnd, FoundPrepared, Seam, Stretch
+from airflow_provider_dm.engine.binlog.transaction import FoundEnd, FoundPrepared, ScannedRange, Seam
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid, file_of
 from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
@@ -37,7 +37,7 @@ class PreparedRanges:
         self._held = held
         self._bounds_only = bounds_only
 
-    def ranges(self, file: LogFile, stretch: ByteRange, found: Stretch) -> tuple[ByteRange, ...]:
+    def ranges(self, file: LogFile, stretch: ByteRange, found: ScannedRange) -> tuple[ByteRange, ...]:
         """Return the ranges of a stretch that are to be applied, in order. If NoRows is raised, nothing has changed."""
         ranges: list[ByteRange] = []
         prepared, start = dict(self.prepared), stretch.start

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed, Locati
 from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gtids
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.transaction import Stretch
+from airflow_provider_dm.engine.binlog.transaction import ScannedRange
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
@@ -208,7 +208,7 @@ def held_before(log: OpenLog, position: int, *, numbered: bool = False) -> GtidS
     return held
 
 
-def _scanned(log: OpenLog, start: int, cut: int) -> Stretch:
+def _scanned(log: OpenLog, start: int, cut: int) -> ScannedRange:
     return scan(log, start, cut=cut, apply=False, hop=True)
 
 

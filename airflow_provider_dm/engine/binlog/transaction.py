@@ -110,7 +110,7 @@ class FoundEnd:
 
 
 @dataclass(slots=True)
-class Stretch:
+class ScannedRange:
     """Complete transactions from `start` to the boundary `end`; if DDL is the next thing, it is after `end`.
 
     `seams`: where the transactions before `end` may be cut into parts of the requested size. `xa`: XA transactions and
@@ -132,7 +132,7 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Walk:
+class ScanState:
     """The state of a scan between two events.
 
     `place`: prefix of a position in errors. `pending`: the id of the open transaction; `void`: the statement after it
@@ -141,7 +141,7 @@ class Walk:
     """
 
     place: str
-    found: Stretch
+    found: ScannedRange
     apply: bool
     flavour: Flavour
     state: int = OUTSIDE
@@ -200,7 +200,7 @@ class Walk:
             self.found.xa.append(FoundEnd(xid, self.opened_at, position, committed))
         self.close(position, timestamp)
 
-    def add_payload(self, inner: Walk, event_end: int) -> None:
+    def add_payload(self, inner: ScanState, event_end: int) -> None:
         """Add the transaction of a payload whose events `inner` has scanned."""
         found = inner.found
         if found.ddl is None:
@@ -226,7 +226,7 @@ class Walk:
             self.skip_event(event_end)
 
 
-def handle_event(walk: Walk, position: int, event_end: int, timestamp: int, code: int, body: bytes) -> None:
+def handle_event(walk: ScanState, position: int, event_end: int, timestamp: int, code: int, body: bytes) -> None:
     """Handle an event whose body is needed, except those that the scan loop handles."""
     if code in (_MYSQL_IDS if walk.flavour is Flavour.MARIADB else _MARIADB_IDS):
         raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} in a log of {walk.flavour.value}")
@@ -263,7 +263,7 @@ def handle_event(walk: Walk, position: int, event_end: int, timestamp: int, code
             _handle_outside(walk, position, event_end, code, body)
 
 
-def reject_or_skip(walk: Walk, position: int, event_end: int, timestamp: int, code: int) -> None:
+def reject_or_skip(walk: ScanState, position: int, event_end: int, timestamp: int, code: int) -> None:
     """Raise UnknownEvent for an event whose entry in the table is STOP; with `apply=False` skip it."""
     if walk.apply:
         raise UnknownEvent.of(walk.at(position), code)
@@ -273,7 +273,7 @@ def reject_or_skip(walk: Walk, position: int, event_end: int, timestamp: int, co
         walk.skip_event(event_end)
 
 
-def _query(walk: Walk, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
+def _query(walk: ScanState, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
     match kind_of(query.sql):
         case StatementKind.BEGIN:
             walk.open(position, BEGUN)
@@ -302,7 +302,7 @@ def _query(walk: Walk, position: int, event_end: int, timestamp: int, query: Que
             _ddl(walk, position, event_end, timestamp, query)
 
 
-def _xa(walk: Walk, position: int, event_end: int, timestamp: int, sql: bytes) -> None:
+def _xa(walk: ScanState, position: int, event_end: int, timestamp: int, sql: bytes) -> None:
     ended = read_end(sql)
     match xa_verb(sql):
         case "START" | "BEGIN":
@@ -320,7 +320,7 @@ def _xa(walk: Walk, position: int, event_end: int, timestamp: int, sql: bytes) -
             walk.alone_or_inside(event_end, timestamp)
 
 
-def _ddl(walk: Walk, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
+def _ddl(walk: ScanState, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
     if walk.apply and not (walk.void and walk.state == OPENED):  # `void` is only valid directly after its GTID
         if walk.found.transactions:
             walk.found.ended = Ended.DDL
@@ -333,7 +333,7 @@ def _ddl(walk: Walk, position: int, event_end: int, timestamp: int, query: Query
         walk.close(event_end, timestamp)
 
 
-def _handle_outside(walk: Walk, position: int, event_end: int, code: int, body: bytes) -> None:
+def _handle_outside(walk: ScanState, position: int, event_end: int, code: int, body: bytes) -> None:
     if walk.state != OUTSIDE:
         raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} inside a transaction")
     if code == codes.PREVIOUS_GTIDS:

@@ -227,7 +227,7 @@ class SourceLoad:
             ]
             if not self._go_to(at):
                 return ""
-            births = {name: str(before.tables[name]) for name in self._as_logged(same, definitions)}
+            births = {name: str(before.tables[name]) for name in self._tables_as_logged(same, definitions)}
             if not births:
                 return self._wait_for_ddl(
                     f"every table was altered since its definition was read; none is read at {at}"
@@ -352,7 +352,7 @@ class SourceLoad:
         held = run_transaction(self.target, lambda tx: held_tables(tx, ref))
         return sorted({one.table for one in self._chunks() if not one.done} - held)
 
-    def _as_logged(self, names: Collection[TableName], definitions: dict[TableName, Table]) -> list[TableName]:
+    def _tables_as_logged(self, names: Collection[TableName], definitions: dict[TableName, Table]) -> list[TableName]:
         """Return the tables that still have to be read at the location. Raises SchemaChangedDuringCopy for a table that
         differs from the result of its log.
         """
@@ -362,7 +362,7 @@ class SourceLoad:
         }
         found = [one for one in names if one in wanted and one in logged]
         for name in found:
-            if _form(definitions[name]) != _form(logged[name]):
+            if _row_format(definitions[name]) != _row_format(logged[name]):
                 why = "its columns or its key differ from the result of its log"
                 raise SchemaChangedDuringCopy(self.loading.source.id, str(name), why)
         return found
@@ -382,7 +382,7 @@ def _lost(readers: Sequence[Future[list[ReaderResult]]]) -> str:
     return "; ".join(sorted({result.lost for one in readers for result in one.result() if result.lost}))
 
 
-def _form(table: Table) -> object:
+def _row_format(table: Table) -> object:
     """Return the properties that determine how rows are decoded: columns in order, and key."""
     columns = [(column.name.lower(), value_signature(column)) for column in table.columns]
     return columns, table.identity and [name.lower() for name in table.identity.columns]

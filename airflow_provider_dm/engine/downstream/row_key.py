@@ -20,27 +20,29 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.schema.codec import Row, Value
 
-LONGEST: Final = 64
+LONGEST_KEY_BYTES: Final = 64
 """Maximum bytes of a key that is stored unchanged. A longer key is stored as a prefix and a digest: 65 bytes."""
 _PREFIX: Final = 48
 _DIGEST: Final = 16
-_LONG: Final = 0xFF
+_LONG_VALUE_MARK: Final = 0xFF
 _LENGTH: Final = struct.Struct(">I")
-_NULL: Final = 0xFFFFFFFF
-_NOT_KNOWN: Final = 0xFFFFFFFE
+_NULL_SIZE: Final = 0xFFFFFFFF
+_ABSENT_SIZE: Final = 0xFFFFFFFE
 
 
 def row_key(values: Iterable[bytes]) -> bytes:
     """Return the key of a row from its canonical identity values."""
     key = b"".join([_with_length(value) for value in values])
-    if len(key) <= LONGEST:
+    if len(key) <= LONGEST_KEY_BYTES:
         return key
     return key[:_PREFIX] + hashlib.blake2b(key, digest_size=_DIGEST).digest() + b"#"
 
 
 def _with_length(value: bytes) -> bytes:
     size = len(value)
-    return bytes((size,)) + value if size < _LONG else bytes((_LONG,)) + _LENGTH.pack(size) + value
+    return (
+        bytes((size,)) + value if size < _LONG_VALUE_MARK else bytes((_LONG_VALUE_MARK,)) + _LENGTH.pack(size) + value
+    )
 
 
 def encode_row(row: Row) -> bytes:
@@ -50,8 +52,8 @@ def encode_row(row: Row) -> bytes:
 
 def _encode(value: Value) -> bytes:
     if value is None:
-        return _LENGTH.pack(_NULL)
-    return _LENGTH.pack(_NOT_KNOWN) if value is ABSENT else _LENGTH.pack(len(value)) + value
+        return _LENGTH.pack(_NULL_SIZE)
+    return _LENGTH.pack(_ABSENT_SIZE) if value is ABSENT else _LENGTH.pack(len(value)) + value
 
 
 def decode_row(data: bytes) -> Row:
@@ -61,9 +63,9 @@ def decode_row(data: bytes) -> Row:
     while at < len(data):
         (size,) = _LENGTH.unpack_from(data, at)
         at += _LENGTH.size
-        if size == _NULL:
+        if size == _NULL_SIZE:
             row.append(None)
-        elif size == _NOT_KNOWN:
+        elif size == _ABSENT_SIZE:
             row.append(ABSENT)
         else:
             row.append(data[at : at + size])

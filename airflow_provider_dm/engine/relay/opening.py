@@ -194,7 +194,7 @@ class Opening:
             if str(following) not in sizes:
                 raise StreamLost(f"the upstream has no file after {writer.file} yet")
             writer.discard_open()
-            writer.turn_to(following)
+            writer.rotate_to(following)
         elif sizes.get(str(writer.file), writer.size) < writer.size:
             writer.discard_open()  # the upstream crashed and has also truncated the file
         if self.config.enable_gtid:

@@ -51,7 +51,9 @@ class RelayProcess:
         log_from = os.fstat(output).st_size
         try:
             secrets = {name: env[name] for name in spec.secrets() if name in env}
-            process = spawned(name, {key: one for key, one in env.items() if key not in secrets}, secrets, output)
+            process = start_relay_interpreter(
+                name, {key: one for key, one in env.items() if key not in secrets}, secrets, output
+            )
         finally:
             os.close(output)
         return cls(log_path, log_from, process)
@@ -96,13 +98,15 @@ class RelayProcess:
         return end_of_log(self.log_path, self.log_from)
 
 
-def spawned(spec: str, env: Mapping[str, str], secrets: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
+def start_relay_interpreter(
+    spec: str, env: Mapping[str, str], secrets: Mapping[str, str], output: int
+) -> subprocess.Popen[bytes]:
     """Start an interpreter that runs the relay of this spec file. `output`: for its stdout and stderr."""
     pipe = filled_pipe(secrets)
     try:
         return subprocess.Popen(
             [sys.executable, "-m", "airflow_provider_dm.engine.relay", spec],
-            env=_importing_us(env),
+            env=_with_package_path(env),
             stdin=pipe,
             stdout=output,
             stderr=output,
@@ -122,7 +126,7 @@ def end_of_log(path: Path, start: int = 0) -> str:
         return ""
 
 
-def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
+def _with_package_path(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment, with this checkout on the path if the package is not installed."""
     root = Path(__file__).parents[3]
     if root.name in ("site-packages", "dist-packages"):

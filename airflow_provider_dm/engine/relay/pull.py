@@ -133,7 +133,7 @@ class Puller:
         if self.cursor < self.writer.size:
             held = f"{self.writer.file}:{self.writer.size}"
             raise UpstreamLogDiffers(held, f"the upstream continues with {turn.file} after {self.cursor}")
-        self.writer.turn_to(turn.file)
+        self.writer.rotate_to(turn.file)
         self.cursor, self._format_known, self.checksums = turn.position, False, True
 
     def _compare(self, event: memoryview, header: EventHeader, body: bytes) -> None:
@@ -147,8 +147,8 @@ class Puller:
         self.cursor += header.size
         if ACTIONS[header.code] == GTID:
             self.writer.begin_transactions([bytes(event[:HEAD_SIZE])], begun)
-        elif (stated := CARRIED.get(header.code)) is not None:
-            before = stated(body, f"{self.writer.file}:{begun}")
+        elif (parse_stated_set := CARRIED.get(header.code)) is not None:
+            before = parse_stated_set(body, f"{self.writer.file}:{begun}")
             self._check_nothing_is_missing(before)
             self.writer.tracker.restart(before)
 

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, EventHeader
-from airflow_provider_dm.engine.binlog.transaction import Stretch
+from airflow_provider_dm.engine.binlog.transaction import ScannedRange
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.errors import InvalidGtidSet
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
@@ -96,15 +96,15 @@ def boundary_after(path: Path, start: int) -> int:
     return _scanned(path, start).end
 
 
-def _scanned(path: Path, start: int) -> Stretch:
+def _scanned(path: Path, start: int) -> ScannedRange:
     size = path.stat().st_size
     with opened_log(str(path), size, path.name) as log:
         if log is None:
-            return Stretch(start, start)
+            return ScannedRange(start, start)
         try:
             return scan(log, start, cut=size + 1, apply=False)
         except MalformedEvent:  # there is no complete transaction after `start`
-            return Stretch(start, start)
+            return ScannedRange(start, start)
 
 
 def _recover_file(files: Sequence[RelayFile], flavour: Flavour, hint: RelayMeta | None) -> Recovered | None:

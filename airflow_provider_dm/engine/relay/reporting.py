@@ -80,7 +80,7 @@ class Reporter:
         if self.silent:
             return self
         while not self.task and self._other() is not None and not self.stop.wait(_POLL_SECONDS):
-            self.check_alone()
+            self.check_is_only_relay()
         self._read_desired()
         self._thread = threading.Thread(target=self._report, name="relay-status", daemon=True)
         self._thread.start()
@@ -102,13 +102,13 @@ class Reporter:
         last = self.snapshot
         self.snapshot = RelaySnapshot(stage, relay or last.relay, sub_dir or last.sub_dir, error)
 
-    def check_alone(self) -> None:
+    def check_is_only_relay(self) -> None:
         """Raise RelayRunsElsewhere if another relay of the source reports beside this one."""
         first, other = self._first_seen, self._last_seen
         if first is not None and other is not None and first.heartbeat_at != other.heartbeat_at:
             raise RelayRunsElsewhere(self.source, other.directory, other.host, other.pid or 0)
 
-    def saw_master(self, end: Location, server_uuid: str) -> None:
+    def record_upstream_end(self, end: Location, server_uuid: str) -> None:
         """Record the known end of the upstream's log: the relay may catch up before the thread has queried the
         upstream."""
         self._master, self._master_uuid = end, server_uuid
@@ -120,24 +120,24 @@ class Reporter:
 
     def _watch_upstream(self) -> None:
         while not self._ended.is_set():
-            self._ask_master()
+            self._query_upstream_end()
             self._ended.wait(self._pause())
-        self._hang_up()
+        self._disconnect()
 
     def _pause(self) -> float:
         return REPORT_SECONDS if self.snapshot.relay else 0.2
 
-    def _ask_master(self) -> None:
+    def _query_upstream_end(self) -> None:
         try:
             if self._upstream is None:
                 self._upstream = connect(self.endpoint, read_timeout=REPORT_SECONDS * 5)
             server_uuid = server_info(self._upstream).server_uuid
-            self.saw_master(current_location(self._upstream), server_uuid)
+            self.record_upstream_end(current_location(self._upstream), server_uuid)
         except (DmError, pymysql.err.MySQLError, OSError) as error:
             log.debug("the upstream's position is unknown: %s", error)
-            self._hang_up()
+            self._disconnect()
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._upstream is not None and self._upstream.open:
             self._upstream.close()
         self._upstream = None

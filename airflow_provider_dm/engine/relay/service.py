@@ -278,7 +278,7 @@ class _Service:
         if writer is not before:
             self.goal = None  # it was a location in another server's log
         end = current_location(connection)
-        self.reporter.saw_master(end, info.server_uuid)
+        self.reporter.record_upstream_end(end, info.server_uuid)
         self.goal = self.goal or end
         return info, writer
 
@@ -314,7 +314,7 @@ class _Service:
         if now - began > STEADY_SECONDS or self._here() != begun_at:
             self.failures = 0
         self.lock.check()
-        self.writer.check_alone()
+        self.writer.check_is_only_relay()
         if now >= self._save_at:
             self.writer.save()
             self._save_at = now + SAVE_SECONDS
@@ -329,7 +329,7 @@ class _Service:
 
     def _over(self) -> bool:
         """Return True if the relay has to end. Raises RelayRunsElsewhere."""
-        self.reporter.check_alone()
+        self.reporter.check_is_only_relay()
         return self.stop.is_set() or self.reporter.desired is Stage.STOPPED or self._caught_up()
 
     def _caught_up(self) -> bool:

@@ -136,7 +136,7 @@ class RelayWriter:
         """Return True if the file has exactly these bytes at `position`."""
         return os.pread(self._descriptor, len(event), position) == event
 
-    def check_alone(self) -> None:
+    def check_is_only_relay(self) -> None:
         """Raise RelayDiskFailed if the file does not have the size that this writer has written."""
         if self.size and (found := os.fstat(self._descriptor).st_size) != self.size:
             raise RelayDiskFailed(str(self.path), f"its size is {found} bytes instead of {self.size}")
@@ -145,7 +145,7 @@ class RelayWriter:
         """Return True if the time, type and server of the file's first event are those in `header`."""
         return os.pread(self._descriptor, _MADE, BINLOG_HEADER_SIZE) == header[:_MADE]
 
-    def turn_to(self, file: BinlogFile) -> None:
+    def rotate_to(self, file: BinlogFile) -> None:
         """Finish this file; the next one is created with its format description."""
         if self.size:
             self.save()

@@ -50,7 +50,7 @@ StoredTable = Annotated[
 ]
 """A table as it is stored in JSON."""
 
-_LONGEST: Final = 24
+_LONGEST_TABLE_PART: Final = 24
 """Characters of a table's name in that of a dropped table; with the location a name has at most 64."""
 
 
@@ -266,8 +266,8 @@ def name_of_dropped(table: TableName, at: Location) -> TableName:
     'shop.o_1 dropped at 1-000005:916'
     """
     place, name = f"{at.suffix}-{at.file.rpartition('.')[2]}:{at.position}", table.table
-    if len(name) > _LONGEST:  # one statement may drop several with the same beginning
-        name = f"{name[: _LONGEST - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    if len(name) > _LONGEST_TABLE_PART:  # one statement may drop several with the same beginning
+        name = f"{name[: _LONGEST_TABLE_PART - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     return TableName(table.schema, f"{name} dropped at {place}")
 
 
@@ -340,7 +340,7 @@ def has_same_rows(one: Table, other: Table) -> bool:
 
     A different charset makes a column different; attributes that only the catalogue shows do not.
     """
-    return _form(one) == _form(other)
+    return _row_format(one) == _row_format(other)
 
 
 def keeps_keys(member: Member, columns: Collection[str]) -> bool:
@@ -360,7 +360,7 @@ def _keys(table: Table, more: Collection[str]) -> object:
     )
 
 
-def _form(table: Table) -> tuple[object, ...]:
+def _row_format(table: Table) -> tuple[object, ...]:
     columns = tuple(
         (one.name.lower(), one.column_type.lower(), one.nullable, one.charset, one.collation, one.generated)
         for one in table.columns

@@ -106,7 +106,7 @@ def test_a_source_stopped_after_its_error_does_not_fail_the_other_sources(one_pa
         run = begun(one_pair, pool, "forever", broken="a")
         try:
             run.wait_until(lambda: run.stages().get("a") == (Stage.PAUSED, "DM-5202"))
-            run.app.obey({"a": Stage.STOPPED})
+            run.app.apply_requests({"a": Stage.STOPPED})
             run.wait_until(lambda: run.stages()["a"] == (Stage.STOPPED, ""))
             run.write("b", 2)
             run.wait_until(lambda: run.target_rows("b") == [(1,), (2,)])

@@ -7,14 +7,14 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log, scan
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, UnsupportedFormat
-from airflow_provider_dm.engine.binlog.transaction import Ended, Stretch
+from airflow_provider_dm.engine.binlog.transaction import Ended, ScannedRange
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
 
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 
 
-def scanned(log: Log, folder: Path, start: int, *, size: int | None = None, apply: bool = True) -> Stretch:
+def scanned(log: Log, folder: Path, start: int, *, size: int | None = None, apply: bool = True) -> ScannedRange:
     file = log.file(folder)
     with opened_log(file.path, file.size if size is None else size, file.name) as found:
         assert found is not None

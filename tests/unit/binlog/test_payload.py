@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.binlog.errors import (
 from airflow_provider_dm.engine.binlog.payload import PayloadWindow, inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
-from airflow_provider_dm.engine.binlog.transaction import Ended, Stretch
+from airflow_provider_dm.engine.binlog.transaction import Ended, ScannedRange
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -175,7 +175,7 @@ def inner(*changes: str, end: str = "xid") -> Log:
     return log
 
 
-def scanned(log: Log, folder: Path, start: int, *, apply: bool = True) -> Stretch:
+def scanned(log: Log, folder: Path, start: int, *, apply: bool = True) -> ScannedRange:
     file = log.file(folder)
     with boundary.opened_log(file.path, file.size, file.name) as found:
         assert found is not None

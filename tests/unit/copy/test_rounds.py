@@ -32,6 +32,6 @@ def test_a_table_that_has_made_a_ddl_of_the_shards_meanwhile_is_not_read(monkeyp
     monkeypatch.setattr(rounds, "held_tables", lambda *_asked: frozenset(held))
     names, definitions = [one.name, other.name], {table.name: table for table in TABLES}
 
-    assert load._as_logged(names, definitions) == names
+    assert load._tables_as_logged(names, definitions) == names
     held.add(one.name)
-    assert load._as_logged(names, definitions) == [other.name]
+    assert load._tables_as_logged(names, definitions) == [other.name]

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import Relays, error_of, forget_private, upstream_of
+from airflow_provider_dm.launch.relays import Relays, error_of, remove_private_logs, upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
@@ -102,7 +102,7 @@ def test_finished_work_leaves_only_the_shared_log(tmp_path: Path, *, shared: boo
     for path in (one.relay_dir, one.fallback_dir):
         path.mkdir(parents=True)
 
-    forget_private([one], [])
+    remove_private_logs([one], [])
 
     assert one.relay_dir.exists() is shared
     assert not one.fallback_dir.exists()
@@ -115,7 +115,7 @@ def test_a_log_stays_from_which_rows_are_still_to_come(tmp_path: Path, needed: i
     applied = Location("bin.000007", 400)
     stands = SubtaskStatus("shop", "one", Unit.SYNC, Stage.STOPPED, applied.at(needed), applied, datetime.now(UTC))
 
-    forget_private([one], [replace(stands, source=one.config.source_id)])
+    remove_private_logs([one], [replace(stands, source=one.config.source_id)])
 
     assert one.relay_dir.exists() is (needed == 100)
 
@@ -136,7 +136,7 @@ def test_a_log_stays_of_whose_end_nothing_is_noted(tmp_path: Path, stage: Stage,
     at = Location("bin.000007", 400)
     stands = SubtaskStatus("shop", one.source_id, Unit.SYNC, stage, at, at if known else None, datetime.now(UTC))
 
-    forget_private([one], [stands])
+    remove_private_logs([one], [stands])
 
     assert one.relay_dir.exists() is stays
 
@@ -145,5 +145,5 @@ def test_a_log_stays_that_another_run_writes(tmp_path: Path) -> None:
     one = upstream(tmp_path)
     one.relay_dir.mkdir(parents=True)
     with sole_writer(one.relay_dir):
-        forget_private([one], [])
+        remove_private_logs([one], [])
     assert one.relay_dir.exists()

@@ -50,17 +50,17 @@ def closed(app: App) -> list[bool]:
 
 
 def test_a_wish_for_one_source_is_none_for_the_others(app: App) -> None:
-    app.obey({"a": Stage.PAUSED})
+    app.apply_requests({"a": Stage.PAUSED})
     assert (closed(app), app.is_halted(), app.stop.is_set()) == ([True, False], True, False)
-    app.obey({"a": Stage.RUNNING})
+    app.apply_requests({"a": Stage.RUNNING})
     assert (closed(app), app.is_halted()) == ([False, False], False)
-    app.obey({"a": Stage.STOPPED})
+    app.apply_requests({"a": Stage.STOPPED})
     assert (closed(app), app.wait_while_paused(), app.stop.is_set()) == ([True, False], False, False)
 
 
 def test_when_all_are_to_stop_the_app_does_whatever_is_wanted_then(app: App) -> None:
-    app.obey({"a": Stage.STOPPED, "b": Stage.STOPPED})
-    app.obey({})
+    app.apply_requests({"a": Stage.STOPPED, "b": Stage.STOPPED})
+    app.apply_requests({})
 
     assert app.asked.is_set()
     assert closed(app) == [True, True]

@@ -121,7 +121,7 @@ class Sync:
                 half = start.plan_to_begin_with(self.plan, subtask, place_of(self.at), place_of(self.edge))
                 self.half = None if half is self.plan else half
         elif self.plan.fingerprint() != subtask.plan:
-            start._note_plan(self.plan, [], source)
+            start._save_plan(self.plan, [], source)
         self.tables: SubtaskTables | None = None
         self.online_ddl: OnlineDdls | None = None
         self.following = Following(source, Shards(source, store))
@@ -293,7 +293,7 @@ class Sync:
                 raise
             contested = self._apply(end)  # others have begun to feed the same table
         if self.half is not None:
-            start._note_plan(self.plan, [], self.source)
+            start._save_plan(self.plan, [], self.source)
             self.half = None
         self.at = self.edge = end
         if contested or self.sharing.rows:
@@ -303,7 +303,7 @@ class Sync:
         before = self.plan.fingerprint()
         self.plan = replace(self.plan, safe=self._overwrites())
         if self.half is None and self.plan.fingerprint() != before:
-            start._note_plan(self.plan, [], self.source)
+            start._save_plan(self.plan, [], self.source)
 
     def _apply(self, end: int) -> int:
         """Return how many rows wait for their places."""

@@ -90,7 +90,7 @@ def _with(tracker: Tracker, schema: TableSchema, definition: Definition) -> Trac
     return tracker
 
 
-def take_definitions_by_hand(source: SyncSource) -> None:
+def adopt_user_definitions(source: SyncSource) -> None:
     """Decode rows with the definitions that users have set since the last run. Raises InvalidInput, Fenced."""
     connection, ref = target_connection(source.target), source.fence.ref
     known = load_definitions(connection, ref)
@@ -100,7 +100,7 @@ def take_definitions_by_hand(source: SyncSource) -> None:
     with connected(source.spec.endpoint.resolve()) as upstream:
         tracker = Tracker.of(server_of(upstream), {}, load_schema_collations(connection, ref))
     schemas = {one.table.name: one for one in load_table_schemas(connection, ref)}
-    changed = [_read_by(tracker, name, one, schemas.get(name), source) for name, one in written.items()]
+    changed = [_schema_decoded_by(tracker, name, one, schemas.get(name), source) for name, one in written.items()]
     covered = coverages(load_chunks(connection, ref))
     for one in changed:
         name = one.table.name
@@ -118,7 +118,7 @@ def take_definitions_by_hand(source: SyncSource) -> None:
     log.info("using the definitions that a user has set for %s", ", ".join(map(str, written)))
 
 
-def _read_by(
+def _schema_decoded_by(
     tracker: Tracker, name: TableName, definition: Definition, schema: TableSchema | None, source: SyncSource
 ) -> TableSchema:
     try:

@@ -95,7 +95,7 @@ def _start_not_seen(task: str, source: str, start: str) -> NotBegunYet:
 
 
 @dataclass(frozen=True)
-class Announcer:
+class LogNeedReporter:
     """Reports the oldest log location that a subtask needs to the metadata DB, before the log is read, for the purge.
 
     Each report is made inside a transaction that checks the generation in the target, so a replaced run reports
@@ -176,7 +176,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
         raise
 
 
-def _beginnings(source: SyncSource, store: MetaStore) -> list[_Beginning]:
+def _beginnings(source: SyncSource, store: MetaStore) -> list[_StartingSource]:
     config, ref = source.config, source.fence.ref
     connection = target_connection(source.target)
     subtask, frontier = read_subtask(connection, ref), read_whole_frontier(connection, ref)
@@ -185,7 +185,7 @@ def _beginnings(source: SyncSource, store: MetaStore) -> list[_Beginning]:
         by_gtid = source.spec.config.enable_gtid
         start = DmStart.of(checkpoint, source.spec.endpoint.resolve(), by_gtid=by_gtid)
         log.info("%s: DM's checkpoint in %s is taken over: %s", ref.source, checkpoint.table, checkpoint.point)
-        return [_Beginning(source, start.configured(), None, Announcer(source, store), start)]
+        return [_StartingSource(source, start.configured(), None, LogNeedReporter(source, store), start)]
     if config.mode is not TaskMode.INCREMENTAL:
         return []
     if not is_to_begin(config, subtask, frontier, copied=bool(load_chunks(connection, ref))):
@@ -196,21 +196,21 @@ def _beginnings(source: SyncSource, store: MetaStore) -> list[_Beginning]:
         with connected(source.spec.endpoint.resolve()) as upstream:
             raise _start_missing(*ref.key, str(current_location(upstream)))
     before = subtask.start if subtask is not None else None
-    return [_Beginning(source, config.start, before, Announcer(source, store))]
+    return [_StartingSource(source, config.start, before, LogNeedReporter(source, store))]
 
 
 @dataclass(frozen=True)
-class _Beginning:
+class _StartingSource:
     """A source that is about to begin. `before`: its previous start, after which nothing is applied."""
 
     source: SyncSource
     configured: Location
     before: Location | None
-    announcer: Announcer
+    announcer: LogNeedReporter
     dm: DmStart | None = None
     """The start by DM's checkpoint; None: the start is `meta`."""
 
-    def read_source(self) -> _Found:
+    def read_source(self) -> _StartingSourceState:
         """Read the source's tables and the extent of its log."""
         rules = self.source.rules
         with connected(self.source.spec.endpoint.resolve()) as connection:
@@ -221,7 +221,7 @@ class _Beginning:
             server = server_of(connection)
         known = {name: KnownTable(table, definitions.tables[name]) for name, table in tables.items()}
         one = self if self.dm is None else replace(self, dm=self.dm.for_tables(tables, rules.block_allow.allows))
-        return _Found(one, today, tuple(binlogs), self._schemas(known), definitions, server)
+        return _StartingSourceState(one, today, tuple(binlogs), self._schemas(known), definitions, server)
 
     def _schemas(self, tables: Mapping[TableName, KnownTable]) -> tuple[TableSchema, ...]:
         """Return these tables with their targets."""
@@ -247,10 +247,10 @@ class _Beginning:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _StartingSourceState:
     """The state of a source that is about to begin."""
 
-    beginning: _Beginning
+    beginning: _StartingSource
     today: Location
     binlogs: tuple[BinlogSize, ...]
     schemas: tuple[TableSchema, ...]
@@ -259,7 +259,7 @@ class _Found:
     dm_extent: DmExtent | None = None
     """The changes after the start that DM may have applied; None: the start is not by DM's checkpoint."""
 
-    def at(self, start: Location, stop: threading.Event) -> _Found:
+    def at(self, start: Location, stop: threading.Event) -> _StartingSourceState:
         """Return a copy with the tables as they were at the start. If that needs the DDL since the start, wait until
         the log reaches `today`. Raises DefinitionNeeded, NotBegunYet, and the errors of reading the log.
         """
@@ -298,7 +298,7 @@ class _Found:
             statements = statements_between(held, idle, start, self.today, stop, source=name, bounded=bounded)
             return read_log(statements, self.server)
 
-    def with_dm_extent(self, start: Location) -> _Found:
+    def with_dm_extent(self, start: Location) -> _StartingSourceState:
         """Return a copy with the changes after the start that DM may have applied. Raises KeylessUncertain,
         CheckpointUnusable."""
         one = self.beginning

@@ -124,7 +124,7 @@ class DmStart:
         elif self._is_ahead(leaving, "the exit point"):
             found = self._located(leaving, start, today, "the exit point")
             # A location found by its GTID set may be too early: the point may be inside the next transaction.
-            ends = [found if self._is_of_this_log(leaving, start) else today]
+            ends = [found if self._is_valid_in_log_of(leaving, start) else today]
         else:
             ends = []
         ends += points.values()
@@ -140,7 +140,7 @@ class DmStart:
             )
         return ahead
 
-    def _is_of_this_log(self, point: Point, start: Location) -> bool:
+    def _is_valid_in_log_of(self, point: Point, start: Location) -> bool:
         """Return True if a point's position is valid in the log in which `start` was verified."""
         begin, there = self.checkpoint.point.place, point.place
         if begin is None or there is None or (begin.file, begin.position) != (start.file, start.position):
@@ -150,7 +150,7 @@ class DmStart:
     def _table_place(self, point: Point, start: Location, today: Location, what: str) -> Location:
         """Return the exact location up to which a table has all rows. A GTID set is not enough: for a transaction in
         which DM stopped, older releases include its GTID, newer ones do not."""
-        if not self._is_of_this_log(point, start):
+        if not self._is_valid_in_log_of(point, start):
             raise self.checkpoint.unusable(
                 f"{what} ({point}) is after the global one, in the log of another server: its GTID set does not show "
                 "how much of its last transaction that table has"
@@ -160,7 +160,7 @@ class DmStart:
     def _located(self, point: Point, start: Location, today: Location, what: str) -> Location:
         """Return the location of a point of DM in the log in which `start` was verified."""
         there = point.place
-        if there is not None and self._is_of_this_log(point, start):
+        if there is not None and self._is_valid_in_log_of(point, start):
             found = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
             GtidSet.of_text(found.gtid_set)  # raise for an invalid set now, not only after a failover
         elif point.gtid_set:

@@ -55,7 +55,7 @@ from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.coverage import coverages
-from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_hand
+from airflow_provider_dm.engine.sync.ddl.definitions import adopt_user_definitions
 from airflow_provider_dm.engine.sync.errors import SourceWentBack
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, with_gtid_set
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
@@ -67,7 +67,7 @@ from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_overwritable
 from airflow_provider_dm.engine.sync.sharing import targets_in_order
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
+from airflow_provider_dm.engine.sync.start.begin import LogNeedReporter, begin_incremental
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ def open_sync(
     Raises SubtaskMissing, InvalidInput, SourceWentBack, RulesChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
-    ref, announcer = source.fence.ref, Announcer(source, store, Unit.LOAD if loading else Unit.SYNC)
+    ref, announcer = source.fence.ref, LogNeedReporter(source, store, Unit.LOAD if loading else Unit.SYNC)
     connection = target_connection(source.target)
     if not loading:
         begin_incremental([source], store=store, stop=stop)
-    take_definitions_by_hand(source)
+    adopt_user_definitions(source)
     subtask, frontier = read_subtask(connection, ref), read_whole_frontier(connection, ref)
     if subtask is None or subtask.location is None or subtask.unit != (UNIT_LOAD if loading else UNIT_SYNC):
         raise SubtaskMissing(*ref.key)
@@ -116,7 +116,7 @@ def open_sync(
     plan = with_safe_mode(connection, source, plan, overwrites=safe_mode.is_lenient(lo))
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
-        _note_plan(plan, left_out, source)
+        _save_plan(plan, left_out, source)
     return Opened(
         LoopState(
             source.fence,
@@ -166,7 +166,7 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
     )
 
 
-def _note_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource) -> None:
+def _save_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource) -> None:
     """Save the fingerprint of the new plan, and delete the stored schemas of excluded tables: such a table cannot be
     included again, as its changes since were skipped."""
 
@@ -302,11 +302,13 @@ def plan_for(
 def with_safe_mode(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
     """Return the plan with safe mode (`overwrites`) on or off. Raises the errors of `check_same_overwritable`."""
     plan = replace(plan, safe=overwrites)
-    check_same_overwritable(plan, _of_others(connection, source) if overwrites else ())
+    check_same_overwritable(plan, _tables_of_other_sources(connection, source) if overwrites else ())
     return plan
 
 
-def _of_others(connection: Connection, source: SyncSource) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
+def _tables_of_other_sources(
+    connection: Connection, source: SyncSource
+) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
     """Yield the tables of the task's other sources, with their extracted values."""
     ref, job = source.fence.ref, source.job
     for name in sorted({one.source for one in load_feeders(connection, ref)} - {ref.source}):
