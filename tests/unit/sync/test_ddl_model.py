@@ -200,20 +200,20 @@ RULES = [
          often="swap"),
     # Behind both halves of a swap tables look as before the first.
     Rule("its end is noted, as a later one may undo how it looks", _off(ddl_execution, "note_done"), often="swap",
-         first=15),
+         first=66),
     # A table that has changed stands for the whole statement, and the rest of it is never executed.
     Rule("what is executed in parts is noted so", _off(ddl_execution._Work, "_do_parts", _unnoted), often="ahead"),
     Rule("a swap is done in steps that show", _off(target_statements, "_in_visible_steps", lambda pairs: [pairs]),
          often="swap"),
     Rule("tables are saved with the frontier, not before", partial(_apart, tables_first=True), often="swap"),
     Rule("tables are saved with the frontier, not behind", partial(_apart, tables_first=False), often="swap"),
-    Rule("the fingerprint of the plan is saved with them", _off(following, "note_plan"), first=50),
+    Rule("the fingerprint of the plan is saved with them", _off(following, "note_plan"), first=80),
     Rule("what a table had under its old name goes with it", _off(following, "rename_tables"), often="rename"),
     Rule("what a tracker knows of tables is saved with them", _off(following, "save_definitions"), often="columns"),
     Rule("tables that end are forgotten", _off(following, "forget_table_schemas"), often="empty"),
     # Else no plan can be made of tables that are altered already, and the task stands still.
     Rule("a run begins behind what the journal tells", _off(start, "tables_under_way", lambda *_: frozenset()),
-         first=14),
+         first=79),
     # What is noted of places behind us does no harm to rows; it would only grow.
     Rule("the journal is emptied", _off(following, "forget_entries")),
     # Else a run that finds the rows of CREATE TABLE … SELECT half written makes the table a second time.
@@ -227,12 +227,12 @@ RULES = [
     Rule("half a piece is completed by the mode that began it", quirks=Quirks(own_plan=True),
          way=Way("folded, row by row", "every change", Form.UNIQUE)),
     Rule("keys that are one to the target are in one bucket",
-         _off(TextFold, "form", lambda *_: lambda text: text), often="rows", way=Way(form=Form.TEXT)),
+         _off(TextFold, "form", lambda *_: lambda text: text), often="rows", way=Way(form=Form.TEXT), first=28),
     # Of safe mode.
     Rule("a past that is not ours goes up to its exit point", quirks=Quirks(exact_too_soon=True),
          way=Way(safe=Safe.EXIT)),
     Rule("time does not end safe mode before the exit point", quirks=Quirks(left_by_time=True),
-         way=Way(safe=Safe.PAST), first=60),
+         way=Way(safe=Safe.PAST), first=84),
     Rule("what collides is let through where the user wants it", quirks=Quirks(strict=True),
          way=Way(safe=Safe.ALWAYS)),
     # Of merged tables.
@@ -246,7 +246,7 @@ RULES = [
          way=Way(safe=Safe.ALWAYS, collide=True)),
     Rule("what is written over is counted",
          _off(overwriting.OverwritingWrites, "run", _uncounted(overwriting.OverwritingWrites.run)),
-         way=Way(safe=Safe.ALWAYS, collide=True), first=130),
+         way=Way(safe=Safe.ALWAYS, collide=True), first=254),
 ]  # fmt: skip
 
 
