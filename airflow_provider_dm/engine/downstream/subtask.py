@@ -24,7 +24,7 @@ SUBTASKS: Final = MetaRows("dm_subtask")
 _TIMED: Final = "updated_at = UTC_TIMESTAMP(6)"
 BUCKETS: Final = 64
 """Hash classes of a subtask's rows, stored in dm_subtask: a change requires that all buckets are at one position."""
-HASH_VERSION: Final = 1
+HASH_VERSION: Final = 2
 
 UNIT_NEW: Final = "new"
 UNIT_LOAD: Final = "load"

@@ -31,7 +31,7 @@ Value: TypeAlias = bytes | None
 Row: TypeAlias = tuple[Value, ...]
 Transform: TypeAlias = Callable[[bytes], bytes]
 
-_INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
@@ -168,7 +168,7 @@ def _codec_of_type(column: Column) -> Codec | None:
     """Return the codec of a column for types that do not depend on a charset."""
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
-        case data_type if data_type in _INTEGERS:
+        case data_type if data_type in INTEGERS:
             return Codec(Style.PLAIN, bytes, from_text=numbers.integer_from_text if zerofill else None)
         case "decimal":
             return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync.plan.bucket import bucket_function
+from airflow_provider_dm.engine.sync.plan.bucket import RUN, bucket_function
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, target_part
 
 
@@ -34,7 +36,19 @@ def test_the_hash_is_what_it_was() -> None:
     pair = bucket_function(part_of(number("a", 0), text("b", 1, "utf8mb4_bin"), key=("a", "b")), 64)
     image = bucket_function(part_of(number("a", 0), number("b", 1), key=()), 64)
 
-    assert [integer((b"1",)), integer((b"2",)), pair((b"1", b"x")), image((b"1", None))] == [51, 11, 12, 49]
+    assert [integer((b"1",)), integer((b"2",)), pair((b"1", b"x")), image((b"1", None))] == [47, 47, 12, 49]
+
+
+def test_adjacent_integers_share_a_bucket_and_the_next_ones_have_the_next() -> None:
+    single = bucket_function(part_of(number("a", 0)), 64)
+    last = bucket_function(part_of(text("a", 0, "utf8mb4_bin"), number("b", 1), key=("a", "b")), 64)
+    first = bucket_function(part_of(number("a", 0), text("b", 1, "utf8mb4_bin"), key=("a", "b")), 64)
+
+    for of in (lambda value: single((value,)), lambda value: last((b"x", value))):
+        found = [of(b"%d" % value) for value in range(-RUN, 2 * RUN)]
+        assert len(set(found[:RUN])) == len(set(found[RUN : 2 * RUN])) == 1
+        assert [(after - before) % 64 for before, after in pairwise(found[::RUN])] == [1, 1]
+    assert len({first((b"%d" % value, b"x")) for value in range(RUN)}) > 1
 
 
 def test_padding_does_not_change_the_bucket() -> None:
@@ -74,7 +88,7 @@ def test_text_is_hashed_by_what_the_targets_collation_takes_for_equal() -> None:
     for values in (b"abc", b"ABC ", "ábc".encode()), (b"b", b"B\xe2\x80\x8b"):
         assert len({bucket((value, b"1")) for value in values}) == len({one((value,)) for value in values}) == 1
     assert one((b"abc",)) != one((b"acb",))
-    assert bucket((b"abc", b"1")) != bucket((b"abc", b"2"))
+    assert bucket((b"abc", b"1")) != bucket((b"abc", b"%d" % RUN))
 
 
 def test_the_targets_collation_decides_not_the_sources() -> None:
@@ -107,7 +121,7 @@ def test_images_are_hashed_without_ambiguity(one: tuple[bytes, bytes], other: tu
 def test_buckets_are_used_evenly(buckets: int) -> None:
     bucket = bucket_function(part_of(number("a", 0)), buckets)
     filled = [0] * buckets
-    for value in range(buckets * 200):
+    for value in range(buckets * 2 * RUN):
         filled[bucket((b"%d" % value,))] += 1
 
-    assert min(filled) > 100
+    assert filled == [2 * RUN] * buckets

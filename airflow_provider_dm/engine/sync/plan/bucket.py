@@ -2,6 +2,9 @@
 
 A bucket is xxhash64 of the table's name and the key forms of its hashed columns (`plan.TargetPart`), modulo the number
 of buckets. Each value is preceded by its place in the key and its length, so that ("a", "bc") and ("ab", "c") differ.
+If the last hashed column is an integer, it is not hashed: RUN adjacent values share a bucket, and the next RUN values
+have the next bucket. A transaction writes neighbouring buckets, so it writes neighbouring rows, and concurrent
+transactions seldom write the same page of an index.
 dm_frontier depends on the hash: it may change only together with HASH_VERSION in downstream/subtask.py.
 """
 
@@ -9,13 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Final
 
 import xxhash
 
-from airflow_provider_dm.engine.schema.codec import Row, Transform, codec_for
+from airflow_provider_dm.engine.schema.codec import INTEGERS, Row, Transform, codec_for
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 
 BucketOf = Callable[[Row], int]
+RUN: Final = 64
+"""The number of adjacent integers in a bucket. Measured: bulk inserts cost MariaDB 15 to 20 % less CPU than with 1, and
+not less with 256."""
 
 
 @lru_cache(maxsize=1024)
@@ -27,8 +34,13 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
     if not part.hashed:
         whole_table = bucket_of_all(part, buckets)
         return lambda _row: whole_table
-    forms = [(number, form_of(part, number), b"%d:" % part.key.index(number)) for number in part.hashed]
-    if len(forms) == 1:
+    last = part.hashed[-1]
+    in_runs = part.mapping.source.columns[last].data_type in INTEGERS
+    hashed = part.hashed[:-1] if in_runs else part.hashed
+    forms = [(number, form_of(part, number), b"%d:" % part.key.index(number)) for number in hashed]
+    if not forms:
+        return _by_integer(name, last, buckets)
+    if len(forms) == 1 and not in_runs:
         return _by_one(name, *forms[0], buckets)
 
     def bucket(row: Row) -> int:
@@ -36,7 +48,8 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
         for number, form, tag in forms:
             value = form(row[number] or b"")  # columns of an identity key are not null
             data += b"%b%d:%b" % (tag, len(value), value)
-        return xxhash.xxh64_intdigest(data) % buckets
+        run = int(row[last] or 0) // RUN if in_runs else 0
+        return (xxhash.xxh64_intdigest(data) + run) % buckets
 
     return bucket
 
@@ -67,6 +80,11 @@ def form_of(part: TargetPart, number: int) -> Transform:
     form = fold.form(column.charset) if fold else codec_for(part.mapping.source.name, column).key_form
     assert form is not None, "plan_parts.columns_with_form returns only columns that have one"
     return form
+
+
+def _by_integer(name: bytes, number: int, buckets: int) -> BucketOf:
+    first = xxhash.xxh64_intdigest(name)
+    return lambda row: (first + int(row[number] or 0) // RUN) % buckets
 
 
 def _by_one(name: bytes, number: int, form: Transform, tag: bytes, buckets: int) -> BucketOf:
