@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+import numpy as np
+
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.ddl.create_like import create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
@@ -161,7 +163,9 @@ class _Trip:
 
     def load(self, rows: Sequence[Row]) -> bool:
         """Write the rows by a LOAD, if their table can be loaded."""
-        load = load_data_of(self.mapping, Cells.of(rows), replace(self.dialect, loads=LoadData.ALL))
+        load = load_data_of(
+            self.mapping, Cells.of(rows), np.arange(len(rows)), replace(self.dialect, loads=LoadData.ALL)
+        )
         if load is None:
             return False
         self.cells += len(rows) * len(self.table.columns)

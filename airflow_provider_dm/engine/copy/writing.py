@@ -11,8 +11,8 @@ A page is one LOAD DATA if the target allows it and it writes all rows exactly, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from typing import Final
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +21,12 @@ from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.downstream.contested_row import contested_keys
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
+from airflow_provider_dm.engine.downstream.insertion import Insertion
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, SqlStatement, Verb
-from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
+from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, SqlStatement
 from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
-
-FEWEST_LOADED: Final = 200
-"""A LOAD takes three round trips, an INSERT one."""
 
 
 def write_rows_of(
@@ -40,36 +36,22 @@ def write_rows_of(
 
     The function raises DuplicateDuringCopy, TooManyContested, and what `execute` raises.
     """
-    numbers, most = np.arange(len(cells)), ROWS_OF_A_STATEMENT
-    load = (
-        load_data_of(job.mapping, cells, dialect) if job.verb is Verb.INSERT and len(cells) >= FEWEST_LOADED else None
+    insertion = Insertion(
+        *(job.mapping, cells, np.arange(len(cells)), job.verb, literals), dialect=dialect, max_rows=ROWS_OF_A_STATEMENT
     )
 
-    @cache
-    def inserts() -> list[SqlStatement]:
-        return list(write_tuple_cells(job.mapping, cells, numbers, job.verb, literals, dialect=dialect, max_rows=most))
-
-    if load is None:
-        inserts()  # before the transaction
-
-    def write(connection: Connection) -> None:
-        if load is not None and run_load_data(connection, load):
+    def insert(connection: Connection, statement: SqlStatement, numbers: Any) -> None:
+        if job.is_merged and statement.computing is not None:  # `execute` may divide it into several statements
+            _place(job, cells.some_rows(numbers), literals, dialect, connection)
             return
-        at = 0
-        for statement in inserts():
-            some = numbers[at : at + statement.rows]
-            at += statement.rows
-            if job.is_merged and statement.computing is not None:  # `execute` may divide it into several statements
-                _place(job, cells.some_rows(some), literals, dialect, connection)
-                continue
-            try:
-                execute(connection, statement)
-            except DuplicateInTarget as error:
-                if not job.is_merged:
-                    raise _duplicate(job, error.key) from None
-                _place(job, cells.some_rows(some), literals, dialect, connection)  # the server has undone the statement
+        try:
+            execute(connection, statement)
+        except DuplicateInTarget as error:
+            if not job.is_merged:
+                raise _duplicate(job, error.key) from None
+            _place(job, cells.some_rows(numbers), literals, dialect, connection)  # the server has undone the statement
 
-    return write
+    return lambda connection: insertion.run(connection, partial(insert, connection))
 
 
 def _place(

@@ -48,8 +48,8 @@ class LoadDataStatement:
     table: TableName
 
 
-def load_data_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> LoadDataStatement | None:
-    """Return the load of these rows; None if they have to be inserted."""
+def load_data_of(mapping: TableMapping, cells: Cells, numbers: Any, dialect: Dialect) -> LoadDataStatement | None:
+    """Return the load of the rows of `cells` with these numbers (int64); None if they have to be inserted."""
     has_auto_increment = any(column.auto_increment for column in mapping.target.columns)
     if (
         dialect.loads is LoadData.NONE
@@ -65,15 +65,14 @@ def load_data_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> LoadD
     sql, columns = described
     text = np.frombuffer(cells.text, np.uint8)
     text.setflags(write=False)
-    out = np.empty(2 * len(text) + MOST_OF_A_CELL * len(cells.ends), np.uint8)
-    size = write_lines(text, cells.ends, cells.columns, columns, out)
+    last = cells.ends[cells.columns - 1 :: cells.columns]
+    sizes = np.diff(last ^ (last >> 63), prepend=0)[numbers]  # ~end if negative
+    out = np.empty(2 * int(sizes.sum()) + MOST_OF_A_CELL * cells.columns * len(numbers), np.uint8)
+    size = write_lines(text, cells.ends, cells.columns, numbers, columns, out)
     if size < 0:
         return None
-    last = cells.ends[cells.columns - 1 :: cells.columns]
-    largest = (
-        2 * int(np.diff(last ^ (last >> 63), prepend=0).max()) + _QUOTES_AND_SEPARATORS_BYTES * cells.columns
-    )  # ~end if negative
-    return LoadDataStatement(sql, out[:size].data, len(cells), largest, mapping.target.name)
+    largest = 2 * int(sizes.max()) + _QUOTES_AND_SEPARATORS_BYTES * cells.columns
+    return LoadDataStatement(sql, out[:size].data, len(numbers), largest, mapping.target.name)
 
 
 def run_load_data(connection: Connection, load: LoadDataStatement) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+import numpy as np
 import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.copy import writing
+from airflow_provider_dm.engine.downstream import insertion
 from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection, target_dialect
 from airflow_provider_dm.engine.downstream.statements import Dialect
@@ -20,27 +19,11 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row
 from testbed import Server
 from tests.conftest import FreshSchema
+from tests.integration.conftest import loads_of
 from tests.integration.copy.migrations import Migration, differences, endpoint
 
 ROWS = 5_000
 COLUMNS = "id INT PRIMARY KEY, u INT NOT NULL UNIQUE, v VARCHAR(3)"
-
-
-@pytest.fixture
-def loading(target: Server) -> Iterator[Server]:
-    """A target that allows LOADs."""
-    ((allowed,),) = target.sql("SELECT @@local_infile")
-    target.sql("SET GLOBAL local_infile = ON")
-    yield target
-    target.sql(f"SET GLOBAL local_infile = {allowed}")
-    close_target(endpoint("target", target))
-
-
-def loads_of(server: Server) -> int:
-    if server.flavour == "tidb":  # it is written by INSERTs, and does not count
-        return 0
-    ((_, count),) = server.sql("SHOW GLOBAL STATUS LIKE 'Com_load'")
-    return int(count)
 
 
 @pytest.fixture
@@ -90,7 +73,7 @@ class Target:
         self.dialect: Dialect = target_dialect(self.endpoint)
 
     def load(self, *rows: Row) -> bool:
-        load = load_data_of(self.mapping, Cells.of(rows), self.dialect)
+        load = load_data_of(self.mapping, Cells.of(rows), np.arange(len(rows)), self.dialect)
         assert load is not None
         self.connection.begin()
         wrote = run_load_data(self.connection, load)
@@ -149,7 +132,7 @@ def test_rows_of_a_merged_table_that_meet_others_wait_as_if_they_were_inserted(
     source: Server, loading: Server, fresh_schema: FreshSchema, fewest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build.warm()
-    monkeypatch.setattr(writing, "FEWEST_LOADED", fewest)
+    monkeypatch.setattr(insertion, "FEWEST_LOADED", fewest)
     schema = fresh_schema(source, loading)
     for number in range(2):
         rows = ", ".join(f"({one}, {one}, 'a')" for one in (number, 2 + number, 4))

@@ -32,6 +32,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.plan.bucket import RUN
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.run import run_sync
@@ -353,22 +354,23 @@ def random_transactions(kit: SyncKit, seed: int, transactions: int, *, keys: int
 
 def _statement(chance: random.Random, table: str, keys: int) -> str:
     key, other, value = chance.randrange(keys), chance.randrange(keys), chance.randrange(1000)
+    far, farther = key * RUN, other * RUN  # each in another bucket
     nullable = chance.choice(["NULL", *map(str, range(keys))])
     match table:
         case "plain":
             choices = [
-                f"INSERT INTO plain VALUES ({key}, 'v{value}')",
-                f"UPDATE plain SET v = 'it''s \\\\ {value}' WHERE id < {key}",
-                f"UPDATE plain SET id = {other} WHERE id = {key}",
-                f"DELETE FROM plain WHERE id = {key}",
+                f"INSERT INTO plain VALUES ({far}, 'v{value}')",
+                f"UPDATE plain SET v = 'it''s \\\\ {value}' WHERE id < {far}",
+                f"UPDATE plain SET id = {farther} WHERE id = {far}",
+                f"DELETE FROM plain WHERE id = {far}",
             ]
         case "uniq":
             choices = [
-                f"INSERT INTO uniq VALUES ({key}, {nullable}, 'v{value}')",
-                f"UPDATE uniq SET u = {nullable} WHERE id = {key}",
-                f"UPDATE uniq SET id = {other}, v = 'moved' WHERE id = {key}",
-                f"UPDATE uniq SET v = 'v{value}' WHERE id > {key}",
-                f"DELETE FROM uniq WHERE id = {key}",
+                f"INSERT INTO uniq VALUES ({far}, {nullable}, 'v{value}')",
+                f"UPDATE uniq SET u = {nullable} WHERE id = {far}",
+                f"UPDATE uniq SET id = {farther}, v = 'moved' WHERE id = {far}",
+                f"UPDATE uniq SET v = 'v{value}' WHERE id > {far}",
+                f"DELETE FROM uniq WHERE id = {far}",
             ]
         case "pair":
             choices = [

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.config.rule_models import TablePattern
 from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
@@ -24,6 +25,8 @@ from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.write import apply
+from testbed import Server
+from tests.integration.conftest import loads_of
 from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
 
 WGS_84 = (
@@ -323,6 +326,42 @@ def test_large_epochs_are_exchanged(kit: SyncKit) -> None:
     assert result.epochs > 1
 
 
+@pytest.mark.parametrize("multiple_rows", [True, False])
+def test_inserts_are_loaded_where_the_target_allows_it(loading: Server, kit: SyncKit, multiple_rows: bool) -> None:
+    build.warm()
+    kit.instance_keys = {"syncer": {"multiple-rows": multiple_rows}}
+    kit.create("plain")
+    kit.begin()
+    before = loads_of(loading)
+
+    insert_numbers(kit, range(3_000))
+    kit.sync()
+
+    assert kit.differences() == []
+    assert (loads_of(loading) > before) == (multiple_rows and loading.flavour != "tidb")
+
+
+def test_a_load_that_meets_a_row_of_somebody_else_leaves_the_error_of_its_insert(loading: Server, kit: SyncKit) -> None:
+    build.warm()
+    kit.create("plain")
+    kit.begin()
+    kit.target.sql("INSERT INTO plain VALUES (2000, 'mine')", database=kit.schema)
+    insert_numbers(kit, range(3_000))
+
+    with pytest.raises(DuplicateInTarget):
+        kit.sync()
+
+    assert kit.target.sql("SELECT v FROM plain WHERE id = 2000", database=kit.schema) == [("mine",)]
+    kit.target.sql("DELETE FROM plain WHERE id = 2000", database=kit.schema)
+    kit.sync()
+    assert kit.differences() == []
+
+
+def insert_numbers(kit: SyncKit, numbers: range) -> None:
+    rows = ", ".join(f"({number}, 'it''s {number}')" for number in numbers)
+    kit.write(f"INSERT INTO plain VALUES {rows}")
+
+
 def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any statement may fail; what is committed stays, the frontier is ragged, and a new generation goes on."""
     strikes = strike_at_random(monkeypatch, 3, 0.1, batch_rows=10)
@@ -354,13 +393,13 @@ def test_rows_beside_a_statement_that_is_passed_over_are_applied(kit: SyncKit, m
             "SET SESSION binlog_format = 'MIXED'",
             "CREATE TEMPORARY TABLE mine (a int)",
             "BEGIN",
-            "INSERT INTO plain VALUES (1, UUID()), (2, UUID()), (3, UUID()), (4, UUID())",
+            "INSERT INTO plain VALUES (1, UUID()), (1001, UUID()), (2001, UUID()), (3001, UUID())",
             "DROP TEMPORARY TABLE mine",
             "INSERT INTO uniq VALUES (1, 1, UUID())",
             "COMMIT",
         ):
             cursor.execute(statement)
-    kit.write("UPDATE plain SET v = 'x' WHERE id = 2")
+    kit.write("UPDATE plain SET v = 'x' WHERE id = 1001")
     written = 0
 
     def fragile(connection: Connection, statement: SqlStatement) -> int:

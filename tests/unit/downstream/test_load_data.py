@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ def _kernels() -> None:
 
 def loaded(mapping: TableMapping, rows: list[Row], dialect: Dialect = ALL) -> LoadDataStatement | None:
     assert build.ready()
-    return load_data_of(mapping, Cells.of(rows), dialect)
+    return load_data_of(mapping, Cells.of(rows), np.arange(len(rows)), dialect)
 
 
 def read_back(content: bytes) -> list[list[bytes | None]]:

@@ -47,21 +47,21 @@ def _write_escaped(source: int, size: int, out: int) -> int:
     return out
 
 
-@entry(f"int64({BYTES}, {LIST}, int64, {TABLE}, uint8[::1])")
-def write_lines(text: Any, ends: Any, width: int, columns: Any, out: Any) -> int:
-    """Write all rows of cells side by side (`images.Cells`: text, ends, `width` columns).
+@entry(f"int64({BYTES}, {LIST}, int64, {LIST}, {TABLE}, uint8[::1])")
+def write_lines(text: Any, ends: Any, width: int, numbers: Any, columns: Any, out: Any) -> int:
+    """Write the rows with these numbers, of cells side by side (`images.Cells`: text, ends, `width` columns).
 
-    `columns`: int64[written, 2]: the number of each column to write, and how. `out`: at least twice as long as `text`,
-    and MOST_OF_A_CELL for each cell. Gives the size of the lines; -1: an ENUM has its index 0.
+    `columns`: int64[written, 2]: the number of each column to write, and how. `out`: at least twice as long as the text
+    of these rows, and MOST_OF_A_CELL for each cell. Gives the size of the lines; -1: an ENUM has its index 0.
     """
     source, begin = int64(text.ctypes.data), int64(out.ctypes.data)
     at = begin
-    for cell in range(0, len(ends), width):
+    for number in numbers:
         for chosen in range(len(columns)):
             if chosen:
                 store1(at, _TAB)
                 at += 1
-            index, way = cell + columns[chosen, 0], columns[chosen, 1]
+            index, way = number * width + columns[chosen, 0], columns[chosen, 1]
             end = ends[index]
             if end < 0:
                 store1(at, _BACKSLASH)

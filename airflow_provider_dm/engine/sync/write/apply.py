@@ -17,10 +17,12 @@ from typing import Final, NamedTuple, TypeAlias
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove, Transactions, fenced_transaction
+from airflow_provider_dm.engine.downstream.insertion import Insertion
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.statements import (
     UNKNOWN,
     Literals,
+    LoadData,
     SqlStatement,
     Verb,
     count_rows,
@@ -28,7 +30,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     delete_rows,
     in_pieces,
 )
-from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells, write_values
+from airflow_provider_dm.engine.downstream.tuples import write_values
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.merge.servers import target_access
@@ -190,7 +192,7 @@ class WaveWriter:
     def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
         access = self.target.access()
         if not self.multiple_rows:
-            access = replace(access, dialect=replace(access.dialect, most_rows=1))
+            access = replace(access, dialect=replace(access.dialect, most_rows=1, loads=LoadData.NONE))
         return [writes for wave in waves for writes in self._writes_of(wave, buckets, access)]
 
     def _writes_of(self, wave: Wave, buckets: Iterable[int], access: TargetAccess) -> Iterator[_Writes]:
@@ -260,6 +262,7 @@ class _TableWrites:
     gone: tuple[SqlStatement, ...]
     """Deletes that must not find a row."""
     statements: tuple[SqlStatement, ...]
+    insertions: tuple[Insertion, ...]
     changed: tuple[Row, ...]
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
@@ -283,7 +286,6 @@ class _TableWrites:
             Verb.INSERT: [row for work in works for row in work.insert],
             Verb.UPSERT: changed,
         }
-        inserts = Inserts.together([work.inserts for work in works if work.inserts is not None])
         statements = (
             *(delete_rows(mapping, deleted, dialect=dialect) if part.key is not None else ()),
             *(
@@ -296,15 +298,12 @@ class _TableWrites:
                 for verb, some in rows.items()
                 for statement in write_values(mapping, some, verb, sql.row, dialect=dialect)
             ),
-            *(
-                statement
-                for one in inserts
-                for statement in write_tuple_cells(
-                    mapping, one.cells, one.numbers, Verb.INSERT, sql.row, dialect=dialect
-                )
-            ),
         )
-        return cls(part, access, by_table, gone, statements, changed, sql.row, sql.key, policy, shared)
+        inserts = Inserts.together([work.inserts for work in works if work.inserts is not None])
+        insertions = tuple(
+            Insertion(mapping, one.cells, one.numbers, Verb.INSERT, sql.row, dialect=dialect) for one in inserts
+        )
+        return cls(part, access, by_table, gone, statements, insertions, changed, sql.row, sql.key, policy, shared)
 
     def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> None:
         """See `MergedWrites.run`. Raises DuplicateInTarget if a row exists that was deleted according to the log."""
@@ -320,6 +319,8 @@ class _TableWrites:
                 found(statement, affected)
             elif statement.verb is Verb.UPSERT:
                 changed(statement, affected)
+        for insertion in self.insertions:
+            insertion.run(connection, lambda statement, _numbers: self.access.execute(connection, statement))
 
 
 _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
