@@ -97,7 +97,7 @@ def test_a_run_that_ended_before_its_start_was_pulled_is_run_again(one_kit: Sync
     one_kit.write("INSERT INTO plain VALUES (1, 'before the start')")
     start, stop = one_kit.upstream(), threading.Event()
     stop.set()
-    with pytest.raises(DmError, match="Run it again"):
+    with pytest.raises(DmError, match="Run the task again"):
         one_kit.run(one_kit.spec("caught-up", start), stop=stop)
     os.kill(relay.pid, signal.SIGCONT)
     one_kit.write("INSERT INTO plain VALUES (2, 'after it')")

@@ -45,7 +45,6 @@ from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.coverage import Coverage, coverages
 from airflow_provider_dm.engine.sync.ddl import chunks_after
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
-from airflow_provider_dm.engine.sync.plan.bucket import RUN
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
@@ -256,12 +255,12 @@ class Driver:
         order = KeyOrder.of(table)
         if order is None or not order.splittable:
             return [ChunkProgress(0, table.name)]
-        edges = sorted(self.world.rng.sample(range(RUN, NUMBERS * RUN, RUN), self.world.rng.choice([0, 1, 1, 2, 3])))
+        edges = sorted(self.world.rng.sample(NUMBERS[1:], self.world.rng.choice([0, 1, 1, 2, 3])))
         limits = list(zip([None, *edges], [*(edge - 1 for edge in edges), None], strict=True))
         if self.world.quirks.min_to_max:
             there = [int(row[order.positions[0]] or b"") for row in self.source.states[at][table.name].values()]
             limits = [
-                (max(low or 0, min(there, default=0)), min(99 * RUN if high is None else high, max(there, default=0)))
+                (max(low or 0, min(there, default=0)), min(high or NUMBERS.stop, max(there, default=0)))
                 for low, high in limits
             ]
         return [ChunkProgress(0, table.name, low, high) for low, high in limits]

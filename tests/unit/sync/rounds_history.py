@@ -14,7 +14,6 @@ from dataclasses import replace
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Table
-from airflow_provider_dm.engine.sync.plan.bucket import RUN
 from tests.unit.sync.rounds_sources import (
     DEFAULT,
     NUMBERS,
@@ -124,7 +123,7 @@ class Histories:
         return max(0, at, *(number + 1 for number in ddl))
 
     def _value(self, column: Column) -> bytes:
-        return self.rng.choice(WORDS) if column.data_type == "varchar" else b"%d" % (self.rng.randrange(NUMBERS) * RUN)
+        return self.rng.choice(WORDS) if column.data_type == "varchar" else b"%d" % self.rng.choice(NUMBERS)
 
     def _row(self, table: Table, like: Row | None = None) -> Row:
         return tuple(

@@ -19,10 +19,12 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.sync.plan.bucket import RUN
 
 TEXT: Final = "utf8mb4_general_ci"
 WORDS: Final = (b"a", b"A ", b"b", b"B", b"C", b"ab", b"Ab", b"d")
-NUMBERS: Final = 7
+NUMBERS: Final = range(0, 7 * RUN, RUN)
+"""Keys, each in another bucket."""
 MERGED: Final = TableName("shop", "m")
 UUID: Final = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 DEFAULT: Final = b"7"
