@@ -10,8 +10,8 @@ runs for all four pairs; with `source` or `target` alone, for both flavours; `my
 the machine has a `tidb-server` (on PATH, or named by `DM_TIDB_SERVER`); elsewhere those cases are skipped.
 A test marked `hostile` gets servers whose global settings are such as nobody expects (`testbed.hostile`); with
 `DM_HOSTILE_SERVERS=1` every test does.
-In these folders a test runs for two of the pairs: the two of one flavour, or the two others, and its cases share them
-(`takes_turn`). With `DM_ALL_PAIRS=1`, or the mark `every_pair`, each case runs for all four.
+In these folders a case runs for two of the pairs: the two of one flavour, or the two others (`takes_turn`). With
+`DM_ALL_PAIRS=1`, or the mark `every_pair`, it runs for all four.
 `pytest -n 3` (pytest-xdist) runs three sessions side by side, each with servers of its own; a module's tests stay
 together, so do those of the modules that share an Airflow or hostile servers, and all come in an order that mixes what
 computes with what waits (`mixed`).
@@ -187,22 +187,17 @@ def servers_of(item: pytest.Item) -> set[str]:
 def takes_turn(item: pytest.Item) -> bool:
     """Return True if a case of a test runs for its pair of flavours.
 
-    A test of one case runs for two servers of one flavour, or for two different ones: with both flavours, as source and
-    as target. So does one of several cases, each of which has one pair. Its name and the numbers of its parameters
-    decide, so a case that is selected alone has the same pairs.
+    About half of the cases run for two servers of one flavour, the others for two different ones: each case runs with
+    both flavours, as source and as target. Its name decides, so a case that is selected alone has the same pairs.
     """
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     source, target = parameters.get("source"), parameters.get("target")
     always = ALL_PAIRS or target == TIDB or item.get_closest_marker("every_pair")
     if always or source is None or target is None or TAKE_TIDB.isdisjoint(item.path.parents):
         return True
-    assert isinstance(item, pytest.Function)
-    others = {at for name, at in item.callspec.indices.items() if name not in ROLES}
-    name = item.originalname if others else item.name.replace(f"{source}->{target}", "")
+    name = item.name.replace(f"{source}->{target}", "")
     of_one_flavour = zlib.crc32(name.encode()) & 2 == 0  # any bit would do
-    if of_one_flavour != (source == target):
-        return False
-    return not others or sum(others) % 2 == str(source).endswith(FLAVOURS[0])
+    return of_one_flavour == (source == target)
 
 
 COMPUTING: Final = ("computes", "spark", "airflow", "e2e")
