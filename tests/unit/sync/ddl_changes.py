@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import Row as Values
+from airflow_provider_dm.engine.sync.plan.bucket import RUN
 from tests.unit.sync.ddl_merged import Merged
 from tests.unit.sync.ddl_tables import Row, Tables
 
@@ -155,15 +156,15 @@ class Changes:
             if found.lower() not in set(self._taken(name, "id")):
                 return found.swapcase() if self.rng.random() < 0.5 else found
         self._last += 1
-        number = self._last + 1_000 * self.number
+        number = (self._last + 1_000 * self.number) * RUN  # each in another bucket
         return f"{self.rng.choice('aA')}{number}" if is_text else str(number)
 
     def _colliding_key(self, name: TableName, row: Row | None, *, is_text: bool) -> str:
         taken = set(self._taken(name, "id"))
-        free = [one for n in range(COLLIDING_KEYS) if (one := f"a{n}" if is_text else str(n)) not in taken]
+        free = [one for n in range(COLLIDING_KEYS) if (one := f"a{n}" if is_text else str(n * RUN)) not in taken]
         if not free:
             self._last += 1  # nobody else has that one
-            return str((row or {}).get("id") or f"{'a' * is_text}{self._last + 1_000 * (self.number + 1)}")
+            return str((row or {}).get("id") or f"{'a' * is_text}{(self._last + 1_000 * (self.number + 1)) * RUN}")
         return self.rng.choice(free)
 
     def _type_of_key(self, name: TableName) -> str:

@@ -101,8 +101,9 @@ class SyncPlan:
         return self.compact, self.whole, self.safe
 
     def in_all_modes(self) -> Iterator[SyncPlan]:
-        """Yield the plan in each mode of writing, also as `by_owner`."""
-        for plan, compact, whole, safe in product((self, self.by_owner), (True, False), (False, True), (False, True)):
+        """Yield the plan in each mode of writing, also as `by_owner`; first those with or without safe mode, as now."""
+        safe_first = (self.safe, not self.safe)
+        for plan, safe, compact, whole in product((self, self.by_owner), safe_first, (True, False), (False, True)):
             yield replace(plan, compact=compact, whole=whole, safe=safe)
 
     @cached_property
