@@ -49,11 +49,11 @@ def sync(shops: Shops, *names: str, **options: Any) -> Counts:
 
 @contextmanager
 def failing_halfway(monkeypatch: pytest.MonkeyPatch, fail: Callable[[], DmError]) -> Iterator[None]:
-    """Let an epoch fail once in its last wave, when a few batches of buckets are written."""
+    """Let an epoch fail once in its last wave, when one batch of buckets is written."""
     real, number = WaveWriter._write_batch, count()
 
     def write(self: WaveWriter, waves: Sequence[Wave], batch: Sequence[int], act: FrontierMove) -> int:
-        if act is FrontierMove.ADVANCE and any(waves) and next(number) == 5:
+        if act is FrontierMove.ADVANCE and any(waves) and next(number) == 1:
             raise fail()
         return real(self, waves, batch, act)
 

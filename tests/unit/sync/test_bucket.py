@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -34,21 +35,39 @@ def test_the_hash_is_what_it_was() -> None:
     """dm_frontier was written with these numbers. Never change them without HASH_VERSION."""
     integer = bucket_function(part_of(number("a", 0)), 64)
     pair = bucket_function(part_of(number("a", 0), text("b", 1, "utf8mb4_bin"), key=("a", "b")), 64)
+    last = bucket_function(part_of(text("a", 0, "utf8mb4_bin"), number("b", 1), key=("a", "b")), 64)
     image = bucket_function(part_of(number("a", 0), number("b", 1), key=()), 64)
 
-    assert [integer((b"1",)), integer((b"2",)), pair((b"1", b"x")), image((b"1", None))] == [47, 47, 12, 49]
+    assert [integer((b"%d" % value,)) for value in (1, 15, 16, 1023, 1024, -1, 1 << 62)] == [47, 47, 48, 46, 38, 54, 63]
+    assert [pair((b"1", b"x")), last((b"x", b"16")), image((b"1", None))] == [12, 0, 49]
 
 
 def test_adjacent_integers_share_a_bucket_and_the_next_ones_have_the_next() -> None:
     single = bucket_function(part_of(number("a", 0)), 64)
     last = bucket_function(part_of(text("a", 0, "utf8mb4_bin"), number("b", 1), key=("a", "b")), 64)
-    first = bucket_function(part_of(number("a", 0), text("b", 1, "utf8mb4_bin"), key=("a", "b")), 64)
 
     for of in (lambda value: single((value,)), lambda value: last((b"x", value))):
-        found = [of(b"%d" % value) for value in range(-RUN, 2 * RUN)]
-        assert len(set(found[:RUN])) == len(set(found[RUN : 2 * RUN])) == 1
-        assert [(after - before) % 64 for before, after in pairwise(found[::RUN])] == [1, 1]
+        found = [of(b"%d" % value) for value in range(64 * RUN)]
+        assert all(len(set(found[at : at + RUN])) == 1 for at in range(0, len(found), RUN))
+        assert {(after - before) % 64 for before, after in pairwise(found[::RUN])} == {1}
+
+
+def test_an_integer_that_does_not_end_the_key_is_hashed() -> None:
+    """Many rows may have the same one."""
+    first = bucket_function(part_of(number("a", 0), text("b", 1, "utf8mb4_bin"), key=("a", "b")), 64)
+    rest = bucket_function(part_of(number("a", 0), text("b", 1, "utf8mb4_general_ci"), key=("a", "b")), 64)
+
     assert len({first((b"%d" % value, b"x")) for value in range(RUN)}) > 1
+    assert len({rest((b"%d" % value, b"x")) for value in range(RUN)}) > 1
+
+
+@pytest.mark.parametrize("stride", [1 << power for power in range(0, 45, 4)])
+def test_keys_with_equal_low_bits_spread(stride: int) -> None:
+    bucket = bucket_function(part_of(number("a", 0)), 64)
+    rows = Counter(bucket((b"%d" % (value * stride),)) for value in range(10_000))
+
+    assert len(rows) == 64
+    assert max(rows.values()) < 400
 
 
 def test_padding_does_not_change_the_bucket() -> None:
