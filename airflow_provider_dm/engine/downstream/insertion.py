@@ -21,7 +21,7 @@ FEWEST_LOADED: Final = 200
 class Insertion:
     """The rows of `cells` with these numbers (int64). `literals`, `max_rows`: as of `write_tuple_cells`.
 
-    The statement is made at once, so that a transaction begins after it.
+    The constructor makes the statements, so that the transaction holds no locks meanwhile.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def _connections(facts: ServerFacts, wanted: int) -> Findings:
 
 
 def check_loading(facts: TargetFacts) -> Findings:
-    """Report how a full load writes its rows: by LOAD DATA LOCAL, or by INSERT where `local_infile` is OFF."""
+    """Report how new rows are written: by LOAD DATA LOCAL, or by INSERT where `local_infile` is OFF."""
     allowed = facts.setting("local_infile")
     if allowed == "ON":
         return [(State.OK, "local_infile is ON: a load writes by LOAD DATA LOCAL where it can", "")]

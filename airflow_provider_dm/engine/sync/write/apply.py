@@ -192,7 +192,9 @@ class WaveWriter:
     def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
         access = self.target.access()
         if not self.multiple_rows:
-            access = replace(access, dialect=replace(access.dialect, most_rows=1, loads=LoadData.NONE))
+            access = replace(access, dialect=replace(access.dialect, most_rows=1))
+        if self.plan.safe or not self.multiple_rows:  # rows that collide would have to be written twice
+            access = replace(access, dialect=replace(access.dialect, loads=LoadData.NONE))
         return [writes for wave in waves for writes in self._writes_of(wave, buckets, access)]
 
     def _writes_of(self, wave: Wave, buckets: Iterable[int], access: TargetAccess) -> Iterator[_Writes]:

@@ -1,7 +1,7 @@
 """A fast path for tables that have only inserts in an epoch, as in the log of an import.
 
 If each key occurs once, there is nothing to fold. The rows stay in the compact form that a kernel has written
-(`binlog.images.Cells`) until a kernel makes the INSERT statement (`downstream.tuples`); only keys become Python
+(`binlog.images.Cells`) until a kernel makes the statement of them (`downstream.insertion`); only keys become Python
 objects. Another kind of change of the table in the same epoch, or a repeated key, turns all of them into ordinary
 changes.
 
