@@ -20,18 +20,23 @@ def without_ineffective(server: Server, table: ddl.TableDefinition, specs: Seque
     """Return the clauses that have an effect."""
     kept: list[ddl.Spec] = []
     for spec in specs:
-        kept += [one for one in _split_inline_key(spec) if not _is_ineffective(server, table, one, kept)]
+        conditional = isinstance(spec, ddl.AddColumn) and spec.if_not_exists
+        conditional |= isinstance(spec, ddl.ChangeColumn) and spec.if_exists
+        parts = split_inline_key(spec) if conditional else (spec,)  # the two are evaluated separately
+        kept += [one for one in parts if not _is_ineffective(server, table, one, kept)]
     return tuple(kept)
 
 
-def _split_inline_key(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
-    """Split an inline key from its column: IF [NOT] EXISTS is evaluated separately for the two."""
+def split_inline_key(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
+    """Split an inline key from its column. Other clauses are returned alone."""
     match spec:
-        case ddl.AddColumn(column, _, True) | ddl.ChangeColumn(_, column, _, True) if column.key is not None:
+        case ddl.AddColumn(column, _, conditional) | ddl.ChangeColumn(_, column, _, conditional) if (
+            column.key is not None
+        ):
             key = ddl.KeyDefinition(column.key, (ddl.KeyPart(column.name),))
             nullable = False if column.key is ddl.KeyKind.PRIMARY else column.nullable
             plain = replace(spec, column=replace(column, key=None, nullable=nullable))
-            return (plain, ddl.AddConstraint(key, if_not_exists=True))
+            return (plain, ddl.AddConstraint(key, if_not_exists=conditional))
     return (spec,)
 
 

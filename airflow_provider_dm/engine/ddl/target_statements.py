@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.expressions import definition_in_mode
+from airflow_provider_dm.engine.ddl.if_exists import split_inline_key
 from airflow_provider_dm.engine.ddl.target_alter import altered, one_by_one, unconditional
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier, Way
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -106,6 +107,8 @@ class _Maker:
         specs = altered(statement, self._carrier(statement.table))
         conditional = statement.if_exists and self.way.target_can.conditional_alters
         written = specs if self.way.target_can.conditional_alters else tuple(map(unconditional, specs))
+        if self.way.target_can.alters_one_change_at_a_time:
+            written = tuple(part for spec in written for part in _single_changes(spec))
         if self.way.target_can.alters_one_change_at_a_time or written != specs:
             return [ddl.AlterTable(table, (spec,), conditional) for spec in one_by_one(written)]
         return [ddl.AlterTable(table, specs, conditional)] if specs else []
@@ -114,6 +117,12 @@ class _Maker:
         migrated = next((table for table in statement.tables[1:] if self.way.allows(table)), None)
         if migrated is not None:
             raise NotCopyable(f"{statement.table}, which the rules exclude, and which becomes or fills {migrated}")
+
+
+def _single_changes(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
+    """Split a UNIQUE key from its column. A primary key stays: TiDB could refuse it after it has added the column."""
+    inline = isinstance(spec, ddl.AddColumn | ddl.ChangeColumn) and spec.column.key is ddl.KeyKind.UNIQUE
+    return split_inline_key(spec) if inline else (spec,)
 
 
 def _dependent_pairs(

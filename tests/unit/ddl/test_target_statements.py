@@ -212,6 +212,12 @@ def test_tidb_gets_one_change_at_a_time_in_an_order_that_works() -> None:
         "ALTER TABLE one.a RENAME KEY x TO y",
     ]
     assert len(written("ALTER TABLE a DROP y, CHANGE x y int, MODIFY z int", (MYSQL, TIDB))) == 3
+    for way in ((MYSQL, TIDB), (MARIADB, TIDB)):
+        assert written("ALTER TABLE a ADD y int UNIQUE FIRST", way) == [
+            "ALTER TABLE one.a ADD COLUMN y int FIRST",
+            "ALTER TABLE one.a ADD UNIQUE KEY (y)",
+        ]
+    assert len(written("ALTER TABLE a ADD y int UNIQUE", (MYSQL, MYSQL))) == 1
 
 
 # Modes
