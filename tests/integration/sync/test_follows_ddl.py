@@ -64,6 +64,8 @@ LIVES: dict[str, Sequence[str]] = {
         "INSERT INTO c VALUES (1, 'one')",  # MySQL has to be told of the key, MariaDB does not see that it is
         "ALTER TABLE c MODIFY v text /*!80000 , DROP KEY k, ADD KEY k (v(768)) */",
         "UPDATE c SET v = REPEAT('x', 1000)",
+        "ALTER TABLE c ADD COLUMN once int UNIQUE FIRST",
+        "UPDATE c SET once = 1",
     ),
     "tables": (
         "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",
