@@ -167,8 +167,10 @@ def write_rows(
 
 def blurs_enums(mapping: TableMapping, dialect: Dialect) -> bool:
     """Return True if the target takes an ENUM's index 0 for its empty member when it changes or replaces a row: rows
-    with either are deleted first, and the values of columns that only the target has are lost with them."""
-    return bool(mapping.enums_with_empty) and not dialect.server.updates_index_0
+    with either are deleted first, and the values of columns that only the target has are lost with them. Without a key
+    nothing is changed or replaced."""
+    has_key = mapping.target.identity is not None
+    return has_key and bool(mapping.enums_with_empty) and not dialect.server.updates_index_0
 
 
 def _written(

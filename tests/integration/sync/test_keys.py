@@ -13,6 +13,7 @@ import pymysql
 import pytest
 
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.plan.bucket import RUN
 from tests.integration.sync.conftest import Strike, SyncKit, strike_at_random
 
 SMALL = EpochSize(limit=30_000, one_task=4_000, smallest=4_000, largest=30_000)
@@ -57,6 +58,8 @@ SPELLINGS = ("abc", "ABC", "äbc", "a\u0308bC", "ss", "ß", "SS")
 """Spellings of two words, of which MySQL and MariaDB think the same."""
 LATIN = ("ä", "ae", "AE", "a", "Ä", "ß", "ss", "s", "é", "e", "E ", "ü", "y", "ue")
 NUMBERS = tuple(map(str, range(6)))
+KEYS = tuple(str(number * RUN) for number in range(6))
+"""Each in another bucket."""
 NOT_IN_TIDB = r"CHARACTER SET (ucs2|latin1) COLLATE (ucs2|latin1_german2)_\w+"
 BYTES = ("X'61'", "X'6100'", "X'61000000'", "X'4100'", "X''", "X'6120'")
 
@@ -89,7 +92,7 @@ class Form:
 FORMS = {
     "ci_unique": Form(
         "id int PRIMARY KEY, u varchar(12) CI, v int, UNIQUE KEY u (u)",
-        {"id": NUMBERS, "u": MORE_WORDS, "v": NUMBERS},
+        {"id": KEYS, "u": MORE_WORDS, "v": NUMBERS},
         nullable=("u",),
     ),
     "ci_key": Form(
@@ -109,23 +112,23 @@ FORMS = {
     ),
     "prefix": Form(
         "id int PRIMARY KEY, p varchar(12) CI, b varbinary(9), UNIQUE KEY p (p(1)), UNIQUE KEY b (b(2))",
-        {"id": NUMBERS, "p": MORE_WORDS, "b": BYTES},
+        {"id": KEYS, "p": MORE_WORDS, "b": BYTES},
         nullable=("p", "b"),
     ),
     "prefix_key": Form("p varchar(12) CI, v int, PRIMARY KEY (p(2))", {"p": MORE_WORDS, "v": NUMBERS}),
     "nulls": Form(
         "id int PRIMARY KEY, a int, b varchar(9) CI, UNIQUE KEY ab (a, b)",
-        {"id": NUMBERS, "a": NUMBERS[:2], "b": WORDS[:6]},
+        {"id": KEYS, "a": NUMBERS[:2], "b": WORDS[:6]},
         nullable=("a", "b"),
     ),
     "computed": Form(
         "id int PRIMARY KEY, u int, t varchar(9) CI, g int AS (u % 4) STORED, UNIQUE KEY g (g), UNIQUE KEY gt (g, t)",
-        {"id": NUMBERS, "u": NUMBERS, "t": WORDS},
+        {"id": KEYS, "u": NUMBERS, "t": WORDS},
         nullable=("u",),
     ),
     "functional": Form(
         "id int PRIMARY KEY, u int UNIQUE, v int EXPRESSION",
-        {"id": NUMBERS, "u": NUMBERS, "v": NUMBERS},
+        {"id": KEYS, "u": NUMBERS, "v": NUMBERS},
         nullable=("u", "v"),
     ),
     "octets": Form("k binary(4) PRIMARY KEY, u varbinary(4) UNIQUE", {"k": BYTES, "u": BYTES}, nullable=("u",)),
@@ -136,14 +139,14 @@ FORMS = {
     ),
     "more_there": Form(
         "id int PRIMARY KEY, u varchar(9) CI UNIQUE, v int",
-        {"id": NUMBERS, "u": WORDS, "v": NUMBERS},
+        {"id": KEYS, "u": WORDS, "v": NUMBERS},
         "id int PRIMARY KEY, u varchar(9) CI UNIQUE, v int, own int UNIQUE, n bigint AUTO_INCREMENT UNIQUE,"
         " at timestamp NOT NULL DEFAULT NOW(), UNIQUE KEY uv (u, v), UNIQUE KEY vo (v, id, own)",
         ("u",),
     ),
     "another_key": Form(
         "id int PRIMARY KEY, c varchar(9) CI NOT NULL UNIQUE, v int UNIQUE",
-        {"id": NUMBERS, "c": WORDS, "v": NUMBERS},
+        {"id": KEYS, "c": WORDS, "v": NUMBERS},
         "v int UNIQUE, c varchar(9) CI PRIMARY KEY, id int NOT NULL",
         ("v",),
     ),

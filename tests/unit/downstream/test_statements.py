@@ -193,3 +193,23 @@ def test_a_row_larger_than_the_limit_goes_alone() -> None:
 
 def test_no_rows_are_no_statement() -> None:
     assert list(write_rows(ITEM, [], Verb.INSERT)) == []
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+@pytest.mark.parametrize("verb", [Verb.UPSERT, Verb.REPLACE])
+def test_rows_whose_enum_is_empty_are_deleted_in_tidb_before_they_are_written(verb: Verb, key: tuple[str, ...]) -> None:
+    """Without a key no row can be replaced."""
+    columns = (Column("id", 0, "int", "int", False), Column("e", 1, "enum", "enum('','a')", True, charset="utf8mb4"))
+    keys = (Index("PRIMARY", key, prefixes=(None,)),) if key else ()
+    one = Table(TableName("shop", "t"), columns, keys)
+    both = TableMapping(one, one)
+    rows = [(b"1", b"'a'"), (b"2", b"''"), (b"3", b"0")]
+
+    found = [one.sql.decode() for one in write_rows(both, rows, verb, dialect=Dialect(CAPABILITIES[Flavour.TIDB]))]
+
+    values = [sql.split(" VALUES ")[1].split(" ON ")[0] for sql in found if not sql.startswith("DELETE")]
+    if key:
+        assert [found[1], values] == ["DELETE FROM `shop`.`t` WHERE `id` IN (2,3)", ["(1,'a')", "(2,'')", "(3,0)"]]
+        assert "ON DUPLICATE" not in "".join(found[2:])
+    else:
+        assert values == ["(1,'a'),(2,'')", "(3,0)"]
