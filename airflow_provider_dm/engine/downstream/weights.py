@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pymysql
+from pymysql.constants import ER
+
 from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.schema.collation_weights import weight_of, weights_in
@@ -43,9 +46,16 @@ def read_folds(connection: Connection, collations: Iterable[str]) -> dict[str, T
 
 
 def _read(connection: Connection, collation: str) -> TextFold | None:
+    """Return the fold; None also if the server lacks the collation: a table whose DDL was interrupted is planned with
+    the source's definition until the DDL is completed (`plan_for`)."""
     first, blocks = first_level(collation), blocks_of(collation)
     codes = (256 * block + number for block in blocks for number in range(256))
-    found = zip(codes, weights_in(connection, first, blocks), strict=True)
+    try:
+        found = zip(codes, weights_in(connection, first, blocks), strict=True)
+    except pymysql.err.OperationalError as error:
+        if error.args[0] == ER.UNKNOWN_COLLATION:
+            return None
+        raise
     weights = {code: weight for code, weight in found if weight is not None}
     ((pairs,),) = query(connection, f"SELECT {weight_of('%s', first)}", (all_pairs(),))
     return fold_of(collation, weights, bytes(pairs or b""))

@@ -58,3 +58,9 @@ def test_what_a_collation_takes_for_equal_has_one_fold(target: Server, fresh_sch
         for equal in classes:
             assert len({form(one) for one in equal}) == 1, (collation, [one.decode() for one in equal])
         assert len({form(text.encode()) for text in texts}) > 100
+
+
+def test_a_collation_that_the_server_lacks_has_no_fold(target: Server) -> None:
+    other = OWN["mysql" if target.flavour == "mariadb" else "mariadb"].split()[0]
+    with connected(Endpoint("target", target.host, target.port, target.user)) as connection:
+        assert read_folds(connection, [other]) == {}
