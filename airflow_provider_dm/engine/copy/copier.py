@@ -8,7 +8,6 @@ not altered, while the metadata lock of the snapshot still prevents DDL.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pymysql
@@ -20,13 +19,12 @@ from airflow_provider_dm.engine.copy.reader import SnapshotReader
 from airflow_provider_dm.engine.copy.writing import write_rows_of
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk, load_chunk
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_dialect
-from airflow_provider_dm.engine.downstream.statements import Dialect, Literals
+from airflow_provider_dm.engine.downstream.statements import Dialect
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_error
-from airflow_provider_dm.engine.schema.codec import Row, row_literals
 
 
 def copy_chunk(
@@ -55,8 +53,7 @@ def _copy_pages(
     source: Endpoint,
     target: Endpoint,
 ) -> ChunkProgress:
-    dialect = target_dialect(target)
-    writer = _PageWriter(job, target, dialect, row_literals(job.mapping.source, dialect.server.flavour))
+    writer = _PageWriter(job, target, target_dialect(target))
     name = job.mapping.source.name
     while not progress.done and progress.round == job.chunk.round and not reader.is_over:
         began = time.monotonic()
@@ -96,7 +93,6 @@ class _PageWriter:
     job: ChunkJob
     target: Endpoint
     dialect: Dialect
-    literals: Callable[[Row], Literals]
 
     def write(self, seen: ChunkProgress, page: Page) -> ChunkProgress:
         """Write the chunk's progress and the page's rows in one transaction. Return the chunk's progress, even if
@@ -104,7 +100,7 @@ class _PageWriter:
         """
         job = self.job
         last_key = page.last_key or seen.last_key
-        write = write_rows_of(job, page.cells, self.literals, self.dialect)
+        write = write_rows_of(job, page.cells, self.dialect)
 
         def body(connection: Connection) -> bool:
             step = advance_chunk(connection, job.fence, seen, rows=len(page.cells), last_key=last_key, done=page.last)

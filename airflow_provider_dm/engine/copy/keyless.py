@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.blocks import blocks
 from airflow_provider_dm.engine.reading.source_session import source_error
-from airflow_provider_dm.engine.schema.codec import row_literals, row_reader
+from airflow_provider_dm.engine.schema.codec import row_reader
 
 PAGE_ROWS: Final = 10_000
 _REMOVED_AT_ONCE: Final = 10_000
@@ -66,10 +66,10 @@ def write_whole_table(
     """
     if not advance_chunk(connection, job.fence, seen, rows=0, last_key=None, done=True):
         return
-    literals, counted = row_literals(job.mapping.source, dialect.server.flavour), 0
+    counted = 0
     with closing(_pieces(snapshot, job)) as pieces:
         for some in pieces:
-            write_rows_of(job, some, literals, dialect)(connection)
+            write_rows_of(job, some, dialect)(connection)
             counted += len(some)
     count_chunk_rows(connection, job.fence.ref, seen.number, counted)
 
@@ -79,10 +79,9 @@ def write_in_pages(
 ) -> None:
     """Write a table that is the only one of its target. Raises the errors of `write_whole_table`, and
     SchemaChangedDuringCopy."""
-    literals = row_literals(job.mapping.source, dialect.server.flavour)
 
     def page(some: Cells, *, done: bool = False) -> bool:
-        write = write_rows_of(job, some, literals, dialect)
+        write = write_rows_of(job, some, dialect)
 
         def body(connection: Connection) -> bool:
             step = advance_chunk(connection, job.fence, seen, rows=len(some), last_key=None, done=done)

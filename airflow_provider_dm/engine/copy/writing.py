@@ -23,46 +23,36 @@ from airflow_provider_dm.engine.downstream.contested_row import contested_keys
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.insertion import Insertion
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, SqlStatement
-from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, TargetAccess
+from airflow_provider_dm.engine.downstream.statements import Dialect, SqlStatement
+from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.codec import Row, row_literals
 
 
-def write_rows_of(
-    job: ChunkJob, cells: Cells, literals: Callable[[Row], Literals], dialect: Dialect
-) -> Callable[[Connection], None]:
+def write_rows_of(job: ChunkJob, cells: Cells, dialect: Dialect) -> Callable[[Connection], None]:
     """Return the function that writes these rows, inside a transaction that has advanced the chunk.
 
     The function raises DuplicateDuringCopy, TooManyContested, and what `execute` raises.
     """
-    insertion = Insertion(
-        *(job.mapping, cells, np.arange(len(cells)), job.verb, literals), dialect=dialect, max_rows=ROWS_OF_A_STATEMENT
-    )
+    insertion = Insertion(job.mapping, cells, np.arange(len(cells)), job.verb, dialect)
 
     def insert(connection: Connection, statement: SqlStatement, numbers: Any) -> None:
         if job.is_merged and statement.computing is not None:  # `execute` may divide it into several statements
-            _place(job, cells.some_rows(numbers), literals, dialect, connection)
+            _place(job, cells.some_rows(numbers), dialect, connection)
             return
         try:
             execute(connection, statement)
         except DuplicateInTarget as error:
             if not job.is_merged:
                 raise _duplicate(job, error.key) from None
-            _place(job, cells.some_rows(numbers), literals, dialect, connection)  # the server has undone the statement
+            _place(job, cells.some_rows(numbers), dialect, connection)  # the server has undone the statement
 
     return lambda connection: insertion.run(connection, partial(insert, connection))
 
 
-def _place(
-    job: ChunkJob,
-    some: Sequence[Row],
-    literals: Callable[[Row], Literals],
-    dialect: Dialect,
-    connection: Connection,
-) -> None:
+def _place(job: ChunkJob, some: Sequence[Row], dialect: Dialect, connection: Connection) -> None:
     """Insert the rows of a merged table whose places are free; the others wait. Raises TooManyContested."""
-    writer = job.writer(TargetAccess(dialect))
+    writer, literals = job.writer(TargetAccess(dialect)), row_literals(job.mapping.source, dialect.server.flavour)
     waiting = contested_keys(connection, writer.owner.ref, writer.mapping.target.name)
     writer.insert(connection, waiting.get(writer.owner.table, set()), writer.rows(some, list(map(literals, some))))
 

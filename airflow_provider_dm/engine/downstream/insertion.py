@@ -8,39 +8,26 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
-from airflow_provider_dm.engine.downstream.statements import MAX_ROWS, Dialect, Literals, SqlStatement, Verb
+from airflow_provider_dm.engine.downstream.statements import Dialect, SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.codec import Row
 
 FEWEST_LOADED: Final = 200
 """A LOAD takes three round trips, an INSERT one."""
 
 
 class Insertion:
-    """The rows of `cells` with these numbers (int64). `literals`, `max_rows`: as of `write_tuple_cells`.
+    """The rows of `cells` with these numbers (int64).
 
     The constructor makes the statements, so that the transaction holds no locks meanwhile.
     """
 
-    def __init__(
-        self,
-        mapping: TableMapping,
-        cells: Cells,
-        numbers: Any,
-        verb: Verb,
-        literals: Callable[[Row], Literals],
-        *,
-        dialect: Dialect,
-        max_rows: int = MAX_ROWS,
-    ) -> None:
+    def __init__(self, mapping: TableMapping, cells: Cells, numbers: Any, verb: Verb, dialect: Dialect) -> None:
         loaded = verb is Verb.INSERT and len(numbers) >= FEWEST_LOADED
         self._numbers = numbers
         self._load = load_data_of(mapping, cells, numbers, dialect) if loaded else None
-        self._write = partial(
-            write_tuple_cells, mapping, cells, numbers, verb, literals, dialect=dialect, max_rows=max_rows
-        )
+        self._write = partial(write_tuple_cells, mapping, cells, numbers, verb, dialect)
         if self._load is None:
             _ = self._inserts
 

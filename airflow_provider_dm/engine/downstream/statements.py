@@ -1,8 +1,8 @@
 """The merger: many rows of one table and one operation as few SQL statements.
 
 Values arrive as SQL literals (`schema.codec.row_literals`), in the column order of the mapping's source table; column
-names are always written, so the target's column order does not matter. A statement ends at `max_rows` rows, or before
-it would exceed `max_bytes`, or the target's limit; a larger row is written alone.
+names are always written, so the target's column order does not matter. A statement ends at the dialect's `most_rows`,
+or before it would exceed its `most_bytes`; a larger row is written alone.
 
 Values of columns that the target generates are left out; the target's results are compared with them
 (`differing_rows`). A row may have such a value only because it was written without strict mode (`b tinyint AS (a)`,
@@ -20,7 +20,7 @@ unchanged row; DELETE 1 for an existing row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -130,8 +130,9 @@ class Computing:
 
     def leniently(self) -> Iterator[SqlStatement]:
         """Yield the rows again, in statements that may clip generated values, as many as warnings are shown."""
-        most = max(1, MAX_INVALID // len(self.mapping.computed))
-        return write_rows(self.mapping, self.rows, self.verb, dialect=self.dialect, max_rows=most, lenient=True)
+        most = min(self.dialect.most_rows, max(1, MAX_INVALID // len(self.mapping.computed)))
+        dialect = replace(self.dialect, most_rows=most)
+        return write_rows(self.mapping, self.rows, self.verb, dialect=dialect, lenient=True)
 
     def differing(self, columns: Sequence[int] | None = None) -> Iterator[SqlStatement]:
         """Yield statements that count rows whose generated values differ. `columns`: default all."""
@@ -145,7 +146,6 @@ def write_rows(
     verb: Verb,
     *,
     dialect: Dialect = Dialect(),
-    max_rows: int = MAX_ROWS,
     lenient: bool = False,
 ) -> Iterator[SqlStatement]:
     """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
@@ -153,7 +153,7 @@ def write_rows(
     `lenient`: without strict mode (`Computing.leniently`).
     """
     if verb is Verb.INSERT or not blurs_enums(mapping, dialect):
-        yield from _written(mapping, rows, verb, dialect, max_rows, lenient=lenient)
+        yield from _written(mapping, rows, verb, dialect, lenient=lenient)
         return
     for blurred, run in groupby(rows, lambda row: any(row[place] in _EMPTY for place in mapping.enums_with_empty)):
         some = list(run)
@@ -162,7 +162,7 @@ def write_rows(
                 mapping, (tuple([row[at] for at in mapping.key_places]) for row in some), dialect=dialect
             )
         how = Verb.INSERT if blurred and verb is Verb.UPSERT else verb
-        yield from _written(mapping, some, how, dialect, max_rows, lenient=lenient)
+        yield from _written(mapping, some, how, dialect, lenient=lenient)
 
 
 def blurs_enums(mapping: TableMapping, dialect: Dialect) -> bool:
@@ -174,9 +174,9 @@ def blurs_enums(mapping: TableMapping, dialect: Dialect) -> bool:
 
 
 def _written(
-    mapping: TableMapping, rows: Iterable[Literals], verb: Verb, dialect: Dialect, max_rows: int, *, lenient: bool
+    mapping: TableMapping, rows: Iterable[Literals], verb: Verb, dialect: Dialect, *, lenient: bool
 ) -> Iterator[SqlStatement]:
-    max_bytes, max_rows = dialect.most_bytes, min(max_rows, dialect.most_rows)
+    max_bytes, max_rows = dialect.most_bytes, dialect.most_rows
     plain, tail = around(mapping, verb, dialect)
     for run, invalid in _runs(mapping, rows):
         if not (invalid or lenient or mapping.computed):

@@ -17,7 +17,6 @@ import numpy as np
 from airflow_provider_dm.engine.binlog.images import Buffer, Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream.statements import (
-    MAX_ROWS,
     Dialect,
     Literals,
     SqlStatement,
@@ -29,7 +28,7 @@ from airflow_provider_dm.engine.downstream.statements import (
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for
+from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for, row_literals
 
 FEW: Final = 32
 """Fewer rows are written without a kernel."""
@@ -60,16 +59,14 @@ def write_values(
     literals: Callable[[Row], Literals],
     *,
     dialect: Dialect,
-    max_rows: int = MAX_ROWS,
 ) -> Iterator[SqlStatement]:
     """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
 
     `literals`: the function from a row to its literals, for rows that the kernel does not support.
     """
     if len(rows) < FEW or _for_kernel(mapping, dialect.server.flavour) is None:
-        return write_rows(mapping, map(literals, rows), verb, dialect=dialect, max_rows=max_rows)
-    numbers = np.arange(len(rows))
-    return write_tuple_cells(mapping, Cells.of(rows), numbers, verb, literals, dialect=dialect, max_rows=max_rows)
+        return write_rows(mapping, map(literals, rows), verb, dialect=dialect)
+    return write_tuple_cells(mapping, Cells.of(rows), np.arange(len(rows)), verb, dialect)
 
 
 def write_tuple_cells(
@@ -77,22 +74,17 @@ def write_tuple_cells(
     cells: Cells,
     numbers: Any,
     verb: Verb,
-    literals: Callable[[Row], Literals],
-    *,
     dialect: Dialect,
-    max_rows: int = MAX_ROWS,
 ) -> Iterator[SqlStatement]:
     """Yield these statements for the rows of `cells` with these numbers (int64)."""
     blurred = verb is not Verb.INSERT and blurs_enums(mapping, dialect)
     tuples = None if blurred else _tuples(cells, numbers, mapping, dialect.server.flavour)
     if tuples is None:
-        yield from write_rows(
-            mapping, map(literals, cells.some_rows(numbers)), verb, dialect=dialect, max_rows=max_rows
-        )
+        literals = row_literals(mapping.source, dialect.server.flavour)
+        yield from write_rows(mapping, map(literals, cells.some_rows(numbers)), verb, dialect=dialect)
         return
     head, tail = around(mapping, verb, dialect)
-    most_rows = min(max_rows, dialect.most_rows)
-    for text, rows in tuples.pieces(most_rows, dialect.most_bytes - len(head) - len(tail)):
+    for text, rows in tuples.pieces(dialect.most_rows, dialect.most_bytes - len(head) - len(tail)):
         yield SqlStatement(head + text + tail, rows, mapping.target.name, verb)
 
 

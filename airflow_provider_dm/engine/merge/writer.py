@@ -41,8 +41,6 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Index
 
-ROWS_OF_A_STATEMENT: Final = 1_000
-"""Measured: statements of 500 rows are some percent slower, of 2,000 rows not faster."""
 MOST_WHILE_COPYING: Final = 1_000
 MOST_WHILE_SYNCING: Final = 10_000
 """Maximum waiting rows of one owner in one table. Shards that exchange rows have far fewer."""
@@ -178,10 +176,7 @@ class OwnerWriter:
         def insert(numbers: Sequence[int]) -> None:
             literals = [new.literals[number] for number in numbers]
             at = 0
-            statements = write_rows(
-                self.mapping, literals, Verb.INSERT, dialect=self.access.dialect, max_rows=ROWS_OF_A_STATEMENT
-            )
-            for statement in statements:
+            for statement in write_rows(self.mapping, literals, Verb.INSERT, dialect=self.access.dialect):
                 some = numbers[at : at + statement.rows]
                 at += statement.rows
                 # session.execute may split it into several statements, so one of them may already have written rows

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -245,6 +246,7 @@ def row_reader(table: Table) -> tuple[str, Callable[[Sequence[Value]], Row]]:
     return select, read
 
 
+@lru_cache(maxsize=1024)
 def row_literals(table: Table, target: Flavour) -> Callable[[Row], tuple[bytes, ...]]:
     """Return a function from a Row of `table` to its SQL literals for a target of this flavour, in column order."""
     writers = [codec.literal(target) for codec in _codecs(table)]

@@ -53,7 +53,6 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     for module in (copier, keyless):
         monkeypatch.setattr(module, "check_born_so", lambda *_asked: None)
-        monkeypatch.setattr(module, "row_literals", lambda *_of: None)
         monkeypatch.setattr(module, "write_rows_of", write)
         monkeypatch.setattr(module, "run_transaction", lambda _target, body: body(None))
         monkeypatch.setattr(module, "advance_chunk", lambda *_asked, **_step: False)

@@ -174,14 +174,14 @@ def test_an_enum_s_invalid_value_goes_in_a_statement_of_its_own(flavour: Flavour
 
 def test_rows_with_invalid_values_are_counted_in_each_statement() -> None:
     rows = [(b"%d" % number, b"0", b"0") for number in range(5)]
-    statements = list(write_rows(SUMS, rows, Verb.INSERT, max_rows=2))
+    statements = list(write_rows(SUMS, rows, Verb.INSERT, dialect=Dialect(most_rows=2)))
     assert [one.invalid for one in statements] == [{("e", 1), ("e", 2)}, {("e", 1), ("e", 2)}, {("e", 1)}]
 
 
 def test_statements_end_at_rows_or_bytes() -> None:
     rows = [(b"%d" % number, b"'" + b"x" * 100 + b"'") for number in range(10)]
 
-    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, max_rows=4)] == [4, 4, 2]
+    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_rows=4))] == [4, 4, 2]
     assert all(len(one.sql) <= 400 for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_bytes=400)))
 
 

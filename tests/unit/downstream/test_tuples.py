@@ -73,9 +73,7 @@ def both(mapping: TableMapping, rows: list[Row], verb: Verb, dialect: Dialect) -
     literals = row_literals(mapping.source, dialect.server.flavour)
     by_row = write_rows(mapping, map(literals, rows), verb, dialect=dialect)
     numbers = np.arange(len(rows))
-    by_kernel = (
-        write_tuple_cells(mapping, Cells.of(rows), numbers, verb, literals, dialect=dialect) if rows else iter(())
-    )
+    by_kernel = write_tuple_cells(mapping, Cells.of(rows), numbers, verb, dialect) if rows else iter(())
     return [one.sql for one in by_row], [one.sql for one in by_kernel]
 
 
@@ -167,7 +165,7 @@ def test_statements_hold_the_rows_that_were_asked_for(
     chosen = np.array(choose.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, unique=True)), np.int64)
     literals = row_literals(mapping.source, Flavour.MARIADB)
 
-    made = list(write_tuple_cells(mapping, Cells.of(rows), chosen, Verb.INSERT, literals, dialect=dialect))
+    made = list(write_tuple_cells(mapping, Cells.of(rows), chosen, Verb.INSERT, dialect))
 
     head = b"INSERT INTO `shop`.`t` (`c0`, `c1`) VALUES "
     texts = [b"(" + b",".join(literals(rows[number])) + b")" for number in chosen.tolist()]

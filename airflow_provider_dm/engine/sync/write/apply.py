@@ -215,7 +215,7 @@ class WaveWriter:
         if policies != {WritePolicy.WAIT}:
             by_table = {str(self.plan.sources[source].table.name): some for source, some in works.items()}
             policy = WritePolicy.UNCOUNTED if WritePolicy.UNCOUNTED in policies else policies.pop()
-            return _TableWrites.of(part, by_table, access, policy, shared=all(map(self.plan.is_merged, works)))
+            return _TableWrites(part, access, by_table, policy, shared=all(map(self.plan.is_merged, works)))
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         return MergedWrites(self.step, owners)
@@ -254,42 +254,30 @@ def _any_number(_statement: SqlStatement, _number: int) -> None:
     """Accept any number of affected rows."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _TableWrites:
-    """The statements of one transaction for one table, as SQL."""
+    """The statements of one transaction for one table, as SQL. The constructor makes them."""
 
     part: TargetPart
     access: TargetAccess
     works: Works
-    gone: tuple[SqlStatement, ...]
-    """Deletes that must not find a row."""
-    statements: tuple[SqlStatement, ...]
-    insertions: tuple[Insertion, ...]
-    changed: tuple[Row, ...]
-    row: Callable[[Row], Literals]
-    key: Callable[[Row], Literals]
     policy: WritePolicy
     shared: bool
     """True if the target is merged, and rows of other tables are overwritten."""
 
-    @classmethod
-    def of(
-        cls, part: TargetPart, by_table: Works, access: TargetAccess, policy: WritePolicy, *, shared: bool
-    ) -> _TableWrites:
-        works = [work for some in by_table.values() for work in some]
-        mapping, dialect = part.mapping, access.dialect
-        sql = _row_sql(part, dialect.server.flavour)
+    def __post_init__(self) -> None:
+        works = [work for some in self.works.values() for work in some]
+        mapping, dialect = self.part.mapping, self.access.dialect
+        self.sql = sql = _row_sql(self.part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
         born_and_gone = [sql.key(row) for work in works for row in work.gone]
-        gone = tuple(delete_rows(mapping, born_and_gone, dialect=dialect)) if born_and_gone else ()
+        # Deletes that must not find a row.
+        self.gone = tuple(delete_rows(mapping, born_and_gone, dialect=dialect)) if born_and_gone else ()
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
-        changed = tuple(row for work in works for row in work.change)
-        rows = {
-            Verb.INSERT: [row for work in works for row in work.insert],
-            Verb.UPSERT: changed,
-        }
-        statements = (
-            *(delete_rows(mapping, deleted, dialect=dialect) if part.key is not None else ()),
+        self.changed = [row for work in works for row in work.change]
+        rows = {Verb.INSERT: [row for work in works for row in work.insert], Verb.UPSERT: self.changed}
+        self.statements = (
+            *(delete_rows(mapping, deleted, dialect=dialect) if self.part.key is not None else ()),
             *(
                 delete_image(mapping, image, together)
                 for image, count in removed
@@ -302,17 +290,14 @@ class _TableWrites:
             ),
         )
         inserts = Inserts.together([work.inserts for work in works if work.inserts is not None])
-        insertions = tuple(
-            Insertion(mapping, one.cells, one.numbers, Verb.INSERT, sql.row, dialect=dialect) for one in inserts
-        )
-        return cls(part, access, by_table, gone, statements, insertions, changed, sql.row, sql.key, policy, shared)
+        self.insertions = [Insertion(mapping, one.cells, one.numbers, Verb.INSERT, dialect) for one in inserts]
 
     def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> None:
         """See `MergedWrites.run`. Raises DuplicateInTarget if a row exists that was deleted according to the log."""
         if any(self.access.execute(connection, statement) for statement in self.gone):
             raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
         if careful and self.changed:
-            keys = (self.key(row) for row in self.changed)
+            keys = map(self.sql.key, self.changed)
             for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
                 found(statement, self.access.count(connection, statement))
         for statement in self.statements:
@@ -332,13 +317,13 @@ def _over(writes: _Writes) -> list[OverwritingWrites]:
     """Return the writes as overwrites, one for each source table; [] if they cannot be overwritten."""
     if not isinstance(writes, _TableWrites) or not is_overwritable(writes.part.mapping):
         return []
-    row = writes.row
+    row, key = writes.sql.row, writes.sql.key
     return [
         OverwritingWrites(
             writes.part,
             writes.access,
-            delete=[writes.key(one) for work in works for one in work.delete],
-            gone=[writes.key(one) for work in works for one in work.gone],
+            delete=[key(one) for work in works for one in work.delete],
+            gone=[key(one) for work in works for one in work.gone],
             insert=[row(one) for work in works for one in work.inserted()],
             change=[row(one) for work in works for one in work.change],
             unsure=writes.policy is WritePolicy.UNCOUNTED,
