@@ -24,7 +24,7 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "note": (shards, "note_executed"),
     "tell": (shard_locks.ShardLocks, "_try"),
     "resolve": (shards.Shards, "_resolve"),
-    "re-sync": (resync, "apply_epoch"),
+    "re-sync": (resync._Lane, "_epoch"),
     "finish": (shards.Shards, "finish"),
 }
 """`wait` counts where something is waited for."""

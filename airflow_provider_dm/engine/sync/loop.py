@@ -1,8 +1,8 @@
 """The loop of one sync: plan the next piece of the log, apply it, repeat until the goal, an error, or a request.
 
-planning.py decides which piece is next, epoch.py applies it, downstream/frontier.py commits it exactly once, noting.py
-reports the progress. The loop itself holds the position, which moves when all buckets have applied an epoch. A failed
-epoch is retried with the same bounds.
+planning.py decides which piece is next, applying.py applies it, downstream/frontier.py commits it exactly once,
+noting.py reports the progress. The loop itself holds the position, which moves when all buckets have applied an epoch.
+A failed epoch is retried with the same bounds.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.errors import StoppedByFilter
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
-from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
+from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, stop_error
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.errors import (
     NOT_UNDERSTOOD,
     CannotFollow,
@@ -44,20 +43,13 @@ from airflow_provider_dm.engine.sync.errors import (
 from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import Notes
-from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
-from airflow_provider_dm.engine.sync.ports import Follower, RunResync, SharedTables, SourceLog
+from airflow_provider_dm.engine.sync.ports import Follower, MergedTables
 from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
-from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
-from airflow_provider_dm.engine.sync.write.writing import Writing
 
 log = logging.getLogger(__name__)
 
@@ -73,28 +65,18 @@ RETRIES: Final = 5
 class Loop:
     """The loop of one source. `state`: its current state; each step replaces it."""
 
-    source: SyncSource
     state: LoopState
-    writes: Target
-    """Used for what the loop itself writes; an epoch's rows are written by its tasks."""
-    sharing: SharedTables
-    following: Follower
-    shards: Shards
-    by_hand: ByHand
-    runner: Runner
-    resync: RunResync
-    stop: threading.Event
-    progress: SyncProgress
-    tail: SourceLog
     planning: Planning
+    applier: EpochApplier
+    following: Follower
+    merged: MergedTables
     notes: Notes
-    size: EpochSize
+    progress: SyncProgress
+    stop: threading.Event
     collisions: Collisions = field(init=False)
-    _shared: tuple[SyncPlan, Shared[SyncPlan]] | None = field(default=None, init=False)
-    """The plan that was last shared with the tasks."""
 
     def __post_init__(self) -> None:
-        self.collisions = Collisions(self.source.fence.ref.source)
+        self.collisions = Collisions(self.state.fence.ref.source)
 
     def run(self) -> bool:
         """Run the loop. Return True at the goal, False after a stop request. Raises every DmError that stops a task."""
@@ -118,18 +100,20 @@ class Loop:
         following: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
             while not self.state.at_goal and not self.stop.is_set():
-                self.by_hand.refresh()
+                self.planning.by_hand.refresh()
                 if self.state.edge is None and self._shards():
                     continue
-                planned = self.planning.next(following, self.state, self.size)
+                planned = self.planning.next(following, self.state, self.applier.size)
                 following = None
                 self._note_log_time(planned)
                 match planned:
                     case Epoch(lo=lo, size=size):
                         if self.state.edge is None:
                             self._inject(lo)
-                        if self.size.is_backlog(size):  # plan the next epoch beside this one
-                            following = planner.submit(self.planning.after, self.state.after(planned), self.size)
+                        if self.applier.size.is_backlog(size):  # plan the next epoch beside this one
+                            following = planner.submit(
+                                self.planning.after, self.state.after(planned), self.applier.size
+                            )
                         began = time.monotonic()
                         self._epoch(planned, following)
                         if following is None and not self.state.at_goal:
@@ -146,7 +130,7 @@ class Loop:
                 idle_since = time.monotonic()
                 self.note(Stage.RUNNING)
         self._finish_shards()
-        if self.state.at_goal and self.sharing.rows:
+        if self.state.at_goal and self.merged.sharing.rows:
             self.note(Stage.RUNNING, now=True)  # syncs that wait for rows of this log read its end from this report
             self._finish_shared()
             self._finish_shards()  # a shard DDL may have waited for the contested rows
@@ -158,11 +142,11 @@ class Loop:
 
     def _note_log_time(self, planned: Planned) -> None:
         before = self.state.safe_mode
-        became = save_window(self.writes.transactions, self.source.fence, before, planned)
+        became = save_window(self.notes.transactions, self.state.fence, before, planned)
         self.state = replace(self.state, safe_mode=became)
 
     def _epoch(self, epoch: Epoch, following: Future[Planned] | None = None) -> None:
-        self.shards.check_no_resync()
+        self.merged.shards.check_no_resync()
         self._begins(epoch.hi)
         self.progress.looked(caught_up=False)
         if self.state.edge is None:
@@ -170,23 +154,23 @@ class Loop:
         self._overwrite_by_waiting()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
-        note_xa(self.writes.transactions, self.state, epoch)
+        note_xa(self.notes.transactions, self.state, epoch)
         try:
             applied = self._apply_with_retries(epoch, following)
         except DmError as error:
             if not self._has_become_shared(error):
                 # Raises the error, unless the same range can be read from another log.
-                self.tail.distrust(error, epoch, replace(self.planning.cursor(self.state), place=epoch.lo))
+                self.planning.tail.distrust(error, epoch, replace(self.planning.cursor(self.state), place=epoch.lo))
             self.state = self.state.half_applied(epoch)
             return
         seconds = time.monotonic() - began
         before, self.state = self.state, self.state.after(epoch)
         self._has_moved()
-        forget_xa(self.writes.transactions, before, epoch)
+        forget_xa(self.notes.transactions, before, epoch)
         self._take_plan()
-        if applied.contested or self.sharing.rows:
+        if applied.contested or self.merged.sharing.rows:
             self._look_at_shared()
-        self.size = self.size.after(epoch.size, seconds, applied.changes, applied.largest)
+        self.applier.learn(epoch, seconds, applied)
         self.progress.read(epoch)
         self._count(applied)
         log.log(
@@ -205,19 +189,9 @@ class Loop:
         self._met(applied.collisions)
 
     def _apply_with_retries(self, epoch: Epoch, following: Future[Planned] | None) -> Applied:
-        tasks = self.size.tasks(epoch.size, self.runner.slots)
-        job = EpochJob(
-            self._share(self.state.written_by),
-            self.source.upstream,
-            self.source.target,
-            self.state.step(epoch.hi),
-            Writing.of(self.source.config.syncer, self.state.written_by, tasks=tasks),
-            log_bytes=epoch.size,
-            next_ranges=self.size.next_ranges(epoch.size, following),
-        )
         for attempt in range(RETRIES):
             try:
-                return self._apply(job, epoch)
+                return self.applier.apply(epoch, self.state, following)
             except DmError as error:
                 may_retry = error.reaction is Reaction.RETRY and not isinstance(error, TransactionGroupsChanged)
                 if not may_retry or self.stop.wait(2.0**attempt / 2):
@@ -225,30 +199,21 @@ class Loop:
                 log.warning("retrying epoch %s..%s after: %s", epoch.lo, epoch.hi, error)
                 if isinstance(error, TooManyContested):
                     self._look_at_shared(now=True)
-        return self._apply(job, epoch)
-
-    def _share(self, plan: SyncPlan) -> Shared[SyncPlan]:
-        if self._shared is None or self._shared[0] is not plan:
-            self._shared = plan, self.runner.share(plan)
-        return self._shared[1]
+        return self.applier.apply(epoch, self.state, following)
 
     def _overwrite_by_waiting(self) -> None:
         """Write contested rows over the rows in their places, in safe mode and where rows overwrite each other: later
         changes do not check for them. New ones come only in safe mode."""
         plan = self.state.written_by
-        due = not self.state.overwritten or (plan.safe and self.sharing.rows)
+        due = not self.state.overwritten or (plan.safe and self.merged.sharing.rows)
         if due and (plan.safe or plan.unowned):
-            self._met(self.sharing.overwrite_by_waiting(plan))
+            self._met(self.merged.sharing.overwrite_by_waiting(plan))
             self.state = replace(self.state, overwritten=True)
             self._show_shared()
 
     def _met(self, collisions: Iterable[Collision]) -> None:
-        self.collisions.add(collisions, self.sharing.feeders)
+        self.collisions.add(collisions, self.merged.sharing.feeders)
         self._show_safe_mode()
-
-    def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
-        runner = self.size.runner(epoch.size, self.runner)
-        return apply_epoch(runner, job, epoch, ship=self.source.job.ship_ranges)
 
     def _has_become_shared(self, error: DmError) -> bool:
         """Return True if the error is a collision with a row of another source that now feeds the same table.
@@ -260,7 +225,7 @@ class Loop:
             return False  # the epoch is half written in another mode
         if not isinstance(error, (DuplicateInTarget, MissingRow) if writes_by.safe else DuplicateInTarget):
             return False
-        plan, same = self.sharing.noticed(self.state.plan), writes_by.fingerprint()
+        plan, same = self.merged.sharing.noticed(self.state.plan), writes_by.fingerprint()
         became = next((one for one in (plan, plan.by_owner) if one.fingerprint() == same), writes_by)
         self.state = replace(self.state, plan=plan, written_by=became)
         # The sharing may have been noticed earlier, while an epoch was half applied: so compare with the first plan.
@@ -276,15 +241,15 @@ class Loop:
         noted = plan.fingerprint()
         if noted != before.fingerprint():
             # Before the first write by this plan: after a crash, a half-applied epoch must be repeated in its own mode.
-            self.writes.transactions(lambda connection: note_plan(connection, self.source.fence, noted))
+            self.notes.transactions(lambda connection: note_plan(connection, self.state.fence, noted))
         self.state = replace(self.state, written_by=plan, overwritten=False)
         if plan.contended:
-            self.size = self.size.keeping()
+            self.applier.keep_changes()
 
     def _look_at_shared(self, *, now: bool = False) -> None:
         """Check the shared tables. `now`: check all contested rows, while an epoch or a re-sync is in progress."""
         try:
-            self.state = replace(self.state, plan=self.sharing.check(self.state.plan, now=now))
+            self.state = replace(self.state, plan=self.merged.sharing.check(self.state.plan, now=now))
         finally:
             self._show_shared()
         if not now and self.state.edge is None:
@@ -293,19 +258,19 @@ class Loop:
 
     def _finish_shared(self) -> None:
         try:
-            self.sharing.finish(self.state.plan, self.stop.wait)
+            self.merged.sharing.finish(self.state.plan, self.stop.wait)
         finally:
             self._show_shared()
 
     def _show_shared(self) -> None:
-        self.progress.contested(self.sharing.rows, self.sharing.rows_since)
+        self.progress.contested(self.merged.sharing.rows, self.merged.sharing.rows_since)
 
     def _ddl(self, ddl: DdlStatement) -> None:
-        self.shards.check_no_resync()
+        self.merged.shards.check_no_resync()
         self._begins(ddl.end)
         # An operator's decision is ignored once rows of this transaction were written according to the log.
         too_late = self.state.edge is not None and COMMITTED not in self.following.noted(ddl)
-        operator = None if too_late else self.by_hand.at(ddl)
+        operator = None if too_late else self.planning.by_hand.at(ddl)
         meaning = self.following.meaning(ddl, self.state)
         match meaning.outcome:
             case PassOver(why) if operator is None:
@@ -324,7 +289,7 @@ class Loop:
         elif compare(self.state.applied, ddl.end) is not Order.SAME:
             self._advance(ddl.end)
         self.progress.passed_ddl(ddl.timestamp)
-        self.by_hand.passed(self.state.applied)
+        self.planning.by_hand.passed(self.state.applied)
 
     def _follow(
         self, meaning: Meaning, statement: Statement | ApplyDdl | None, why: str, operator: Operator | None
@@ -337,7 +302,7 @@ class Loop:
             self.state = self.following.follow(meaning, statement, self.state, operator)
         except RoutedElsewhere as error:
             words, why = first_words(ddl.sql), str(error)
-            raise ShardDdlNotSupported.of(*self.source.fence.ref.key, ddl.at, words, why) from None
+            raise ShardDdlNotSupported.of(*self.state.fence.ref.key, ddl.at, words, why) from None
         except RefusedByFilter as error:
             raise StoppedByFilter(
                 f"a filter with the action Error matches DDL at {ddl.at} ({first_words(ddl.sql)} …): {error}.",
@@ -358,12 +323,12 @@ class Loop:
 
     def _adopt(self) -> None:
         """Use the tables as a statement has left them."""
-        self.sharing.forget_mappings()
-        self.shards.adopt(self.state.plan)
+        self.merged.sharing.forget_mappings()
+        self.merged.shards.adopt(self.state.plan)
 
     def _inject(self, here: Location) -> None:
         """Execute the statements that an operator has injected before the rows at `here`."""
-        operator = self.by_hand.before_rows(here)
+        operator = self.planning.by_hand.before_rows(here)
         if operator is None:
             return
         try:
@@ -387,9 +352,8 @@ class Loop:
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`: the log in between has no changes."""
-        self.shards.check_no_resync()
-        writer = WaveWriter(self.state.plan, self.writes, self.state.step(hi))
-        writer.advance({}, range(self.state.plan.buckets))
+        self.merged.shards.check_no_resync()
+        self.applier.advance(self.state, hi)
         self._applied_up_to(hi)
 
     def _applied_up_to(self, hi: Location) -> None:
@@ -403,18 +367,18 @@ class Loop:
     def _leave_past(self) -> None:
         """Drop the end of the inexact part of the log once it is passed: after a failover, the log of another server
         could not show that it was. It is kept while rows from before it are held back."""
-        keep = self.state.safe_mode.until is None or self.state.uncertain is not None or self.shards.unresolved
+        keep = self.state.safe_mode.until is None or self.state.uncertain is not None or self.merged.shards.unresolved
         if not keep:
             self.state = self.state.without_inexact_end()
 
     def _gather(self, began: float) -> None:
         """Let the log grow after an epoch at its end, so that the next one has more than a few changes."""
-        rest = began + self.size.period - time.monotonic()
+        rest = began + self.applier.size.period - time.monotonic()
         if rest > 0:
             self.stop.wait(rest)
 
     def _idle(self, at: Location, idle_since: float) -> None:
-        self.progress.looked(caught_up=self.state.edge is None and not self.tail.waiting)
+        self.progress.looked(caught_up=self.state.edge is None and not self.planning.tail.waiting)
         if self.state.edge is None:
             self.state = replace(self.state, here=at)
             applied = self.state.applied
@@ -424,8 +388,8 @@ class Loop:
             return
         self._check_goal(time.monotonic() - idle_since)
         self.note(Stage.RUNNING)
-        self.tail.wait(LONGEST_WAIT, self.stop)
-        self.tail.idle(self.planning.cursor(self.state), time.monotonic() - idle_since)
+        self.planning.tail.wait(LONGEST_WAIT, self.stop)
+        self.planning.tail.idle(self.planning.cursor(self.state), time.monotonic() - idle_since)
 
     def _check_goal(self, seconds: float) -> None:
         """Check the goal after `seconds` without events. Raises GoalLost if the log is now of another server, which
@@ -434,26 +398,26 @@ class Loop:
         if goal is not None and here.suffix > goal.suffix and seconds > SILENT_SECONDS:
             known = goal.gtid_set and here.gtid_set
             missing = str(missing_at(here, goal)) if known else "transactions before it (unknown without GTID sets)"
-            raise GoalLost(self.source.fence.ref.source, str(goal), missing)
+            raise GoalLost(self.state.fence.ref.source, str(goal), missing)
 
     # Shards of merged tables
 
     def _shards(self, *, now: bool = False) -> bool:
         """Check the shard DDL, and apply rows that were held back. Return True if anything has changed. `now`: even if
         the last check was recent."""
-        if not self.shards.unresolved:
+        if not self.merged.shards.unresolved:
             return False
-        group = self.shards.check(self.state.applied, self.state.plan.buckets, now=now)
+        group = self.merged.shards.check(self.state.applied, self.state.plan.buckets, now=now)
         self._show_shards()
         if group is None:
             return False
-        self.sharing.forget_mappings()  # the definition of the target's table has changed
+        self.merged.sharing.forget_mappings()  # the definition of the target's table has changed
         self._look_at_shared(now=True)
         self._overwrite_by_waiting()
-        if not self.resync(group, self.state, self.size, self._count):
+        if not self.merged.resync(group, self.state, self._count):
             return True  # stopped in the middle of the re-sync: nothing else may be applied before its rest
         plan = self.following.plan_without(group, self.state.plan)
-        self.shards.finish(group, plan)
+        self.merged.shards.finish(group, plan)
         self.notes.tables_changed()
         self.state = replace(self.state, plan=plan)
         self._adopt()
@@ -467,7 +431,7 @@ class Loop:
             pass
 
     def _show_shards(self) -> None:
-        self.progress.holds(self.shards.to_json())
+        self.progress.holds(self.merged.shards.to_json())
 
     def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
         state = self.state.safe_mode.at(self.state.applied)
@@ -479,6 +443,6 @@ class Loop:
             return
         self.notes.in_target(self.state, stage)
         self._look_at_shared()
-        self.by_hand.passed(self.state.applied)
-        self.tail.update_progress(self.state.here, self.state.goal, held=self.shards.needs)
+        self.planning.by_hand.passed(self.state.applied)
+        self.planning.tail.update_progress(self.state.here, self.state.goal, held=self.merged.shards.needs)
         self.notes.elsewhere(self.state, stage)

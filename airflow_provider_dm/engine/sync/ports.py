@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
@@ -17,12 +18,12 @@ from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
-from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.write.transactional import Applied
 
 
@@ -131,5 +132,14 @@ class SharedTables(Protocol):
         ...
 
 
-RunResync: TypeAlias = Callable[[Group, LoopState, EpochSize, Callable[[Applied], None]], bool]
+RunResync: TypeAlias = Callable[[Group, LoopState, Callable[[Applied], None]], bool]
 """Apply all held-back rows of a group, and report each epoch. Return False after a stop request before the end."""
+
+
+@dataclass(frozen=True)
+class MergedTables:
+    """The merged tables of a sync: their contested rows, their shard DDL, and the re-sync that follows it."""
+
+    sharing: SharedTables
+    shards: Shards
+    resync: RunResync

@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group
+from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -22,6 +23,7 @@ from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.ports import MergedTables
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.runner import Runner
@@ -57,29 +59,22 @@ def run_sync(
         opened = open_sync(source, store=store, stop=stop, loading=loading, goal=goal)
         state = opened.state
         shards = Shards.load(source, store, state.plan)
-        writes, sharing = Target.at(source.target), Sharing.of(source, loaded=opened.loaded)
-        by_hand = ByHand(store, *source.fence.ref.key)
+        target, sharing = Target.at(source.target), Sharing.of(source, loaded=opened.loaded)
+        applier = EpochApplier(source, runner, target, sized(size, source, state.plan))
 
-        def resync(group: Group, at: LoopState, size: EpochSize, on_applied: Callable[[Applied], None]) -> bool:
-            return Resyncing(source, runner, store, stop, at, size, on_applied).run(group)
+        def resync(group: Group, at: LoopState, on_applied: Callable[[Applied], None]) -> bool:
+            return Resyncing(applier, store, stop, at, on_applied).run(group)
 
-        points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)
+        points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, target.transactions), Unit.SYNC)
         loop = Loop(
-            source=source,
             state=state,
-            writes=writes,
-            sharing=sharing,
+            planning=Planning(tail, ByHand(store, *source.fence.ref.key), opened.open_places, runner),
+            applier=applier,
             following=Following(source, shards=shards),
-            shards=shards,
-            by_hand=by_hand,
-            runner=runner,
-            resync=resync,
-            stop=stop,
+            merged=MergedTables(sharing, shards, resync),
+            notes=Notes(target.transactions, store, shards, points, unit),
             progress=shown,
-            tail=tail,
-            planning=Planning(tail, by_hand, opened.open_places, runner),
-            notes=Notes(writes.transactions, store, shards, points, unit),
-            size=sized(size, source, state.plan),
+            stop=stop,
         )
         finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
@@ -89,7 +84,7 @@ def run_sync(
         shown.epochs,
         shown.transactions,
         shown.changes,
-        loop.sharing.rows,
+        sharing.rows,
         shown.ddl_applied,
         seconds,
         tuple(shown.unresolved_groups or ()),

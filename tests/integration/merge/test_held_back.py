@@ -39,7 +39,7 @@ def test_the_lag_counts_from_the_ddl_until_the_rows_behind_it_are_applied(
     shops.relay()
     spec, began, shown = shops.migration().spec, group["since"], SyncProgress()
     for _ in range(2):
-        dies_once(monkeypatch, resync, "apply_epoch")
+        dies_once(monkeypatch, resync._Lane, "_epoch")
         shown = SyncProgress()
         with pytest.raises(Died):
             shops.sync_one("a", spec=spec, progress=shown)

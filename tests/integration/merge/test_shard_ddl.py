@@ -143,7 +143,7 @@ STEPS = [
     (shards, "note_executed"),
     (shard_locks.ShardLocks, "_try"),
     (shards.Shards, "_resolve"),
-    (resync, "apply_epoch"),
+    (resync._Lane, "_epoch"),
     (shards.Shards, "finish"),
 ]
 

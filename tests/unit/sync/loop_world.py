@@ -33,6 +33,7 @@ from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
+from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following, Meaning
@@ -43,7 +44,7 @@ from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.planning import Planning
-from airflow_provider_dm.engine.sync.ports import Follower, SourceLog
+from airflow_provider_dm.engine.sync.ports import Follower, MergedTables, SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
@@ -336,30 +337,24 @@ class World:
         contests = Contests(FENCE, self.around, 1000)
         self.sharing = Watched(contests, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
-        by_hand, shards = ByHand(self.notes, *FENCE.ref.key), Shards(ours, self.notes)
-        self.follows = Follows(Following(ours, shards), self)
+        self.shards = Shards(ours, self.notes)
+        self.follows = Follows(Following(ours, self.shards), self)
+        size = replace(size or replace(EpochSize.on_one_machine(), period=0.0), in_driver=0)
         self.loop = Loop(
-            source=ours,
             state=state,
-            writes=self.writes,
-            sharing=self.sharing,
+            planning=Planning(self.log, ByHand(self.notes, *FENCE.ref.key), (), self.tasks),
+            applier=EpochApplier(ours, self.tasks, self.writes, size),
             following=self.follows,
-            shards=shards,
-            by_hand=by_hand,
-            runner=self.tasks,
-            resync=self.resync,
-            stop=self.stop,
+            merged=MergedTables(self.sharing, self.shards, self.resync),
+            notes=SyncNotes(self.around.transactions, self.notes, self.shards, None),
             progress=SyncProgress(),
-            tail=self.log,
-            planning=Planning(self.log, by_hand, (), self.tasks),
-            notes=SyncNotes(self.around.transactions, self.notes, shards, None),
-            size=replace(size or replace(EpochSize.on_one_machine(), period=0.0), in_driver=0),
+            stop=self.stop,
         )
 
     def run(self) -> bool:
         return self.loop.run()
 
-    def resync(self, group: Group, _at: LoopState, _size: EpochSize, _told: Callable[[Applied], None]) -> bool:
+    def resync(self, group: Group, _at: LoopState, _told: Callable[[Applied], None]) -> bool:
         """Stop in the middle: nothing is read here."""
         self.events.append(f"resync {group.target}")
         self.stop.set()

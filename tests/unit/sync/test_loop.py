@@ -106,7 +106,7 @@ def test_a_past_that_has_ended_stays_so_in_another_servers_log() -> None:
     world = World(*script, goal=there[1], safe_mode=SafeMode(until=LO.at(200)))
     world.database.sqlite.execute(f"UPDATE {META}.dm_subtask SET overwrite_until = '{json.dumps(LO.to_json())}'")
     merged = TARGETS[0].name
-    world.loop.shards.groups[merged] = Group(merged)  # of which no rows are held back
+    world.shards.groups[merged] = Group(merged)  # of which no rows are held back
 
     assert world.run()
     assert [job.plan.value.safe for job in world.tasks.jobs] == [True, False, False]
@@ -116,10 +116,10 @@ def test_a_past_that_has_ended_stays_so_in_another_servers_log() -> None:
     assert noted.overwrite_until is None
 
     world = World(safe_mode=SafeMode(until=LO.at(50)))
-    world.loop.shards.groups[merged] = Group(merged, 0, (Member(merged, TARGETS[0], ()),))  # with rows from before it
+    world.shards.groups[merged] = Group(merged, 0, (Member(merged, TARGETS[0], ()),))  # with rows from before it
     world.loop._leave_past()
     assert world.loop.state.safe_mode.until == LO.at(50)
-    del world.loop.shards.groups[merged]
+    del world.shards.groups[merged]
     world.loop._leave_past()
     assert world.loop.state.safe_mode.until is None
 
@@ -260,7 +260,7 @@ def test_nothing_is_applied_before_a_re_sync_that_was_interrupted() -> None:
     world = World(epoch(100, 200), sharded=True)
     name = TARGETS[0].name
     piece = HeldRows(TARGETS[0], LO.at(50), LO, LO.at(50), name)
-    world.loop.shards.groups[name] = Group(name, 1, (Member(name, TARGETS[0], ()),), Resync((piece,)))
+    world.shards.groups[name] = Group(name, 1, (Member(name, TARGETS[0], ()),), Resync((piece,)))
 
     world.notes.held = LO.at(50)
     assert not world.run()

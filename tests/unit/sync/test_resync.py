@@ -18,7 +18,6 @@ from airflow_provider_dm.engine.downstream.subtask import BUCKETS
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.shard.group import Group, HeldRows, Resync
-from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import RelaySilent
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -48,8 +47,8 @@ class Short:
 def test_a_log_that_nobody_pulls_on_is_not_waited_for_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resync, "WAIT_SECONDS", 0.0)
     shared = SimpleNamespace(share=lambda plan: plan, slots=1)
-    size = SimpleNamespace(limit=1, range_bytes=lambda slots: 1)
-    of = SimpleNamespace(source=SimpleNamespace(fence=FENCE), runner=shared, stop=threading.Event(), size=size)
+    applier = SimpleNamespace(runner=shared, size=SimpleNamespace(limit=1, range_bytes=lambda slots: 1))
+    of = SimpleNamespace(source=SimpleNamespace(fence=FENCE), applier=applier, stop=threading.Event())
     noted, state = SimpleNamespace(note=lambda _plan: None), replace(World().loop.state, here=LO, goal=STOP)
     lane = _Lane(cast(Any, of), cast(Any, Short()), cast(Any, noted), state)
     with pytest.raises(RelaySilent, match="has ended"):
@@ -75,7 +74,6 @@ class Lane:
         monkeypatch.setattr(resync, "target_connection", lambda _endpoint: self.target)
         monkeypatch.setattr(resync, "run_transaction", lambda _endpoint, body: self.world.around.transactions(body))
         monkeypatch.setattr(resync, "plan_for", lambda *_, **__: self.plan)
-        monkeypatch.setattr(resync, "Target", SimpleNamespace(at=lambda _endpoint: self.world.writes))
         held = SimpleNamespace(plan=self.world.log.plan, close=lambda: None)
         monkeypatch.setattr(resync, "tail_of_held", lambda *_: held)
 
@@ -96,15 +94,7 @@ class Lane:
         world = self.world
         self.plan, world.tasks.accidents = plan, list(accidents)
         world.log.script = [epoch(lo, lo + 100) for lo in range(at, 400, 100)]
-        run = Resyncing(
-            world.loop.source,
-            world.tasks,
-            world.notes,
-            threading.Event(),
-            world.loop.state,
-            replace(EpochSize.on_one_machine(), in_driver=0),
-            lambda _applied: None,
-        )
+        run = Resyncing(world.loop.applier, world.notes, threading.Event(), world.loop.state, lambda _applied: None)
         return run.run(Group(NAME, 1, (), self.stored()))
 
 

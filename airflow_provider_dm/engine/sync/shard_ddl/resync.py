@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.shard.group import Group, HeldRows
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.locations import location_at, with_gtid_set
 from airflow_provider_dm.engine.sync.log.tail import Tail
@@ -46,14 +46,10 @@ from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_waiting
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, with_safe_mode
-from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
-from airflow_provider_dm.engine.sync.write.writing import Writing
 
 log = logging.getLogger(__name__)
 
@@ -83,13 +79,11 @@ def held_from(
 class Resyncing:
     """The re-sync of one group; for the thread of its sync. `on_applied` is called after each epoch."""
 
-    source: SyncSource
-    runner: Runner
+    applier: EpochApplier
     store: MetaStore
     stop: threading.Event
     at: LoopState
     """The state of the sync, which waits during the re-sync."""
-    size: EpochSize
     on_applied: Callable[[Applied], None]
 
     def run(self, group: Group) -> bool:
@@ -120,6 +114,10 @@ class Resyncing:
                     return False
                 lo, edge = lane.state.here, None
         return True
+
+    @property
+    def source(self) -> SyncSource:
+        return self.applier.source
 
     @property
     def fence(self) -> Fence:
@@ -181,7 +179,6 @@ class _Lane:
     moved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.shared = self.of.runner.share(self.state.written_by)
         self._take_plan()
 
     def run(self) -> bool:
@@ -189,13 +186,13 @@ class _Lane:
         while not self.state.at_goal:
             if self.of.stop.is_set():
                 return False
-            edge, goal, size = self.state.edge, self.state.goal, self.of.size
+            edge, goal, size = self.state.edge, self.state.goal, self.of.applier.size
             assert goal is not None
             planned = self.tail.plan(
                 self._cursor(goal),
                 goal=edge or goal,
                 limit=None if edge is not None else size.limit,
-                range_bytes=size.range_bytes(self.of.runner.slots),
+                range_bytes=size.range_bytes(self.of.applier.runner.slots),
             )
             match planned:
                 case Epoch(hi=hi) if edge is None or compare(hi, edge) is Order.SAME:
@@ -228,23 +225,13 @@ class _Lane:
         self.tail.idle(self._cursor(stop), time.monotonic() - self.moved_at)
 
     def _epoch(self, epoch: Epoch) -> None:
-        tasks = self.of.size.tasks(epoch.size, self.of.runner.slots)
-        job = EpochJob(
-            self.shared,
-            self.of.source.upstream,
-            self.of.source.target,
-            self.state.step(epoch.hi),
-            Writing.of(self.of.source.config.syncer, self.state.written_by, tasks=tasks),
-        )
-        runner = self.of.size.runner(epoch.size, self.of.runner)
-        applied = apply_epoch(runner, job, epoch, ship=self.of.source.job.ship_ranges)
+        applied = self.of.applier.apply(epoch, self.state)
         self._moved(self.state.after(epoch))
         self.of.on_applied(applied)
 
     def advance(self, hi: Location) -> None:
         """Move all buckets to `hi`: the log in between has no changes."""
-        plan = self.state.written_by
-        WaveWriter(plan, Target.at(self.of.source.target), self.state.step(hi)).advance({}, range(plan.buckets))
+        self.of.applier.advance(self.state, hi)
         self._moved(replace(self.state.at(hi), edge=None))
 
     def _moved(self, to: LoopState) -> None:
@@ -257,5 +244,4 @@ class _Lane:
         if self.state.edge is not None:
             return
         self.noted.note(plan)
-        if self.state.written_by is not plan:
-            self.state, self.shared = replace(self.state, written_by=plan), self.of.runner.share(plan)
+        self.state = replace(self.state, written_by=plan)
