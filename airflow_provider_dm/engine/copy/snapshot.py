@@ -222,7 +222,7 @@ class _Locker:
         others = number >= FIRST_ATTEMPTS and (number - FIRST_ATTEMPTS) % 2 == 0
         wanted = self.locks[::-1] if others else self.locks
         for lock in wanted:
-            if lock not in self.denied and (lock is SourceLock.TABLES or self._may_flush()):
+            if lock not in self.denied and (lock is SourceLock.TABLES or self._check_flush()):
                 return lock
         if any(lock not in self.denied for lock in self.locks):
             raise _NotGranted("statements run that a global read lock would wait for")
@@ -277,10 +277,10 @@ class _Locker:
         if killed.is_set():  # although the lock was granted: the KILL may meet the next statement
             raise _NotGranted(f"ended after {REQUEST_SECONDS} s")
 
-    def _may_flush(self) -> bool:
+    def _check_flush(self) -> bool:
         """Return True if no statement runs that a flush could wait for long.
 
-        MariaDB's flush waits for no SELECT. On MySQL that cannot be known without PROCESS.
+        MariaDB's flush waits for no SELECT. On MySQL that cannot be known without PROCESS: then `denied` has the error.
         """
         if SourceLock.GLOBAL in self.denied or self.flavour is not Flavour.MYSQL:
             return SourceLock.GLOBAL not in self.denied

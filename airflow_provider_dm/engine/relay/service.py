@@ -28,7 +28,6 @@ from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, connected, server_info
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
 from airflow_provider_dm.engine.relay import start
@@ -89,11 +88,10 @@ def run_relay(
     """
     directory = RelayDirectory(Path(spec.source.relay_dir))
     directory.prepare()
-    endpoint = spec.source.endpoint.resolve(secrets)
     spool = spec.spool
     reporter = Reporter(
         spec.source.config.source_id,
-        endpoint,
+        spec.source.endpoint.resolve(secrets),
         store,
         directory.root,
         stop,
@@ -104,7 +102,7 @@ def run_relay(
         last = store.relay_status(spec.source.config.source_id)  # before our own first report
         with reporter:
             known_sub_dir = last.sub_dir if last is not None else ""
-            service = _Service(spec, store, stop, directory, endpoint, reporter, lock, housekeeper, known_sub_dir)
+            service = _Service(spec, directory, reporter, lock, housekeeper, known_sub_dir)
             try:
                 return service.run()
             except Exception as error:
@@ -121,10 +119,7 @@ def has_room(free_when_full: int, free: int, total: int) -> bool:
 @dataclass
 class _Service:
     spec: RelaySpec
-    store: MetaStore
-    stop: threading.Event
     directory: RelayDirectory
-    endpoint: Endpoint
     reporter: Reporter
     lock: SoleWriter
     housekeeper: Housekeeper
@@ -159,11 +154,11 @@ class _Service:
             while not self._over():
                 if self.reporter.desired is Stage.PAUSED:
                     self.reporter.publish(Stage.PAUSED)
-                    self.stop.wait(STAGE_POLL_SECONDS)
+                    self.reporter.stop.wait(STAGE_POLL_SECONDS)
                 elif not self._may_pull():
                     self.housekeeper.purge_now()  # files that the task has passed count until they are removed
                     self._publish()
-                    self.stop.wait(STAGE_POLL_SECONDS)
+                    self.reporter.stop.wait(STAGE_POLL_SECONDS)
                 else:
                     self._session_or_pause()
         finally:
@@ -176,8 +171,8 @@ class _Service:
     def _needed(self) -> Location | None:
         source = self.spec.source.config.source_id
         if self.spec.spool is None:
-            return self.store.oldest_needed(source)
-        own = [one.needed for one in self.store.list_subtasks(task=self.spec.spool.task, source=source)]
+            return self.reporter.store.oldest_needed(source)
+        own = [one.needed for one in self.reporter.store.list_subtasks(task=self.spec.spool.task, source=source)]
         known = [one for one in (*own, self.spec.spool.start) if one is not None]
         return max(known, key=lambda one: one.sort_key, default=None)
 
@@ -185,7 +180,7 @@ class _Service:
         """Return the needs of all tasks that this log serves. Raises NeedUnknown."""
         spool = self.spec.spool
         if spool is None:
-            return needs_of(self.store.list_subtasks(source=self.spec.source.config.source_id))
+            return needs_of(self.reporter.store.list_subtasks(source=self.spec.source.config.source_id))
         needed = self._needed()
         return (Need(spool.task, needed, Stage.RUNNING),) if needed is not None else ()
 
@@ -198,7 +193,7 @@ class _Service:
         if self.bound is None or writer is None or not writer.size:
             return True
         end = LogPosition(writer.sub_dir.suffix, writer.file.number, writer.size)
-        return self.bound.may_pull(end, end._replace(position=writer.begun))
+        return self.bound.decide(end, end._replace(position=writer.begun))
 
     # Sessions
 
@@ -230,7 +225,7 @@ class _Service:
         """Wait this long, or less if the desired stage changes."""
         until = time.monotonic() + seconds
         while not self._over() and self.reporter.desired is not Stage.PAUSED and (left := until - time.monotonic()) > 0:
-            self.stop.wait(min(left, STAGE_POLL_SECONDS))
+            self.reporter.stop.wait(min(left, STAGE_POLL_SECONDS))
 
     def _wait_for_space(self, error: RelayDiskFull) -> None:
         """Pause until there is space or a stop, for FULL_DISK_SECONDS at most. Complete data is on the disk."""
@@ -243,11 +238,11 @@ class _Service:
             now = shutil.disk_usage(root)
             if has_room(full.free, now.free, now.total):
                 break
-            self.stop.wait(STAGE_POLL_SECONDS)
+            self.reporter.stop.wait(STAGE_POLL_SECONDS)
 
     def _session(self) -> None:
         """Pull over one connection, until it is lost or the relay has to end."""
-        with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
+        with connected(self.reporter.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             self.connected_once = True
             info, writer = self._prepare(connection)
             self._began = (time.monotonic(), self._here())
@@ -298,7 +293,7 @@ class _Service:
     @contextmanager
     def _another_connection(self, info: ServerInfo) -> Iterator[Connection]:
         """Connect to the same server, for a dump beside the session's. Raises StreamLost if another server answers."""
-        with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
+        with connected(self.reporter.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             if server_info(connection).server_uuid != info.server_uuid:
                 raise StreamLost("another server answers now")
             yield connection
@@ -307,7 +302,7 @@ class _Service:
         """Return True if pulling continues; publish and save when due."""
         now = time.monotonic()
         if now < self._publish_at:
-            return not self.stop.is_set() and not self._caught_up() and self._may_pull()
+            return not self.reporter.stop.is_set() and not self._caught_up() and self._may_pull()
         assert self.writer is not None  # a session is running
         self._publish_at = now + PUBLISH_SECONDS
         began, begun_at = self._began
@@ -330,7 +325,7 @@ class _Service:
     def _over(self) -> bool:
         """Return True if the relay has to end. Raises RelayRunsElsewhere."""
         self.reporter.check_is_only_relay()
-        return self.stop.is_set() or self.reporter.desired is Stage.STOPPED or self._caught_up()
+        return self.reporter.stop.is_set() or self.reporter.desired is Stage.STOPPED or self._caught_up()
 
     def _caught_up(self) -> bool:
         if self.spec.until != "caught-up":

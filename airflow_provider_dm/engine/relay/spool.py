@@ -113,8 +113,8 @@ class SpoolBound:
         until = LogPosition.of(spec.until)[1:] if spec.until is not None else None
         return cls(root, spec.limit_bytes, until)
 
-    def may_pull(self, end: LogPosition, begun: LogPosition) -> bool:
-        """Return True if pulling may continue, with the log ending at `end`.
+    def decide(self, end: LogPosition, begun: LogPosition) -> bool:
+        """Decide whether pulling continues, with the log ending at `end`; `pulling` has the decision.
 
         The directory is read at most twice a second; in between, only newly pulled bytes are counted.
         """

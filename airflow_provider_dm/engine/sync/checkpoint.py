@@ -164,7 +164,7 @@ class DmPoints:
     def begins(self) -> None:
         """Delete the exit point of the last clean stop: changes are about to be applied. Raises Fenced,
         TargetWentBack."""
-        if not self._begun and self._is_writable():
+        if not self._begun and self._check_writable():
             self._try(self._forget_exit)
         self._begun = True
 
@@ -173,7 +173,7 @@ class DmPoints:
         self._written_at = time.monotonic()
         exit_point = applied.exit_point(furthest)
         places = (applied.at, applied.again, *([exit_point] if exit_point is not None else []))
-        if not self._is_writable() or any(place.position > LAST_POSITION for place in places):
+        if not self._check_writable() or any(place.position > LAST_POSITION for place in places):
             return
         try:
             written = self._try(lambda connection: self._write(connection, applied, exit_point))
@@ -241,8 +241,9 @@ class DmPoints:
         )
         return {name: infos.get(name) for name in sorted(tables)}
 
-    def _is_writable(self) -> bool:
-        """Check once that the table exists or can be created, and that it can store this subtask's ids."""
+    def _check_writable(self) -> bool:
+        """Check once that the table exists or can be created, and that it can store this subtask's ids. Return True if
+        so."""
         if self._why_not is None:
             connection, ref = target_connection(self.source.target), self.source.fence.ref
             self._why_not = why_not_writable(connection, ref)

@@ -158,7 +158,7 @@ class Loop:
         try:
             applied = self._apply_with_retries(epoch, following)
         except DmError as error:
-            if not self._has_become_shared(error):
+            if not self._share_table(error):
                 # Raises the error, unless the same range can be read from another log.
                 self.planning.tail.distrust(error, epoch, replace(self.planning.cursor(self.state), place=epoch.lo))
             self.state = self.state.half_applied(epoch)
@@ -215,10 +215,9 @@ class Loop:
         self.collisions.add(collisions, self.merged.sharing.feeders)
         self._show_safe_mode()
 
-    def _has_become_shared(self, error: DmError) -> bool:
-        """Return True if the error is a collision with a row of another source that now feeds the same table.
-
-        Then `state` has the plan that treats this table as shared. It folds as before: the epoch may be half applied.
+    def _share_table(self, error: DmError) -> bool:
+        """Take the plan that treats a table as shared, if the error is a collision with a row of another source that
+        now feeds it. Return True if so. The plan folds as before: the epoch may be half applied.
         """
         writes_by = self.state.written_by
         if writes_by.mode != self.state.plan.mode:

@@ -210,7 +210,7 @@ def test_the_session_is_named_that_a_flush_left_behind_waits_for(
 ) -> None:
     """A SELECT that begins between the look and the flush. The remedy that the error names lets the writers go on."""
     t, u = tables
-    monkeypatch.setattr(snapshot._Locker, "_may_flush", lambda _locker: True)
+    monkeypatch.setattr(snapshot._Locker, "_check_flush", lambda _locker: True)
     with long_select(mysql_source, t) as session, open_transaction(mysql_source, u):
         with pytest.raises(ReadLockNotGranted, match=f"KILL QUERY {session}") as blocked:
             read_under_lock(endpoint("one", mysql_source), tables, end_of_log)

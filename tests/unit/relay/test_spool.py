@@ -112,41 +112,41 @@ def test_the_bound_counts_what_was_pulled_since_it_looked(tmp_path: Path, monkey
     files(tmp_path, f1=40, f2=30)
     bound = SpoolBound(tmp_path, 100)
     begun = LogPosition(1, 2, 20)
-    assert bound.may_pull(LogPosition(1, 2, 30), begun)
-    assert bound.may_pull(LogPosition(1, 2, 59), begun)
-    assert not bound.may_pull(LogPosition(1, 2, 60), begun), "without having looked again"
+    assert bound.decide(LogPosition(1, 2, 30), begun)
+    assert bound.decide(LogPosition(1, 2, 59), begun)
+    assert not bound.decide(LogPosition(1, 2, 60), begun), "without having looked again"
 
 
 def test_the_bound_looks_again_when_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 3600.0)
     files(tmp_path, f1=90)
     bound = SpoolBound(tmp_path, 100)
-    assert bound.may_pull(LogPosition(1, 1, 90), LogPosition(1, 1, 80))
+    assert bound.decide(LogPosition(1, 1, 90), LogPosition(1, 1, 80))
     files(tmp_path, f1=90, f2=10)
-    assert not bound.may_pull(LogPosition(1, 2, 10), LogPosition(1, 2, 4))
+    assert not bound.decide(LogPosition(1, 2, 10), LogPosition(1, 2, 4))
 
 
 def test_the_bound_sees_that_its_reader_has_moved_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 0.0)
     files(tmp_path, f1=60, f2=60)
     bound, end, begun = SpoolBound(tmp_path, 100), LogPosition(1, 2, 60), LogPosition(1, 2, 50)
-    assert not bound.may_pull(end, begun)
+    assert not bound.decide(end, begun)
     write_mark(tmp_path, LogPosition(1, 1, 40))
-    assert not bound.may_pull(end, begun), "80 are less than the limit and more than half of it"
+    assert not bound.decide(end, begun), "80 are less than the limit and more than half of it"
     (tmp_path / "9f2c.000001" / "bin.000001").unlink()
     write_mark(tmp_path, LogPosition(1, 2, 11))
-    assert bound.may_pull(end, begun)
+    assert bound.decide(end, begun)
 
 
 def test_nothing_is_pulled_behind_the_end_of_a_run(tmp_path: Path) -> None:
     """A transaction that ends there, or that it lies in, comes whole: the next one that begins shows it."""
     files(tmp_path, f1=60)
     bound = SpoolBound(tmp_path, 1000, until=(3, 50))
-    assert bound.may_pull(LogPosition(2, 2, 900), LogPosition(2, 2, 800)), "in whatever sub-directory is the newest"
-    assert bound.may_pull(LogPosition(2, 3, 50), LogPosition(2, 3, 40)), "it may not have come whole"
-    assert not bound.may_pull(LogPosition(2, 3, 70), LogPosition(2, 3, 50))
+    assert bound.decide(LogPosition(2, 2, 900), LogPosition(2, 2, 800)), "in whatever sub-directory is the newest"
+    assert bound.decide(LogPosition(2, 3, 50), LogPosition(2, 3, 40)), "it may not have come whole"
+    assert not bound.decide(LogPosition(2, 3, 70), LogPosition(2, 3, 50))
     write_mark(tmp_path, LogPosition(2, 3, 70))
-    assert not bound.may_pull(LogPosition(2, 3, 70), LogPosition(2, 3, 50)), "whatever the reader has looked at"
+    assert not bound.decide(LogPosition(2, 3, 70), LogPosition(2, 3, 50)), "whatever the reader has looked at"
 
 
 def test_the_mark_is_no_sub_directory(tmp_path: Path) -> None:
