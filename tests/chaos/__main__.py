@@ -5,7 +5,7 @@ import itertools
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -87,17 +87,20 @@ def _of_two_or_three(
 def _rounds(
     what: str, play_round: Callable[..., Counter[str]], options: argparse.Namespace, *, fail_over: bool = False
 ) -> int:
-    """Play rounds of two sources of different flavours, in both orders, and a target of either. `fail_over`: each
-    source has a replica, and rounds are given the pairs."""
+    """Play rounds of two sources of different flavours, in both orders, and a target of either, or of the flavour that
+    was asked for. `fail_over`: each source has a replica, and rounds are given the pairs."""
     total: Counter[str] = Counter()
     specs = [one for flavour in FLAVOURS for one in pair_of(flavour, ZONES[flavour])[: 2 if fail_over else 1]]
-    specs += [ServerSpec(f"{flavour}_target", flavour) for flavour in FLAVOURS]
-    with running_servers(specs) as (*sources, first_target, second_target):
+    wanted: Sequence[Flavour] = [options.target] if options.target else FLAVOURS
+    of_sources = len(specs)
+    specs += [ServerSpec(f"{flavour}_target", flavour) for flavour in wanted]
+    with running_servers(specs) as servers:
+        sources, targets = servers[:of_sources], servers[of_sources:]
         pairs = [Pair(*sources[:2]), Pair(*sources[2:])] if fail_over else []
         sources = [one.at for one in pairs] or sources
         for number in range(options.rounds):
             begun, seed = time.monotonic(), options.seed * 1000 + number
-            target = (first_target, second_target)[number % 2]
+            target = targets[number % len(targets)]
             order = slice(None, None, 1 if number // 2 % 2 else -1)
             a, b = sources[order]
             given = {"pairs": dict(zip("ab", pairs[order], strict=True))} if pairs else {}
@@ -169,6 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for one, usual in ((moving, 30), (meeting, 20), (altering, 50), (sharding, 30)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
+        one.add_argument("--target", choices=[*FLAVOURS, "tidb"], help="the only one (default: both flavours in turn)")
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
     changes = add("ddl-model", partial(_histories, model.play_ddl), "random histories of the model of DDL")
     loads = add(

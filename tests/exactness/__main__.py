@@ -1,4 +1,5 @@
-"""`python -m tests.exactness [--cells N] [--seed N] [--rows N] [--only SAMPLE]`: rounds over all pairs of flavours.
+"""`python -m tests.exactness [--target FLAVOUR] [--cells N] [--seed N] [--rows N] [--only SAMPLE]`: rounds over all
+pairs of MySQL and MariaDB, or from both into one target.
 
 Each round has a seed of its own, which is printed; `--seed` makes a round again. Ends with 1 where a cell did not
 arrive as it was, after the round in which that was found."""
@@ -7,31 +8,34 @@ import argparse
 import secrets
 import sys
 import time
+from itertools import product
 from random import Random
 from typing import Final
 
-from testbed import Server, ServerSpec, running_servers
+from testbed import Flavour, Server, ServerSpec, running_servers
 from tests.exactness.journey import Journey, Outcome
 from tests.exactness.samples import SAMPLES
 
-FLAVOURS: Final = ("mysql", "mariadb")
+SOURCES: Final[tuple[Flavour, ...]] = ("mysql", "mariadb")
+TARGETS: Final[tuple[Flavour, ...]] = (*SOURCES, "tidb")
 SCHEMA: Final = "exactness"
 SHOWN: Final = 20
 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    specs = [ServerSpec(f"{flavour}_{role}", flavour) for flavour in FLAVOURS for role in ("source", "target")]
+    targets = [options.target] if options.target else SOURCES
+    specs = [ServerSpec(f"{flavour}_source", flavour) for flavour in SOURCES]
+    specs += [ServerSpec(f"{flavour}_target", flavour) for flavour in targets]
     with running_servers(specs) as servers:
-        by_name = {server.name: server for server in servers}
-        pairs = [(by_name[f"{a}_source"], by_name[f"{b}_target"]) for a in FLAVOURS for b in FLAVOURS]
         for server in servers:
             server.sql(f"CREATE DATABASE {SCHEMA}")
-        return _rounds(pairs, options)
+        return _rounds(list(product(servers[: len(SOURCES)], servers[len(SOURCES) :])), options)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.exactness", description=__doc__)
+    parser.add_argument("--target", choices=TARGETS, help="the only one (default: MySQL and MariaDB in turn)")
     parser.add_argument("--cells", type=int, default=50_000, help="how many to compare at least")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="of the first round")
     parser.add_argument("--rows", type=int, default=600, help="of each table in a round")

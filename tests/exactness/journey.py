@@ -170,11 +170,12 @@ class _Trip:
             return False
         self.cells += len(rows) * len(self.table.columns)
         self.downstream.begin()
-        if not run_load_data(self.downstream, load):
+        loaded = run_load_data(self.downstream, load)
+        if not loaded and (self.flavour, self.sample.name) != (Flavour.TIDB, "times"):  # its LOAD refuses zeros in dates
             ((_, number, message), *_) = query(self.downstream, "SHOW WARNINGS") or [(0, 0, b"no warning")]
             self.differ([f"the LOAD was undone: {number} {message!r}"])
         self.downstream.commit()
-        return True
+        return loaded
 
     def remove(self, rows: Sequence[Row]) -> None:
         literals = row_literals(self.table, self.flavour)
@@ -193,11 +194,12 @@ class _Trip:
 
     def same_on_both_servers(self) -> None:
         documents = frozenset(column.name for column in self.table.columns if column.data_type == "json")
+        as_utf8 = self.flavour is Flavour.TIDB
         ours, theirs = (
-            oracle.cells(server, self.name.schema, self.name.table, documents=documents)
+            oracle.cells(server, self.name.schema, self.name.table, documents=documents, as_utf8=as_utf8)
             for server in (self.journey.source, self.journey.target)
         )
-        if self.flavour is Flavour.MARIADB:
+        if self.flavour is not Flavour.MYSQL:
             ours = [tuple(b"0x0.0p+0" if cell == b"-0x0.0p+0" else cell for cell in row) for row in ours]
         self.differ(self.compare(ours, theirs, "source", "target"))
 

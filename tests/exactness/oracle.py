@@ -15,12 +15,15 @@ Cells = list[tuple[bytes | None, ...]]
 
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 TIMES: Final = frozenset({"year", "date", "time", "datetime", "timestamp"})
-PLAIN: Final = INTEGERS | TIMES | {"decimal", "uuid", "inet4", "inet6"}
+NUMBERS: Final = INTEGERS | {"decimal"}
+PLAIN: Final = NUMBERS | TIMES | {"uuid", "inet4", "inet6"}
 FLOATS: Final = frozenset({"float", "double"})
 
 
 def expression(name: str, data_type: str, *, as_utf8: bool) -> str:
     shown = f"hex(convert({name} using utf8mb4))" if as_utf8 else f"hex({name})"
+    if as_utf8 and data_type in NUMBERS:  # TiDB shows no zeros of ZEROFILL, and its CAST cuts decimal(9,9)
+        return f"{name} + 0"
     if data_type in PLAIN:
         return f"cast({name} as char)"
     if data_type in FLOATS:
@@ -48,7 +51,8 @@ def cells(
     all text is shown in UTF-8, and of documents the value, with decimal numbers as doubles (TiDB has no others)."""
     found = columns(server, schema, table)
     shown = ", ".join(
-        expression(f"`{name}`", kind, as_utf8=name in documents or (as_utf8 and text)) for name, kind, text in found
+        expression(f"`{name}`", kind, as_utf8=name in documents or (as_utf8 and (text or kind in NUMBERS)))
+        for name, kind, text in found
     )
     options: dict[str, Any] = {"use_unicode": False, "conv": {}, "autocommit": None}
     with server.connect(database=schema, **options) as connection, connection.cursor() as cursor:

@@ -6,9 +6,9 @@ from tests.exactness.characters import charset_samples
 from tests.exactness.documents import JSON
 from tests.exactness.numbers import NUMBERS, TIMES
 from tests.exactness.others import ADDRESSES, COMPRESSED, COMPUTED, GEOMETRY, HIDDEN, VECTOR
-from tests.exactness.strings import LOBS, MEMBERS, STRINGS, UNICODE
+from tests.exactness.strings import FULL_LOB, LOBS, MEMBERS, STRINGS, UNICODE
 
 SAMPLES: Final = (
-    *(NUMBERS, TIMES, STRINGS, LOBS, MEMBERS, UNICODE, *charset_samples()),
+    *(NUMBERS, TIMES, STRINGS, LOBS, FULL_LOB, MEMBERS, UNICODE, *charset_samples()),
     *(JSON, GEOMETRY, VECTOR, ADDRESSES, COMPRESSED, COMPUTED, HIDDEN),
 )

@@ -152,25 +152,33 @@ def write_rows(
 
     `lenient`: without strict mode (`Computing.leniently`).
     """
-    if verb is Verb.INSERT or not blurs_enums(mapping, dialect):
+    if not deletes_first(mapping, verb, dialect):
         yield from _written(mapping, rows, verb, dialect, lenient=lenient)
         return
-    for blurred, run in groupby(rows, lambda row: any(row[place] in _EMPTY for place in mapping.enums_with_empty)):
+    every_row = _reverses_bits(mapping, verb, dialect)
+    blurred = () if dialect.server.updates_index_0 else mapping.enums_with_empty
+    for deleted, run in groupby(rows, lambda row: every_row or any(row[place] in _EMPTY for place in blurred)):
         some = list(run)
-        if blurred:
+        if deleted:
             yield from delete_rows(
                 mapping, (tuple([row[at] for at in mapping.key_places]) for row in some), dialect=dialect
             )
-        how = Verb.INSERT if blurred and verb is Verb.UPSERT else verb
+        how = Verb.INSERT if deleted and verb is Verb.UPSERT else verb
         yield from _written(mapping, some, how, dialect, lenient=lenient)
 
 
-def blurs_enums(mapping: TableMapping, dialect: Dialect) -> bool:
-    """Return True if the target takes an ENUM's index 0 for its empty member when it changes or replaces a row: rows
-    with either are deleted first, and the values of columns that only the target has are lost with them. Without a key
-    nothing is changed or replaced."""
-    has_key = mapping.target.identity is not None
-    return has_key and bool(mapping.enums_with_empty) and not dialect.server.updates_index_0
+def deletes_first(mapping: TableMapping, verb: Verb, dialect: Dialect) -> bool:
+    """Return True if the target stores other values of some columns when it changes or replaces a row: such rows are
+    deleted first, and the values of columns that only the target has are lost with them. Without a key nothing is
+    changed or replaced."""
+    if verb is Verb.INSERT or mapping.target.identity is None:
+        return False
+    blurs_enums = bool(mapping.enums_with_empty) and not dialect.server.updates_index_0
+    return blurs_enums or _reverses_bits(mapping, verb, dialect)
+
+
+def _reverses_bits(mapping: TableMapping, verb: Verb, dialect: Dialect) -> bool:
+    return verb is Verb.UPSERT and mapping.has_wide_bits and not dialect.server.upserts_wide_bits
 
 
 def _written(

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     SqlStatement,
     Verb,
     around,
-    blurs_enums,
+    deletes_first,
     write_rows,
 )
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -77,8 +77,8 @@ def write_tuple_cells(
     dialect: Dialect,
 ) -> Iterator[SqlStatement]:
     """Yield these statements for the rows of `cells` with these numbers (int64)."""
-    blurred = verb is not Verb.INSERT and blurs_enums(mapping, dialect)
-    tuples = None if blurred else _tuples(cells, numbers, mapping, dialect.server.flavour)
+    plain = deletes_first(mapping, verb, dialect)
+    tuples = None if plain else _tuples(cells, numbers, mapping, dialect.server.flavour)
     if tuples is None:
         literals = row_literals(mapping.source, dialect.server.flavour)
         yield from write_rows(mapping, map(literals, cells.some_rows(numbers)), verb, dialect=dialect)

@@ -79,6 +79,8 @@ class Capabilities:
     updates_index_0: bool = True
     """A changed or replaced row may have an ENUM's index 0, or its empty member after that. TiDB compares their texts,
     and leaves the row, and VALUES() makes index 0 the member."""
+    upserts_wide_bits: bool = True
+    """ON DUPLICATE KEY UPDATE may change a BIT of 57 or more bits. TiDB's VALUES() reverses its eight bytes."""
     max_error_count_rises: bool = False
     """A writing session sets it to keep all warnings."""
     alters_one_change_at_a_time: bool = False
@@ -170,6 +172,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             spatial_types=False,
             text_is_utf8=True,
             updates_index_0=False,
+            upserts_wide_bits=False,
             alters_one_change_at_a_time=True,
             computes_as_sources=False,
             changes_charsets=False,

@@ -43,6 +43,7 @@ _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integ
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _SUMS: Final = re.compile(r"(?:`(?:[^`]|``)+`|\d+|[-+*()])+")
 _EMPTY_MEMBER: Final = re.compile(r"[(,]''[,)]")
+_WIDE_BIT: Final = re.compile(r"bit\((5[7-9]|6\d)\)", re.IGNORECASE)
 """Also found in a member such as `x,',y`."""
 _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
 
@@ -105,6 +106,11 @@ class TableMapping:
     def enums_with_empty(self) -> tuple[int, ...]:
         """The positions of ENUMs that may have an empty member in the target."""
         return tuple(index for index in self.enums if _EMPTY_MEMBER.search(self.target_columns[index].column_type))
+
+    @cached_property
+    def has_wide_bits(self) -> bool:
+        """A BIT column of the target has eight bytes."""
+        return any(_WIDE_BIT.fullmatch(self.target_columns[index].column_type) for index in self.written)
 
 
 def map_table(

@@ -1,4 +1,4 @@
-"""Every cell arrives as it was: all types, all charsets, all four pairs of flavours (`tests.exactness` tells how).
+"""Every cell arrives as it was: all types, all charsets, from both flavours to all targets (see `tests.exactness`).
 
 Here are the rounds of the test command, and what does not fit a round: logs with more or less metadata, and columns
 that the catalogue may hide."""
@@ -22,9 +22,10 @@ from tests.integration.binlog.reading import FreshSchema, definition, here, logg
 SEED: Final = 20_261
 ROWS: Final = 60
 CELLS_OF_A_PAIR: Final = 13_000
-"""At least; four pairs."""
+"""At least."""
 
 
+@pytest.mark.every_pair
 def test_every_cell_arrives_as_it_was(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source, target)
     journey = Journey(source, target, schema)
