@@ -75,6 +75,20 @@ def _unsure(*codes: str) -> dict[str, str]:
     return dict.fromkeys(codes, UNSURE)
 
 
+def _row(first: str, characters: str) -> dict[str, str]:
+    """Return characters by their codes, which follow each other."""
+    return {f"{code:x}": character for code, character in enumerate(characters, int(first, 16))}
+
+
+_USER_DEFINED: Final = {
+    f"{prefix}{lead:02x}{trail:02x}": chr(base + 94 * (lead - 0xF5) + trail - 0xA1)
+    for prefix, base in (("", 0xE000), ("8f", 0xE3AC))
+    for lead in range(0xF5, 0xFF)
+    for trail in range(0xA1, 0xFF)
+}
+"""The private characters of ujis and eucjpms."""
+
+
 def _from_80(characters: str) -> _SplitCharset:
     return _SplitCharset("ascii", {f"{code:02x}": character for code, character in enumerate(characters, 0x80)})
 
@@ -86,12 +100,15 @@ _SPLIT_CHARSETS: Final[Mapping[str, _SplitCharset]] = {
     "greek": _SplitCharset("iso8859-7", {"a1": "ʽ", "a2": "ʼ", **_unsure("a4", "a5", "aa")}),
     "hebrew": _SplitCharset("iso8859-8", {"af": "‾"}),
     "tis620": _SplitCharset("tis-620"),
-    "gb18030": _SplitCharset("gb18030", {"a8bc": "ḿ"}),
-    "big5": _SplitCharset("big5", _unsure("a15a", "a1c3", "a1c5", "a1fe", "a240", "a2cc", "a2ce")),
+    "gb18030": _SplitCharset("gb18030", {"a8bc": "ḿ", "8135f437": "\ue7c7"}),
+    "big5": _SplitCharset(
+        "big5",
+        {**_row("f9d6", "碁銹裏墻恒粧嫺"), **_unsure("a15a", "a1c3", "a1c5", "a1fe", "a240", "a2cc", "a2ce")},
+    ),
     "sjis": _SplitCharset("shift_jis", {"815f": "\\"}),
     "cp932": _SplitCharset("cp932", _unsure("80", "a0", "fd", "fe", "ff")),
     "euckr": _SplitCharset("cp949"),
-    "ujis": _SplitCharset("euc_jp", {"a1c0": "\\"}),
+    "ujis": _SplitCharset("euc_jp", {"a1c0": "\\", **_USER_DEFINED}),
     "eucjpms": _SplitCharset(
         "euc_jp",
         {
@@ -101,7 +118,23 @@ _SPLIT_CHARSETS: Final[Mapping[str, _SplitCharset]] = {
             "a1f1": "￠",
             "a1f2": "￡",
             "a2cc": "￢",
-            **_unsure("8fa2b7", "8fa2c3"),
+            "8fa2b7": "～",
+            "8fa2c3": "￤",
+            **_row("ada1", "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ"),
+            **_row("adc0", "㍉㌔㌢㍍㌘㌧㌃㌶㍑㍗㌍㌦㌣㌫㍊㌻㎜㎝㎞㎎㎏㏄㎡"),
+            **_row("addf", "㍻〝〟№㏍℡㊤㊥㊦㊧㊨㈱㈲㈹㍾㍽㍼≒≡∫∮∑√⊥∠∟⊿∵∩∪"),
+            **_row("8ff3f3", "ⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅠⅡ"),
+            **_row("8ff4a1", "ⅢⅣⅤⅥⅦⅧⅨⅩ＇＂㈱№℡"),
+            **_row(
+                "8ff4ae",
+                "炻仼僴凬匇匤\ufa0e咊坙\ufa0f\ufa10增寬峵嵓\ufa11德悅愠敎昻晥\ufa12\uf929栁\ufa13\ufa14橫櫢淸淲瀨",
+            ),
+            **_row(
+                "8ff4ce",
+                "\ufa15\ufa16甁皂皞\ufa17礰\ufa18\ufa19\ufa1a\ufa1b竧\ufa1c\ufa1d綠緖\ufa1e荢\ufa1f薰\ufa20\ufa21蠇\ufa22譿賴赶\ufa23",
+            ),
+            **_row("8ff4ea", "\ufa24\ufa25郞\ufa26鄕\ufa27\ufa28閒\uf9dc\ufa29霻靍靑\ufa2a\ufa2b\ufa2c馞髙魲\ufa2d黑"),
+            **_USER_DEFINED,
         },
     ),
     "armscii8": _from_80(

@@ -1,6 +1,7 @@
 """What servers say about the session of a statement, and by which number they mean which charset."""
 
 import re
+from typing import Final
 
 import pymysql
 import pytest
@@ -159,6 +160,8 @@ TEXTS: list[tuple[str, str, str, str]] = [
     ("cp1251", "cp1251_general_ci", "cp1251", "Ж"),
     ("greek", "greek_general_ci", "iso8859-7", "α"),
 ]
+UNSURE_CODES: Final = {"815f"}
+"""In sjis: servers take it for a backslash."""
 
 
 @pytest.mark.parametrize(("charset", "collation", "codec", "text"), TEXTS, ids=lambda value: str(value)[:12])
@@ -200,12 +203,17 @@ def test_every_character_is_the_servers_or_unsure(
         candidates = [code for code in candidates if len(code) == 1 or one.fullmatch(code)]
     ours = {code: charset.text(code) for code in candidates}
     schema = fresh_schema(source)
-    values = ",".join(f"(x'{code.hex()}')" for code, text in ours.items() if text != UNSURE)
-    if values:
-        source.sql(f"CREATE TABLE `{schema}`.t (b VARBINARY(8)); INSERT INTO `{schema}`.t VALUES {values}")
-        converted = f"CAST(CONVERT(CONVERT(b USING {charset.name}) USING utf8mb4) AS BINARY)"
-        for code, theirs in source.sql(f"SELECT b, {converted} FROM `{schema}`.t"):
+    values = ",".join(f"(x'{code.hex()}')" for code in ours)
+    source.sql(f"CREATE TABLE `{schema}`.t (b VARBINARY(8)); INSERT INTO `{schema}`.t VALUES {values}")
+    text = f"CONVERT(CONVERT(b USING {charset.name}) USING utf8mb4)"
+    back = f"CAST(CONVERT({text} USING {charset.name}) AS BINARY)"
+    unknown = set()
+    for code, theirs, again in source.sql(f"SELECT b, CAST({text} AS BINARY), {back} FROM `{schema}`.t"):
+        if ours[code] != UNSURE:
             assert theirs.decode() == ours[code], code.hex()
+        elif len(code) > 1 and again == code and theirs.decode() != UNSURE:
+            unknown.add(code.hex())
+    assert unknown <= UNSURE_CODES
 
 
 @pytest.mark.parametrize("charset", sorted(SEVERAL_BYTES))
