@@ -72,7 +72,9 @@ KINDS: Final[dict[str, tuple[Flavour, Series]]] = {
 """What the first part of a server's name stands for."""
 HOSTILE: Final = "hostile"
 TIDB: Final = "tidb"
-TAKE_TIDB: Final = frozenset(Path(__file__).parent / "integration" / room for room in ("binlog", "copy", "merge", "sync"))
+TAKE_TIDB: Final = frozenset(
+    Path(__file__).parent / "integration" / room for room in ("binlog", "copy", "merge", "sync")
+)
 """Where TiDB is a target, too, and pairs take turns: what writes rows and tables."""
 ALL_PAIRS: Final = os.environ.get("DM_ALL_PAIRS") == "1"
 REQUIRED: Final = os.environ.get("DM_REQUIRE_SERVERS") == "1"
