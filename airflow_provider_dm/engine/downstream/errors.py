@@ -49,7 +49,8 @@ _NAMES_ONLY: Final = (
     | _TIDB_NAMES_ONLY
 )
 _PASSING: Final = re.compile(
-    r"information schema is (?:changed|out of date)|region is unavailable|\[try again later\]", re.IGNORECASE
+    r"information schema is (?:changed|out of date)|region is unavailable|tikv aborts txn|\[try again later\]",
+    re.IGNORECASE,
 )
 _CANNOT: Final = re.compile("unsupported|not supported|can'?t |cannot ", re.IGNORECASE)
 """A message without a number of its own about an unsupported feature: it contains only names and types."""
