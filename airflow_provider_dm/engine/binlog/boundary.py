@@ -51,8 +51,6 @@ from airflow_provider_dm.engine.binlog.transaction import (
     OPENED,
     OUTSIDE,
     Ended,
-    FoundEnd,
-    FoundPrepared,
     ScannedRange,
     ScanState,
     Seam,
@@ -154,25 +152,23 @@ def scan(
     *,
     cut: int,
     apply: bool = True,
-    state: int = OUTSIDE,
     part: int = NOWHERE,
-    hop: bool | None = None,
-    records_xa: bool | None = None,
+    hopper: Hopper | None = None,
 ) -> ScannedRange:
     """Scan from `start`, the beginning of an event outside of a transaction, to the first boundary at or after `cut`.
     Compressed data counts with its unpacked size if it is to be applied, so that the boundary may be before `cut`.
 
-    `apply=False`: events that cannot be applied, and DDL, are skipped. `state`: BEGUN if `start` is a seam instead, and
-    the first boundary the end of that transaction. `part`: look for seams after this many bytes since the start or the
-    last seam. `hop`: use the compiled fast path if it is ready; None: if `apply`, so that the relay does not load it.
-    `records_xa`: record XA transactions; None: if `apply`.
+    `apply=False`: events that cannot be applied, and DDL, are skipped, and XA transactions are not recorded. `part`:
+    look for seams after this many bytes since the start or the last seam. `hopper`: the compiled fast path, which is
+    always used with `apply` if it is ready; the relay does not load it.
     Raises UnknownEvent, MalformedEvent, ChangeNotInLog, EventTooLarge or ChecksumMismatch at the
     first event that causes it, unless complete transactions precede it.
     """
-    walk = ScanState(f"{log.name}:", ScannedRange(start, start), apply, log.format.flavour, state, opened_at=start)
-    walk.records_xa = apply if records_xa is None else records_xa
+    walk = ScanState(
+        f"{log.name}:", ScannedRange(start, start), apply, log.format.flavour, records_xa=apply, opened_at=start
+    )
+    hopper = hopper_for(log.format) if apply else hopper
     try:
-        hopper = hopper_for(log.format) if (apply if hop is None else hop) else None
         walk.found.ended = _walk(walk, log.window, cut, log.format.trailer_size, part, hopper)
     except DmError:
         if not walk.found.transactions:
@@ -207,13 +203,16 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
     return listed, found.end
 
 
-def list_xa(log: OpenLog, start: int, *, end: int) -> list[FoundPrepared | FoundEnd]:
-    """Return the XA transactions between two boundaries; other contents are ignored. Raises MalformedEvent."""
+def scan_xa(log: OpenLog, start: int, *, cut: int, state: int = OUTSIDE) -> ScannedRange:
+    """Scan for XA transactions from `start` to the first boundary at or after `cut`; other contents are ignored.
+
+    `state`: BEGUN if `start` is a seam, and the first boundary the end of that transaction. Raises MalformedEvent.
+    """
     walk = ScanState(
-        f"{log.name}:", ScannedRange(start, start), False, log.format.flavour, records_xa=True, opened_at=start
+        f"{log.name}:", ScannedRange(start, start), False, log.format.flavour, state, records_xa=True, opened_at=start
     )
-    _walk(walk, log.window, end, log.format.trailer_size, hopper=hopper_for(log.format))
-    return walk.found.xa
+    _walk(walk, log.window, cut, log.format.trailer_size, hopper=hopper_for(log.format))
+    return walk.found
 
 
 def verify_events(log: OpenLog, start: int, end: int) -> None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from airflow_provider_dm.engine.binlog.boundary import list_xa, opened_log
+from airflow_provider_dm.engine.binlog.boundary import opened_log, scan_xa
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, NoRows, XaRowsGone
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import ByteRange
@@ -136,7 +136,7 @@ def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Pre
         until = commit.position if place == end else file.size
         try:
             with opened_log(file.path, min(until, file.size), file.name) as log:
-                listed = [] if log is None else list_xa(log, BINLOG_HEADER_SIZE, end=until)
+                listed = [] if log is None else scan_xa(log, BINLOG_HEADER_SIZE, cut=until).xa
         except DmError as error:
             logger.warning("%s was not searched for %s: %s", file, xid, error)
             return None

@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.binlog.boundary import OpenLog, list_transaction
 from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed, LocationNotInLog
 from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gtids
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
+from airflow_provider_dm.engine.binlog.hopping import hopper_for
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.transaction import ScannedRange
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
@@ -209,7 +210,7 @@ def held_before(log: OpenLog, position: int, *, numbered: bool = False) -> GtidS
 
 
 def _scanned(log: OpenLog, start: int, cut: int) -> ScannedRange:
-    return scan(log, start, cut=cut, apply=False, hop=True)
+    return scan(log, start, cut=cut, apply=False, hopper=hopper_for(log.format))
 
 
 def named_before(file: LogFile) -> GtidSet | None:

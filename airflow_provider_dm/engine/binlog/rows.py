@@ -21,7 +21,7 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog import splitting
-from airflow_provider_dm.engine.binlog.boundary import OpenLog, scan
+from airflow_provider_dm.engine.binlog.boundary import OpenLog, scan_xa
 from airflow_provider_dm.engine.binlog.cells import Cell
 from airflow_provider_dm.engine.binlog.changes import Batch, RowChange
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_rows
@@ -139,7 +139,7 @@ class _Range:
         window = self.window.up_to(int(key.rsplit(".", 1)[1]))
         log = OpenLog(window, self.range.format, self.range.file)
         state = BEGUN if self.range.inside else OUTSIDE
-        walked = scan(log, self.range.start, cut=self.range.end, apply=False, state=state, records_xa=True)
+        walked = scan_xa(log, self.range.start, cut=self.range.end, state=state)
         last = walked.xa[-1] if walked.xa else None
         # Between a prepared transaction and its commit: its changes are not before `key`.
         return last.start if isinstance(last, FoundPrepared) and last.end == walked.end else walked.end
