@@ -69,7 +69,7 @@ Json = dict[str, Any]
 class Outcome:
     """The result of the work. `finished`: False if the work, or one of its sources, was asked to stop before its goal.
 
-    `failure`: the first error of a source that stopped while others went on.
+    `failure`: rows that differ, or the first error of a source that stopped while others went on.
     """
 
     result: Json
@@ -91,7 +91,7 @@ class App:
     leases: dict[str, Lease] = field(default_factory=dict)
     """By source. `_lease_lock` is held while they change, and while they are renewed."""
     fatal: DmError | None = None
-    """The error to report even if the work returned: a lost lease, or rows that differ."""
+    """A lost lease, which is reported even if the work returned."""
     gates: dict[str, Gate] = field(init=False)
     """The gates by which requests reach the work, by source."""
     seen: Json = field(default_factory=dict)
@@ -215,6 +215,26 @@ class App:
                 if time.monotonic() > deadline or self.stop.wait(min(1.0, held.remaining_seconds + 0.1)):
                     raise
 
+    def beat(self, ended: threading.Event) -> None:
+        """Report the progress, read requests and renew the leases, until `ended` is set or a lease is lost."""
+        renewed_at = time.monotonic()
+        while not ended.wait(BEAT_SECONDS):
+            try:
+                self.seen = self.progress()
+                self.store.heartbeat_run(self.spec.run_id, self.seen)
+                subtasks = self.store.list_subtasks(task=self.spec.task.name)
+                self.stages = {one.source: one.stage for one in subtasks if one.source in self.gates}
+                self.apply_requests({one.source: one.desired for one in subtasks if one.desired is not None})
+                if time.monotonic() - renewed_at >= LEASE_SECONDS / 3:
+                    self.renew()
+                    renewed_at = time.monotonic()
+            except DmError as error:
+                if error.reaction is Reaction.FENCED:
+                    self.fatal = error
+                    self.end()
+                    return
+                log.warning("the progress could not be written to the metadata DB: %s", error)
+
 
 def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> int:
     """Run `work` for the JobSpec named in argv; returns the exit code.
@@ -252,7 +272,7 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
         serve(spec.task.metrics_addr, lambda: exposition(spec.task.name, spec.holder.host, app.stages, app.seen))
     app.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=app.holder)
     ended = threading.Event()
-    beat = threading.Thread(target=_beat, args=(app, ended), name="beat", daemon=True)
+    beat = threading.Thread(target=app.beat, args=(ended,), name="beat", daemon=True)
     beat.start()
     try:
         outcome = work(app)
@@ -297,26 +317,6 @@ def _failed(error: Exception) -> int:
         log.error("unexpected error", exc_info=error)
     report(error)
     return EXIT_FENCED if isinstance(error, DmError) and error.reaction is Reaction.FENCED else EXIT_ERROR
-
-
-def _beat(app: App, ended: threading.Event) -> None:
-    renewed_at = time.monotonic()
-    while not ended.wait(BEAT_SECONDS):
-        try:
-            app.seen = app.progress()
-            app.store.heartbeat_run(app.spec.run_id, app.seen)
-            subtasks = app.store.list_subtasks(task=app.spec.task.name)
-            app.stages = {one.source: one.stage for one in subtasks if one.source in app.gates}
-            app.apply_requests({one.source: one.desired for one in subtasks if one.desired is not None})
-            if time.monotonic() - renewed_at >= LEASE_SECONDS / 3:
-                app.renew()
-                renewed_at = time.monotonic()
-        except DmError as error:
-            if error.reaction is Reaction.FENCED:
-                app.fatal = error
-                app.end()
-                return
-            log.warning("the progress could not be written to the metadata DB: %s", error)
 
 
 def _kill_group_after(launcher_pid: int) -> None:

@@ -24,8 +24,7 @@ def work(app: App) -> Outcome:
     runner = app.runner()
     app.report("verify", runner.progress)
     result = verify(app.spec, runner, known)
-    app.fatal = failure(result)
-    return Outcome(result)
+    return Outcome(result, failure=failure(result))
 
 
 if __name__ == "__main__":

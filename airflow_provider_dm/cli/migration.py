@@ -99,6 +99,13 @@ class Summary:
         waiting = [f"{source} holds rows of {one['target']}, and waits {one['waits']}" for source, one in groups]
         return f"{WAITING_FOR_LOCK}: {'; '.join(waiting)}" if waiting else ""
 
+    def add_sync(self, result: Mapping[str, Any]) -> None:
+        """Add the result of an incremental sync."""
+        self.changes_applied += int(result.get("changes_applied", 0))
+        self.unresolved_groups = dict(result.get("unresolved_groups", {}))
+        for source, state in result.get("sources", {}).items():
+            self.locations[source] = Location.parse(state["location"])
+
     def to_json(self, task: TaskConfig) -> dict[str, Any]:
         return {
             "task": task.name,
@@ -178,21 +185,14 @@ def _sync(context: RunContext, summary: Summary, until: str) -> None:
     if (idle := context.supervisor.idle(until)) is not None:
         _, result = idle
         summary.seconds.setdefault("incremental_sync", result["seconds"])
-        _add_sync(summary, result)
+        summary.add_sync(result)
         return
     try:
         result = _run(context, summary, "incremental_sync", until)
     except Interrupted as interrupted:  # how `--until forever` ends: its results count
-        _add_sync(summary, interrupted.result)
+        summary.add_sync(interrupted.result)
         raise
-    _add_sync(summary, result)
-
-
-def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
-    summary.changes_applied += int(result.get("changes_applied", 0))
-    summary.unresolved_groups = dict(result.get("unresolved_groups", {}))
-    for source, state in result.get("sources", {}).items():
-        summary.locations[source] = Location.parse(state["location"])
+    summary.add_sync(result)
 
 
 def _run(context: RunContext, summary: Summary, app: AppName, until: str) -> dict[str, Any]:
