@@ -81,7 +81,7 @@ def main() -> None:
         written = lag.begin(source, (target,), Path(work))
         end = int(source.sql("SHOW BINARY LOGS")[-1][1])
         written = replace(written, file=replace(written.file, size=end), end=end)
-        pull(source, written)
+        pull(source, [written])
         script = Path(work) / "empty_app.py"
         script.write_text(EMPTY_APP)
         ours = Side(

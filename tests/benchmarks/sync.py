@@ -320,7 +320,7 @@ def _status(replica: Server) -> dict[str, Any]:
 
 
 def write(source: Server, others: Sequence[Server], name: str, work: Path, size: float) -> Written:
-    """Fill the tables everywhere, write the log at the source, and pull it as a relay does."""
+    """Fill the tables everywhere, and write the log at the source."""
     for table, (definition, row) in LOGS[name].tables.items():
         for other in others:
             base = workload.create(other, table, definition, schema=BASE)
@@ -328,10 +328,7 @@ def write(source: Server, others: Sequence[Server], name: str, work: Path, size:
     file, end = log_file(source, name, size)
     events = source.sql(f"SHOW BINLOG EVENTS IN '{file.name}' LIMIT 100")
     first = next(int(end_log_pos) for _, _, kind, _, end_log_pos, _ in events if kind == "Xid")
-    written = Written(tuple(LOGS[name].tables), file.rows, file, first, end, work / name)
-    written.work.mkdir()
-    pull(source, written)
-    return written
+    return Written(tuple(LOGS[name].tables), file.rows, file, first, end, work)
 
 
 def log_file(source: Server, name: str, size: float) -> tuple[BinlogFile, int]:
@@ -372,16 +369,16 @@ def check(source: Server, server: Server, written: Written) -> None:
             raise WrongSync(f"the rows of {name} differ from the source's")
 
 
-def pull(source: Server, written: Written) -> None:
-    """Have the engine's relay pull the whole file."""
-    url = meta_url(written).reveal()
+def pull(source: Server, written: Sequence[Written]) -> None:
+    """Have the engine's relay pull all files. An app whose private log ends before today's location would wait."""
+    first, last = written[0], written[-1]
+    url, folder = meta_url(first).reveal(), first.work / "relay"
     migrate(url)
-    spec = relay.relay_spec(source, written.file, written.work / "relay")
-    environment = {**os.environ, relay.META_VARIABLE: url}
-    process = RelayProcess.start(spec, environment, written.work / "relay.log")
+    spec = relay.relay_spec(source, first.file, folder)
+    process = RelayProcess.start(spec, {**os.environ, relay.META_VARIABLE: url}, first.work / "relay.log")
     try:
-        growth = relay.Growth(process.pid, lambda: not process.alive(), written.file.size, time.perf_counter())
-        growth.watch(lambda: next((written.work / "relay").glob(f"*.000001/{written.file.name}"), None))
+        growth = relay.Growth(process.pid, lambda: not process.alive(), last.file.size, time.perf_counter())
+        growth.watch(lambda: next(folder.glob(f"*.000001/{last.file.name}"), None))
     finally:
         process.stop()
 
@@ -394,6 +391,7 @@ def cases(servers: Sequence[Server], work: Path, options: argparse.Namespace) ->
     source, target, *replicas = servers
     logs = dict.fromkeys(name.removesuffix(OVERWRITE) for name in options.cases)
     written = {name: write(source, servers[1:], name, work, options.size) for name in logs}
+    pull(source, list(written.values()))
     note("the start of an app")
     seconds, cpu = start_of(source, target, next(iter(written.values())))
     found = []
