@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -93,7 +95,9 @@ def test_a_run_that_ended_before_its_start_was_pulled_is_run_again(one_kit: Sync
     one_kit.pull()
     (relay,) = one_kit.relays
     wait_for(lambda: (status := one_kit.store.relay_status(SOURCE_ID)) is not None and status.caught_up)
-    os.kill(relay.pid, signal.SIGSTOP)
+    with closing(sqlite3.connect(one_kit.folder / "meta.db", timeout=60)) as meta:
+        meta.execute("BEGIN IMMEDIATE")  # a relay that is frozen while it writes a report would lock the metadata DB
+        os.kill(relay.pid, signal.SIGSTOP)
     one_kit.write("INSERT INTO plain VALUES (1, 'before the start')")
     start, stop = one_kit.upstream(), threading.Event()
     stop.set()
