@@ -11,8 +11,12 @@ distinct afterwards.
     UNIQUE KEY k (a, b):  DROP COLUMN b  ─▶  DROP KEY k, ADD UNIQUE KEY k (a), DROP COLUMN b
 
 The unique keys after it are added again too, as their order may decide which of them identifies rows. TiDB rejects it
-for any key over several columns, unique or not, even if all of its columns are dropped. And it rejects another
-collation for a column of a key:
+for any key over several columns, unique or not, even if all of its columns are dropped. If a statement drops a column
+and adds it again, MySQL and MariaDB keep its key, and TiDB does not:
+
+    KEY k (b):            DROP COLUMN b, ADD COLUMN b …  ─▶  DROP KEY k, DROP COLUMN b, ADD COLUMN b …, ADD KEY k (b)
+
+And it rejects another collation for a column of a key:
 
     KEY k (b):            MODIFY b … COLLATE utf8mb4_bin  ─▶  DROP KEY k, ADD KEY k (b), MODIFY b …
 """
@@ -90,7 +94,17 @@ def without_dropped_columns(
         and one.name not in left
         and str(one.name).lower() not in dropped
     ]
-    return replace(shrunk, specs=(*ended, *shrunk.specs))
+    gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
+    kept = _kept(statement, before, after, ddl.KeyKind.UNIQUE, ddl.KeyKind.PLAIN)
+    remade = [key for _, key in kept if any(str(part.column).lower() in gone for part in key.parts)]
+    return _with_keys_last(replace(shrunk, specs=(*ended, *shrunk.specs)), remade)
+
+
+def _with_keys_last(statement: ddl.AlterTable, keys: Sequence[ddl.KeyDefinition]) -> ddl.AlterTable:
+    """Return the statement with these keys dropped before, and added after, all other clauses."""
+    drops, adds = [ddl.DropKey(str(key.name)) for key in keys], [ddl.AddConstraint(key) for key in keys]
+    others = [spec for spec in statement.specs if spec not in drops and spec not in adds]
+    return replace(statement, specs=(*drops, *others, *adds))
 
 
 def _kept(

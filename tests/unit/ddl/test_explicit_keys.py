@@ -78,6 +78,16 @@ def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str,
         ("KEY k (a, b)", "DROP a, DROP b, DROP KEY k", "DROP COLUMN `a`, DROP COLUMN `b`, DROP KEY `k`"),
         ("KEY k (b)", "DROP b", "DROP COLUMN `b`"),
         ("KEY k (a, b)", "DROP c", "DROP COLUMN `c`"),
+        (
+            "KEY k (b)",
+            "DROP b, ADD b bigint",
+            "DROP KEY `k`, DROP COLUMN `b`, ADD COLUMN `b` bigint, ADD KEY `k` ( `b` )",
+        ),
+        (
+            "UNIQUE KEY k (a, b)",
+            "DROP b, ADD b bigint",
+            "DROP KEY `k`, DROP COLUMN `b`, ADD COLUMN `b` bigint, ADD UNIQUE KEY `k` ( `a` , `b` )",
+        ),
     ],
 )
 def test_a_key_over_several_columns_is_dropped_before_its_column_in_tidb(
