@@ -121,7 +121,7 @@ def _default_in_mariadb(default: str | None, kind: str, extra: str, nullable: st
 
 def _keys(server: Server, schema: str) -> Iterator[tuple[str, str]]:
     rows = server.sql(
-        "SELECT table_name, index_name, MIN(non_unique), MIN(index_type), GROUP_CONCAT(CONCAT_WS(' ', column_name, "
+        "SELECT table_name, index_name, MIN(non_unique) + 0, MIN(index_type), GROUP_CONCAT(CONCAT_WS(' ', column_name, "
         "sub_part, collation) ORDER BY seq_in_index) FROM information_schema.statistics WHERE table_schema = %s "
         "GROUP BY table_name, index_name",
         [schema],
