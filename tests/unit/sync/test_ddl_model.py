@@ -192,9 +192,9 @@ RULES = [
     Rule("all rows in front of DDL are written before it is executed", quirks=Quirks(no_drain=True)),
     # Without the lock a statement of a dead run takes effect when the next one is behind it already.
     Rule("DDL that is under way ends before anybody looks", _off(ddl_execution, "_locked", lambda *_: nullcontext()),
-         often="elsewhere"),
+         often="elsewhere", first=17),
     # Else a run that was replaced while it waited finds an empty journal, and begins.
-    Rule("the generation is checked behind the lock", _unchecked),
+    Rule("the generation is checked behind the lock", _unchecked, first=12),
     Rule("a statement is noted before it is executed", _off(ddl_execution, "note_intent"), often="swap"),
     Rule("how tables look tells whether it was executed", _off(ddl_execution._Work, "_looks", lambda *_: {}),
          often="swap"),
@@ -204,7 +204,7 @@ RULES = [
     # A table that has changed stands for the whole statement, and the rest of it is never executed.
     Rule("what is executed in parts is noted so", _off(ddl_execution._Work, "_do_parts", _unnoted), often="ahead"),
     Rule("a swap is done in steps that show", _off(target_statements, "_in_visible_steps", lambda pairs: [pairs]),
-         often="swap"),
+         often="swap", first=15),
     Rule("tables are saved with the frontier, not before", partial(_apart, tables_first=True), often="swap"),
     Rule("tables are saved with the frontier, not behind", partial(_apart, tables_first=False), often="swap"),
     Rule("the fingerprint of the plan is saved with them", _off(following, "note_plan"), first=80),
@@ -246,7 +246,7 @@ RULES = [
          way=Way(safe=Safe.ALWAYS, collide=True)),
     Rule("what is written over is counted",
          _off(overwriting.OverwritingWrites, "run", _uncounted(overwriting.OverwritingWrites.run)),
-         way=Way(safe=Safe.ALWAYS, collide=True), first=254),
+         way=Way(safe=Safe.ALWAYS, collide=True), first=482),
 ]  # fmt: skip
 
 
