@@ -200,7 +200,7 @@ class _Trip:
             for server in (self.journey.source, self.journey.target)
         )
         if self.flavour is not Flavour.MYSQL:
-            ours = [tuple(b"0x0.0p+0" if cell == b"-0x0.0p+0" else cell for cell in row) for row in ours]
+            ours = oracle.without_minus_zero(ours)
         self.differ(self.compare(ours, theirs, "source", "target"))
 
     def compare(self, ours: Sequence[Row], theirs: Sequence[Row], one: str, other: str) -> Iterator[str]:

@@ -63,6 +63,11 @@ def cells(
         return [_exact(row, floating | values) for row in cursor.fetchall()]
 
 
+def without_minus_zero(rows: Cells) -> Cells:
+    """The rows as MariaDB and TiDB store them."""
+    return [tuple(b"0x0.0p+0" if cell == b"-0x0.0p+0" else cell for cell in row) for row in rows]
+
+
 def _exact(row: tuple[bytes | None, ...], shapes: Mapping[int, Callable[[bytes], bytes]]) -> tuple[bytes | None, ...]:
     return tuple(
         shapes[index](cell) if cell is not None and index in shapes else cell for index, cell in enumerate(row)
