@@ -11,7 +11,8 @@ The cases are logs of 600,000 changes each:
 
 - oltp: sysbench's oltp_write_only in shape: transactions of two updates, a delete and an insert of a row; skewed keys.
 - oltp_uniform: the same with uniform keys.
-- oltp_overwrite: the log of oltp in safe mode, so that rows which are in the way are overwritten.
+- oltp_overwrite: the log of oltp in safe mode, so that rows which are in the way are overwritten. In all others the start
+  is exact (`safe-mode-duration: 0s`), as it is after a load.
 - hot: transactions of one update each, of a hundred rows.
 - bulk: inserts of 2,520 rows at once.
 - mixed: transactions of two changes in each of three tables: one with two more unique keys, whose values change; one
@@ -224,7 +225,7 @@ def incremental_sync(source: Server, target: Server, written: Written, until: st
                 "source-id": "bench",
                 "block-allow-list": "one",
                 "meta": meta,
-                "syncer": {"safe-mode": written.safe},
+                "syncer": {"safe-mode": written.safe, "safe-mode-duration": "0s"},
             }
         ],
     }

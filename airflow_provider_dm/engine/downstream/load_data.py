@@ -4,17 +4,18 @@ With LOCAL a server reports values that it cannot store as warnings, and skips r
 kept only if it has written every row without a warning. Otherwise it is undone, and the same rows are written by
 INSERTs, which raise the error of a rejected row; also if a server does not allow LOAD.
 
-Values arrive as by INSERT (tests/exactness): text as UTF-8, bytes as hexadecimal digits, a BIT as a number. A table is
-not loaded if a column has text of another charset, computes its value, is a number in a column of another type (a LOAD
-has texts only), or takes no NULL that the source may have (which a LOAD would replace by the current time, without a
-warning).
+Values arrive as by INSERT (tests/exactness): text in UTF-8, bytes as hexadecimal digits, a BIT as a number. A table is
+not loaded if a column has text of a charset without ASCII, computes its value, is a number in a column of another type
+(a LOAD has texts only), or takes no NULL that the source may have (which a LOAD would replace by the current time,
+without a warning). Nor are rows with characters that UTF-8 may not give back: all but ASCII in charsets of several
+bytes, and characters that a charset has twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.charsets import SEVERAL_BYTES, text_of
 from airflow_provider_dm.engine.schema.codec import Style, codec_for
 
 _AS_NUMBERS: Final = frozenset({Style.PLAIN, Style.FLOAT, Style.BITS})
@@ -60,18 +62,18 @@ def load_data_of(mapping: TableMapping, cells: Cells, numbers: Any, dialect: Dia
     described = _described(mapping, dialect.server.flavour)
     if described is None:
         return None
-    from airflow_provider_dm.engine.binlog.kernels.lines import MOST_OF_A_CELL, write_lines
+    from airflow_provider_dm.engine.binlog.kernels.lines import MOST_OF_A_BYTE, MOST_OF_A_CELL, write_lines
 
-    sql, columns = described
+    sql, columns, characters = described
     text = np.frombuffer(cells.text, np.uint8)
     text.setflags(write=False)
     last = cells.ends[cells.columns - 1 :: cells.columns]
     sizes = np.diff(last ^ (last >> 63), prepend=0)[numbers]  # ~end if negative
-    out = np.empty(2 * int(sizes.sum()) + MOST_OF_A_CELL * cells.columns * len(numbers), np.uint8)
-    size = write_lines(text, cells.ends, cells.columns, numbers, columns, out)
+    out = np.empty(MOST_OF_A_BYTE * int(sizes.sum()) + MOST_OF_A_CELL * cells.columns * len(numbers), np.uint8)
+    size = write_lines(text, cells.ends, cells.columns, numbers, columns, characters, out)
     if size < 0:
         return None
-    largest = 2 * int(sizes.max()) + _QUOTES_AND_SEPARATORS_BYTES * cells.columns
+    largest = MOST_OF_A_BYTE * int(sizes.max()) + _QUOTES_AND_SEPARATORS_BYTES * cells.columns
     return LoadDataStatement(sql, out[:size].data, len(numbers), largest, mapping.target.name)
 
 
@@ -96,15 +98,16 @@ def run_load_data(connection: Connection, load: LoadDataStatement) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any] | None:
-    """Return the statement, and the columns for `write_lines`; None: the table is not loaded."""
-    from airflow_provider_dm.engine.binlog.kernels.lines import DIGITS, ESCAPED, MEMBER, NUMBER, RAW
+def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any, Any] | None:
+    """Return the statement, and the columns and characters for `write_lines`; None: the table is not loaded."""
+    from airflow_provider_dm.engine.binlog.kernels.lines import CHARSET, DIGITS, ESCAPED, MEMBER, NUMBER, RAW
 
     conversions: dict[Style, tuple[int, Callable[[str], str] | None]] = {
         Style.PLAIN: (RAW, None),
         Style.FLOAT: (RAW, None),
         Style.QUOTED: (RAW, None),
         Style.TEXT: (ESCAPED, None),
+        Style.CHARSET: (CHARSET, None),
         Style.ENUM: (MEMBER, None),
         Style.HEX: (DIGITS, "UNHEX({})".format),
         Style.BITS: (NUMBER, "CAST({} AS UNSIGNED)".format),
@@ -113,9 +116,11 @@ def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any] | No
         conversions[Style.JSON] = (ESCAPED, None)
     places: list[str] = []
     computed: list[str] = []
-    columns: list[tuple[int, int]] = []
+    columns: list[tuple[int, int, int]] = []
+    characters = b""
     for index, (ours, theirs) in enumerate(zip(mapping.source.columns, mapping.target_columns, strict=True)):
-        style = codec_for(mapping.source.name, ours).style
+        codec = codec_for(mapping.source.name, ours)
+        style = codec.style
         number_in_other_type = style in _AS_NUMBERS and ours.data_type != theirs.data_type
         if (
             style not in conversions
@@ -125,7 +130,9 @@ def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any] | No
         ):
             return None
         kind, convert = conversions[style]
-        columns.append((index, kind))
+        columns.append((index, kind, len(characters)))
+        if kind == CHARSET:
+            characters += _characters(codec.introducer.decode())
         places.append(f"@v{index}" if convert else quote(theirs.name))
         if convert:
             computed.append(f"{quote(theirs.name)} = {convert(f'@v{index}')}")
@@ -136,4 +143,19 @@ def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any] | No
     )
     if computed:
         sql += f" SET {', '.join(computed)}"
-    return sql.encode(), np.array(columns, np.int64).reshape(-1, 2)
+    return sql.encode(), np.array(columns, np.int64).reshape(-1, 3), np.frombuffer(characters + bytes(8), np.uint8)
+
+
+@cache
+def _characters(charset: str) -> bytes:
+    """Return the entries of a charset for `write_lines`: the characters of one byte beyond ASCII that it has once."""
+    found = [b"" if charset in SEVERAL_BYTES else _in_utf8(charset, byte) for byte in range(128, 256)]
+    once = [one if found.count(one) == 1 and not one.isascii() else b"" for one in found]
+    return b"".join(bytes([len(one)]) + one.ljust(3, b"\0") for one in once)
+
+
+def _in_utf8(charset: str, byte: int) -> bytes:
+    try:
+        return text_of(charset, bytes([byte])).encode()
+    except UnicodeError:
+        return b""

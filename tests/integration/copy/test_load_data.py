@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.conftest import loads_of
@@ -61,10 +62,10 @@ def test_a_page_is_loaded_where_the_target_allows_it(source: Server, loading: Se
 class Target:
     """A table of the target, and rows for it."""
 
-    def __init__(self, server: Server, schema: str) -> None:
+    def __init__(self, server: Server, schema: str, columns: str = f"{COLUMNS}, CHECK (u < 100)") -> None:
         self.endpoint = endpoint("target", server)
         name = TableName(schema, "t")
-        server.sql(f"CREATE TABLE t ({COLUMNS}, CHECK (u < 100))", database=schema)
+        server.sql(f"CREATE TABLE t ({columns})", database=schema)
         with connected(self.endpoint) as connection:
             (table,) = read_tables(connection, [name]).values()
         self.mapping = map_table(table, table)
@@ -125,6 +126,36 @@ def test_the_target_that_allows_no_load_any_more_is_written_by_inserts(
     assert not it.load(GOOD)
 
     assert it.rows() == []
+
+
+@pytest.mark.without_tidb
+def test_every_byte_of_text_in_any_charset_arrives_by_load(loading: Server, fresh_schema: FreshSchema) -> None:
+    build.warm()
+    schema = fresh_schema(loading)
+    known = {name for (name,) in loading.sql("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")}
+    charsets = sorted(ASCII_CHARSETS & known)
+    columns = ", ".join(f"{charset} VARCHAR(40) CHARACTER SET {charset}" for charset in charsets)
+    it = Target(loading, schema, f"id INT PRIMARY KEY, {columns}")
+    loaded: dict[tuple[str, int], bytes] = {}
+    for number, charset in enumerate(charsets):
+        for byte in range(256):
+            row: list[bytes | None] = [b"%d" % (256 * number + byte), *[None] * len(charsets)]
+            row[1 + number] = b"1234567" + bytes([byte])
+            if load_data_of(it.mapping, Cells.of([tuple(row)]), np.arange(1), it.dialect) is not None:
+                assert it.load(tuple(row)), (charset, byte)
+                loaded[charset, byte] = row[1 + number] or b""
+
+    found = {
+        (charset, byte): value
+        for number, charset in enumerate(charsets)
+        for byte, value in loading.sql(
+            f"SELECT id - {256 * number}, CAST({charset} AS BINARY) FROM t WHERE {charset} IS NOT NULL", database=schema
+        )
+    }
+
+    assert found == loaded
+    assert {byte for charset, byte in loaded if charset == "latin1"} == set(range(256))
+    assert {byte for charset, byte in loaded if charset == "gbk"} == set(range(128))
 
 
 @pytest.mark.parametrize("fewest", [1, 1_000_000], ids=["loaded", "inserted"])

@@ -16,13 +16,15 @@ from airflow_provider_dm.engine.downstream.statements import Dialect, LoadData
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.charsets import text_of
 from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 from tests.unit.downstream.test_tuples import FLAVOURS, KINDS, mapping_of
 
 ALL = Dialect(loads=LoadData.ALL)
-NOT_LOADED = {"char(40)", "varchar(40)", "tinytext"}
-"""Text of other charsets."""
+NOT_LOADED = {"tinytext"}
+"""Text of a charset without ASCII."""
+LOADED_GBK = KINDS["varchar(40)"][2].filter(bytes.isascii)
 PLAIN = {b"t": b"\t", b"n": b"\n", b"\\": b"\\"}
 
 
@@ -66,6 +68,8 @@ def value_in_file(kind: str, value: bytes | None) -> bytes | None:
             return value.hex().encode()
         case Style.BITS if value is not None:
             return b"%d" % int.from_bytes(value, "big")
+        case Style.CHARSET if value is not None:
+            return text_of(mapping.source.columns[0].charset or "", value).encode()
     return value
 
 
@@ -75,7 +79,8 @@ def value_in_file(kind: str, value: bytes | None) -> bytes | None:
 def test_lines_hold_the_cells(flavour: Flavour, choose: st.DataObject) -> None:
     there = sorted(set(KINDS) - NOT_LOADED - ({"json"} if flavour is Flavour.MYSQL else set()))
     kinds = choose.draw(st.lists(st.sampled_from(there), min_size=1, max_size=8))
-    rows = choose.draw(st.lists(st.tuples(*[st.none() | KINDS[kind][2] for kind in kinds]), min_size=1, max_size=6))
+    cells = [st.none() | (LOADED_GBK if kind == "varchar(40)" else KINDS[kind][2]) for kind in kinds]
+    rows = choose.draw(st.lists(st.tuples(*cells), min_size=1, max_size=6))
 
     load = loaded(mapping_of(*kinds), rows, Dialect(CAPABILITIES[flavour], loads=LoadData.ALL))
 
@@ -94,9 +99,24 @@ def test_the_statement_names_the_columns_and_what_is_made_of_their_texts() -> No
     assert load.sql.endswith(columns)
 
 
-@pytest.mark.parametrize("kind", sorted(NOT_LOADED))
-def test_text_of_another_charset_is_inserted(kind: str) -> None:
-    assert loaded(mapping_of("int", kind), [(b"1", b"a")]) is None
+OTHER_TEXT: dict[str, list[tuple[bytes, bytes | None]]] = {
+    "utf16": [(b"\0a", None)],
+    "gbk": [(b"it's\t", b"it's\\t"), (b"\xb0\xa1", None)],
+    "latin1": [(b"caf\xe9 \x80\n", "café €\\n".encode()), (b"\x81" * 9, b"\xc2\x81" * 9)],
+    "armscii8": [(b"\xb2", "Ա".encode()), (b"\xa5", None)],  # a5 is `)`, as 29 is
+    "dec8": [(b"\xa1", "¡".encode()), (b"\xa4", None), (b"12345678\xff", None)],  # they have no character
+}
+"""By charset: values, and what is loaded; None: it is inserted."""
+
+
+@pytest.mark.parametrize("charset", OTHER_TEXT)
+def test_text_of_another_charset_is_loaded_if_utf8_gives_it_back(charset: str) -> None:
+    plain = mapping_of("int", "char(40)")
+    first, second = plain.source.columns
+    table = replace(plain.source, columns=(first, replace(second, charset=charset)))
+    for value, content in OTHER_TEXT[charset]:
+        load = loaded(TableMapping(table, table), [(b"1", value)])
+        assert (load and bytes(load.content)) == (content and b"1\t" + content + b"\n")
 
 
 def test_what_only_an_insert_writes_or_refuses_is_inserted() -> None:
