@@ -14,6 +14,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -82,6 +83,13 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
     return context
 
 
+_STARTING: Final = ThreadPoolExecutor(1, thread_name_prefix="start-workers")
+
+
+def _nothing(_item: int) -> None:
+    """The task for which workers are started."""
+
+
 @dataclass
 class SparkRunner:
     """Tasks as Spark jobs."""
@@ -89,6 +97,8 @@ class SparkRunner:
     context: SparkContext
     _slots: int = field(default=1, init=False)
     _asked_at: float = field(default=-SLOTS_SECONDS, init=False)
+    _starting: Future[object] | None = field(default=None, init=False)
+    """The first job, which starts the workers."""
 
     @property
     def slots(self) -> int:
@@ -97,6 +107,11 @@ class SparkRunner:
         if time.monotonic() - self._asked_at >= SLOTS_SECONDS:
             self._slots, self._asked_at = max(1, self.context.defaultParallelism), time.monotonic()
         return self._slots
+
+    def start_workers(self) -> bool:
+        if self._starting is None:
+            self._starting = _STARTING.submit(self.run, _nothing, [0])  # a second would take turns with the first
+        return self._starting.done() and self._starting.result() is not None
 
     def share(self, value: T) -> Shared[T]:
         return self.context.broadcast(value)

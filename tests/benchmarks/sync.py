@@ -11,8 +11,8 @@ The cases are logs of 600,000 changes each:
 
 - oltp: sysbench's oltp_write_only in shape: transactions of two updates, a delete and an insert of a row; skewed keys.
 - oltp_uniform: the same with uniform keys.
-- oltp_overwrite: the log of oltp in safe mode, so that rows which are in the way are overwritten. In all others the start
-  is exact (`safe-mode-duration: 0s`), as it is after a load.
+- oltp_overwrite: the log of oltp in safe mode, so that rows which are in the way are overwritten. In all other cases
+  the start is exact (`safe-mode-duration: 0s`), as it is after a load.
 - hot: transactions of one update each, of a hundred rows.
 - bulk: inserts of 2,520 rows at once.
 - mixed: transactions of two changes in each of three tables: one with two more unique keys, whose values change; one
@@ -259,6 +259,7 @@ def native_replica(replica: Server, written: Written) -> Run:
     _replicate(replica, "START SLAVE SQL_THREAD")
     _wait_for(replica, "Exec_Master_Log_Pos", written)
     seconds, used = time.perf_counter() - began, (cpu_of(replica.pid) or 0.0) - cpu
+    _replicate(replica, "STOP SLAVE")  # else it would apply the next case's log meanwhile
     return Run(written.changes, seconds, used, peak_rss_of(replica.pid))
 
 

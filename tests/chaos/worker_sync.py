@@ -23,7 +23,7 @@ sized = run.sized
 
 
 def on_workers(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSize:
-    return replace(sized(size, source, plan), in_driver=0)
+    return replace(sized(size, source, plan), in_driver=0, warm=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_dm.engine.binlog.planned import Epoch, Planned
 from airflow_provider_dm.engine.mysql.location import Location
@@ -27,30 +27,33 @@ class EpochApplier:
     target: Target
     size: EpochSize
     """The size of the next epochs."""
-    _shared: tuple[SyncPlan, Shared[SyncPlan]] | None = field(default=None, init=False)
-    """The plan that was last shared with the tasks."""
+    _shared: tuple[SyncPlan, Runner, Shared[SyncPlan]] | None = field(default=None, init=False)
+    """The plan that was last shared with tasks, and their runner."""
 
     def apply(self, epoch: Epoch, state: LoopState, following: Future[Planned] | None = None) -> Applied:
         """Apply all of an epoch by the plan `state.written_by`. `following`: the piece that is planned meanwhile.
 
         Raises the errors of `apply_epoch`.
         """
+        if not self.size.warm and epoch.size > self.size.in_driver and self.runner.start_workers():
+            self.size = replace(self.size, warm=True)
         size, plan, source = self.size, state.written_by, self.source
+        runner = size.runner(epoch.size, self.runner)
         job = EpochJob(
-            self._share(plan),
+            self._share(plan, runner),
             source.upstream,
             source.target,
             state.step(epoch.hi),
-            Writing.of(source.config.syncer, plan, tasks=size.tasks(epoch.size, self.runner.slots)),
+            Writing.of(source.config.syncer, plan, tasks=size.tasks(epoch.size, runner.slots)),
             log_bytes=0 if plan.alone else epoch.size,  # a re-sync writes a small part of the rows of the log
             next_ranges=size.next_ranges(epoch.size, following),
         )
-        return apply_epoch(size.runner(epoch.size, self.runner), job, epoch, ship=source.job.ship_ranges)
+        return apply_epoch(runner, job, epoch, ship=source.job.ship_ranges)
 
-    def _share(self, plan: SyncPlan) -> Shared[SyncPlan]:
-        if self._shared is None or self._shared[0] is not plan:
-            self._shared = plan, self.runner.share(plan)
-        return self._shared[1]
+    def _share(self, plan: SyncPlan, runner: Runner) -> Shared[SyncPlan]:
+        if self._shared is None or self._shared[0] is not plan or self._shared[1] is not runner:
+            self._shared = plan, runner, runner.share(plan)
+        return self._shared[2]
 
     def advance(self, state: LoopState, hi: Location) -> None:
         """Move all buckets to `hi`: the log in between has no changes."""

@@ -1,10 +1,10 @@
 """Applying one epoch: its tasks, their order, and the size of the next epoch.
 
 The driver itself applies an epoch of up to `in_driver` bytes, because a Spark job would take longer than the work: a
-sync that has caught up starts none. An epoch of up to `one_task` bytes is one task, because an exchange would cost more
-than it saves; on one machine every epoch is, as an exchange would only write and read files. A larger epoch is folded
-by range and written by group of buckets; if a table has several unique keys, wave 1 is a separate job, so that it ends
-before wave 2 begins.
+sync that has caught up starts none. While workers start, it applies the epochs of usual size, too. An epoch of up to
+`one_task` bytes is one task, because an exchange would cost more than it saves; on one machine every epoch is, as an
+exchange would only write and read files. A larger epoch is folded by range and written by group of buckets; if a table
+has several unique keys, wave 1 is a separate job, so that it ends before wave 2 begins.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class EpochSize:
     """The size limit of the next epoch, chosen so that applying it takes about TARGET_SECONDS. Sizes are in bytes.
 
     Each epoch has a fixed cost, so the limit falls below `usual` only if an epoch of that size takes longer than
-    LONGEST_SECONDS. The first epoch of the workers is not measured: it includes their start and the loading of kernels.
+    LONGEST_SECONDS. The driver's epochs are not measured while workers start, which takes the time of its processors.
     """
 
     limit: int = 8 * MIB
@@ -96,7 +96,7 @@ class EpochSize:
     largest: int = 64 * MIB
     """The folded rows of two epochs, one of them folded ahead, need a small multiple of this in memory."""
     warm: bool = False
-    """True if the workers have applied an epoch before."""
+    """True if the workers have started."""
     most_changes: int | None = None
     """Limit for the number of changes of an epoch, estimated from the previous epoch. None: no limit."""
     most_rows: int | None = None
@@ -114,7 +114,11 @@ class EpochSize:
 
     def runner(self, epoch_bytes: int, workers: Runner) -> Runner:
         """Return the runner of an epoch's tasks: `workers` or the driver."""
-        return DRIVER if epoch_bytes <= self.in_driver else workers
+        return DRIVER if epoch_bytes <= self._most_in_driver else workers
+
+    @property
+    def _most_in_driver(self) -> int:
+        return self.in_driver if self.warm else 2 * self.usual  # an epoch ends behind the transaction at its limit
 
     def tasks(self, epoch_bytes: int, slots: int) -> int:
         """Return the number of tasks that write an epoch, on a cluster with `slots` slots."""
@@ -123,11 +127,11 @@ class EpochSize:
     def next_ranges(self, epoch_bytes: int, following: Future[Planned] | None) -> tuple[ByteRange, ...]:
         """Return the ranges of the next epoch if they are folded while this one is written: both by one process, and
         without a limit for the changes in memory. Waits for the planning, and leaves its error to `Planning.next`."""
-        by_one = self.one_task is None and self.most_changes is None and epoch_bytes > self.in_driver
+        by_one = self.one_task is None and self.most_changes is None and epoch_bytes > self._most_in_driver
         if not by_one or following is None or following.exception() is not None:
             return ()
         planned = following.result()
-        return planned.ranges if isinstance(planned, Epoch) and planned.size > self.in_driver else ()
+        return planned.ranges if isinstance(planned, Epoch) and planned.size > self._most_in_driver else ()
 
     def range_bytes(self, slots: int) -> int:
         """Return the size of a range: two ranges for each slot, within the limits for one task."""
@@ -170,7 +174,7 @@ class EpochSize:
 
     def _for_duration(self, size: int, seconds: float) -> EpochSize:
         if not self.warm and size > self.in_driver:
-            return replace(self, warm=True)
+            return self
         seconds = max(seconds, 0.001)
         if seconds <= TARGET_SECONDS and not self.is_backlog(size):
             return self

@@ -63,6 +63,12 @@ class Runner(Protocol):
     @property
     def slots(self) -> int: ...
 
+    def start_workers(self) -> bool:
+        """Start the workers in the background, if they have not been started. Return True once they have started.
+
+        Raises TasksCrashed if they cannot be started."""
+        ...
+
     def share(self, value: T) -> Shared[T]: ...
 
     def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -115,6 +121,9 @@ class LocalRunner:
     """Runs tasks in threads of this process, a single one in the calling thread, whose connections it uses."""
 
     slots: int = 2
+
+    def start_workers(self) -> bool:
+        return True
 
     def share(self, value: T) -> Shared[T]:
         return _Here(value)

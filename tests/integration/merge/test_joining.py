@@ -120,6 +120,9 @@ class CopyingRunner:
     slots: int = 2
     shared: int = 0
 
+    def start_workers(self) -> bool:
+        return True
+
     def share(self, value: T) -> Shared[T]:
         self.shared += 1
         return LocalRunner(self.slots).share(pickle.loads(pickle.dumps(value)))

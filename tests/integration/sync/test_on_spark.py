@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-from dataclasses import replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +15,39 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.runner import A, B, Exchange, Runner, Shared, T
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead, FoldedEpoch
 from spark_apps.runner import SparkRunner
 from tests.integration.sync.conftest import SyncKit, random_transactions
 
-ON_WORKERS = EpochSize(in_driver=0)
+ON_WORKERS = EpochSize(in_driver=0, warm=True)
 SMALL = replace(ON_WORKERS, limit=20_000, one_task=0, smallest=4096, largest=20_000)
+
+
+@dataclass
+class JobsCounted:
+    """Spark's runner. `jobs`: how many jobs the sync has run."""
+
+    spark: SparkRunner
+    jobs: int = 0
+
+    @property
+    def slots(self) -> int:
+        return self.spark.slots
+
+    def start_workers(self) -> bool:
+        return self.spark.start_workers()
+
+    def share(self, value: T) -> Shared[T]:
+        return self.spark.share(value)
+
+    def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        self.jobs += 1
+        return self.spark.run(task, items)
+
+    def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
+        return self.spark.exchange(produce, items, groups)
 
 
 class WatchedFolds(FoldedAhead):
@@ -43,6 +70,28 @@ def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
         one_kit.sync(spark, size=size)
 
         assert one_kit.differences() == []
+
+
+@pytest.mark.spark
+def test_the_driver_applies_a_backlog_until_the_workers_have_started(
+    one_kit: SyncKit, spark: SparkRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(spark.context.environment, "DM_WORKERS", "not started before")
+    for server in (one_kit.source, one_kit.target):
+        server.sql("CREATE TABLE big (id int PRIMARY KEY, v longtext)", database=one_kit.schema)
+    one_kit.tables = ("big",)
+    one_kit.begin()
+    runner, size = JobsCounted(SparkRunner(spark.context)), replace(EpochSize.on_one_machine(), in_driver=MIB // 2)
+    one_kit.write(f"INSERT INTO big VALUES (1, REPEAT('x', {MIB}))")
+    one_kit.sync(runner, size=size)
+    assert runner.jobs == 0
+    while not runner.start_workers():
+        time.sleep(0.1)
+    one_kit.write(f"INSERT INTO big VALUES (2, REPEAT('x', {MIB}))")
+    one_kit.sync(runner, size=size)
+
+    assert runner.jobs == 1
+    assert one_kit.differences() == []
 
 
 @pytest.mark.spark
@@ -132,7 +181,9 @@ def test_an_epoch_is_folded_while_the_one_before_is_written(one_kit: SyncKit, mo
     one_kit.begin()
     random_transactions(one_kit, seed=7, transactions=300, keys=30)
 
-    one_kit.sync(size=EpochSize(in_driver=0, one_task=None, limit=8192, smallest=4096, usual=8192, largest=8192))
+    one_kit.sync(
+        size=EpochSize(in_driver=0, warm=True, one_task=None, limit=8192, smallest=4096, usual=8192, largest=8192)
+    )
 
     assert watched.used > 3
     assert one_kit.differences() == []

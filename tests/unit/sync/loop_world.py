@@ -191,6 +191,9 @@ class Tasks:
     """What happens while an epoch is applied."""
     slots: int = 1
 
+    def start_workers(self) -> bool:
+        return True
+
     def share(self, value: T) -> Shared[T]:
         return LocalRunner().share(value)
 

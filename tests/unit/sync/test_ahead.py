@@ -114,7 +114,8 @@ def planned(piece: Planned | Exception) -> Future[Planned]:
 
 
 def test_large_epochs_of_one_process_are_folded_ahead() -> None:
-    size, following = EpochSize.on_one_machine(), replace(epoch(200, 300, size=2 * MIB), ranges=SECOND)
+    size = replace(EpochSize.on_one_machine(), warm=True)
+    following = replace(epoch(200, 300, size=2 * MIB), ranges=SECOND)
 
     assert size.next_ranges(2 * MIB, planned(following)) == SECOND
     assert size.next_ranges(2 * MIB, None) == ()
@@ -123,7 +124,10 @@ def test_large_epochs_of_one_process_are_folded_ahead() -> None:
     for other in (UpToDate(LO), ddl("CREATE TABLE t (id int)", 200, 300), OSError()):
         assert size.next_ranges(2 * MIB, planned(other)) == ()
     assert size.holding(1000).next_ranges(2 * MIB, planned(following)) == ()  # `queue-size` limits changes
-    assert EpochSize().next_ranges(2 * MIB, planned(following)) == ()  # on a cluster the next task may run elsewhere
+    assert replace(size, warm=False).next_ranges(2 * MIB, planned(following)) == ()  # the driver's
+    assert (
+        EpochSize(warm=True).next_ranges(2 * MIB, planned(following)) == ()
+    )  # on a cluster the next task may run elsewhere
 
 
 def test_a_backlog_has_the_next_epoch_folded_ahead() -> None:

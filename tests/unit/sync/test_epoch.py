@@ -27,16 +27,20 @@ WARM = EpochSize(warm=True)
 
 
 def test_a_fast_backlog_makes_epochs_grow_to_the_limit() -> None:
-    size = EpochSize()
+    size = WARM
     for _ in range(10):
         size = size.after(size.limit, seconds=0.1)
 
     assert size.limit == size.largest
 
 
-def test_a_cold_first_epoch_says_nothing() -> None:
-    """It waits for workers, imports and kernels: 8 to 20 seconds, whatever its size."""
-    assert EpochSize().after(3 * MIB, seconds=20) == WARM
+def test_epochs_of_usual_size_are_applied_by_the_driver_while_workers_start() -> None:
+    """They are not measured: the start of the workers takes the time of the same processors."""
+    workers, size = LocalRunner(), EpochSize()
+
+    assert size.after(3 * MIB, seconds=20) == size.after(8 * MIB, seconds=0.1) == size
+    assert [size.runner(many * MIB, workers) is workers for many in (1, 9, 17)] == [False, False, True]
+    assert [WARM.runner(many * MIB, workers) is workers for many in (1, 9, 17)] == [False, True, True]
 
 
 def test_a_slow_target_makes_them_shrink_no_further_than_to_the_usual_size() -> None:
@@ -74,7 +78,7 @@ def test_a_small_epoch_that_was_quick_says_nothing() -> None:
 
 
 def test_on_one_machine_every_epoch_is_one_task() -> None:
-    size = EpochSize.on_one_machine()
+    size = replace(EpochSize.on_one_machine(), warm=True)
     for _ in range(10):
         size = size.after(size.limit, seconds=0.1)
 
