@@ -3,20 +3,22 @@
 Each source has plain tables of its own, in groups with a history each, which a writer fills, alters, renames, swaps and
 drops (`altering`); rows of a merged table of both move about all the while (`moving`), and shards of another one make
 the same DDL, each when it likes (`agreeing`): all of them also during the load, whose rounds are short. Apps, relays
-and targets die by kill -9 (`runs`), a driver also while the target works on a DDL of its, and a source whose replica
-takes its place (`failing_over`); each run has another number of threads than the one before. Each round has a mode, a
-rule of safe mode and a form of target tables of its own (`ways`); keys of all forms come and go with the tables. In the
-end a run that nobody disturbs catches up: each table has the same definition and the same rows as at its source, and
-there is none besides.
+and targets die by kill -9 (`runs`), drivers and targets also during a DDL of the target, and a source whose replica
+takes its place (`failing_over`). Drivers freeze, and go on when another one has taken over. Each run has other numbers
+of threads than the one before. Each round has a mode, a rule of safe mode and a form of target tables of its own
+(`ways`); keys of all forms come and go with the tables. In the end a run that nobody disturbs catches up: each table
+has the same definition and the same rows as at its source, and there is none besides.
 """
 
 from __future__ import annotations
 
 import random
+import signal
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,25 +26,32 @@ from typing import Any, Final
 
 import pymysql
 
+from airflow_provider_dm.engine.errors import Reaction
+from airflow_provider_dm.engine.reported import reported_in
 from testbed import Server
 from tests.chaos.agreeing import TABLE as SHARD
 from tests.chaos.agreeing import Agreeing
 from tests.chaos.altering import Life, Writer
+from tests.chaos.altering_into_tidb import LifeIntoTidb
 from tests.chaos.failing_over import Pair, Turns
 from tests.chaos.moves import is_copying
 from tests.chaos.moving import AMONG, TABLE, Mover, Place
 from tests.chaos.runs import Runs, a_task
 from tests.chaos.ways import EXTRA, LOAD, PAST, Way
+from tests.ddl_campaign.comparing import different
 from tests.integration.copy.migrations import differences
 from tests.integration.merge.conftest import Shops
 from tests.integration.sync.app_process import AppProcess
 from tests.integration.sync.year import definitions
 from tests.nursery import Nursery
 
-AMID_DDL: Final = "driver amid DDL"
+AMID_DDL: Final = " amid DDL"
 FAILOVER: Final = "source"
-DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver", FAILOVER)
-"""What is killed. The relay is one of the two, by chance, and the source, of which a replica takes the place."""
+FROZEN: Final = "frozen driver"
+DURING_DDL: Final = tuple(f"{what}{AMID_DDL}" for what in ("driver", "target", FROZEN))
+DEEDS: Final = (*DURING_DDL, "worker", "relay", "target", "driver", FROZEN, FAILOVER)
+"""What is killed, or freezes. The relay is one of the two, by chance; so is the source, whose replica takes its place.
+"""
 THREADS: Final = (1, 2, 4)
 PLACES: Final = (Place("a", "o_0"), Place("a", "o_1"), Place("b", "o_2"), Place("b", "o_3"))
 SHARDS: Final = (Place("a", "s_0"), Place("a", "s_1"), Place("b", "s_2"), Place("b", "s_3"))
@@ -55,11 +64,15 @@ SHARD_ROWS: Final = 200
 PLAIN: Final = Path(__file__).with_name("plain_sync.py")
 PLAIN_LOAD: Final = Path(__file__).with_name("plain_load.py")
 STUCK_SECONDS: Final = 10
+DDL_THAT_WAITS: Final = "SELECT 1 FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata%%'"
+DDL_JOBS: Final = "SELECT 1 FROM information_schema.ddl_jobs WHERE state IN ('queueing', 'running') LIMIT 1"
+"""The same in TiDB."""
 
 
 @dataclass
 class DdlRuns(Runs):
-    """Runs whose driver may also die while the target is at a DDL statement. They load without Spark."""
+    """Runs in which a driver or the target may also die, or a driver freeze, during a DDL statement of the target. They
+    load without Spark."""
 
     sync_script: Path | None = None
     pairs: Mapping[str, Pair] = field(default_factory=dict)
@@ -80,28 +93,50 @@ class DdlRuns(Runs):
             with self.turns.rest():
                 pair.fail_over()
             pair.come_back()
-        if deed != AMID_DDL:
-            return super().do(deed, run)
-        with suppress(pymysql.err.OperationalError):
-            self._wait_with_ddl()
-        return super().do("driver", run)
+        what = deed.removesuffix(AMID_DDL)
+        with self._ddl_under_way() if what != deed else nullcontext():
+            if what != FROZEN:
+                return super().do(what, run)
+            self._freeze(run)
+        return self._overtake(run)
 
-    def _wait_with_ddl(self) -> None:
-        """Read plain tables until a DDL of theirs has to wait: it goes on when its client is gone already."""
-        with self.shops.target.connect(database=self.shops.schema, autocommit=False) as connection:
-            cursor = connection.cursor()
-            cursor.execute("SHOW TABLES")
-            for (name,) in cursor.fetchall():
-                with suppress(pymysql.err.ProgrammingError):
-                    cursor.execute(f"SELECT 1 FROM `{name}` LIMIT 1")
-            deadline = time.monotonic() + STUCK_SECONDS
-            while time.monotonic() < deadline:
-                if self.shops.target.sql(
-                    "SELECT 1 FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata%%'"
-                ):
-                    self.done["DDL left to the target by a dead driver"] += 1
-                    return
-                time.sleep(0.02)
+    def _freeze(self, run: AppProcess) -> None:
+        with closing(sqlite3.connect(self.shops.folder / "meta.db", timeout=60)) as meta:
+            meta.execute("BEGIN IMMEDIATE")  # a driver that is frozen while it writes there would lock the metadata DB
+            run.signal(signal.SIGSTOP)
+
+    def _overtake(self, run: AppProcess) -> AppProcess:
+        """Let another driver do the work of a frozen one, which goes on then, and has to end by itself."""
+        other = self.going_on(self.start(run.spec.app, run.spec.until))
+        run.signal(signal.SIGCONT)
+        code, told = run.ends(), reported_in(run.text())
+        fenced = told is not None and told.reaction in (Reaction.FENCED, Reaction.RETRY)
+        assert fenced, f"exit {code}: {run.text()[-6000:]}"
+        self.done["driver frozen"] += 1
+        return other
+
+    @contextmanager
+    def _ddl_under_way(self) -> Iterator[None]:
+        """Begin the block when a DDL of plain tables waits in the target, as they are being read; end that with it."""
+        with ExitStack() as stack:
+            with suppress(pymysql.err.OperationalError):
+                reading = self.shops.target.connect(database=self.shops.schema, autocommit=False)
+                self._read_until_ddl_waits(stack.enter_context(reading))
+            yield
+
+    def _read_until_ddl_waits(self, connection: pymysql.Connection[Any]) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SHOW TABLES")
+        for (name,) in cursor.fetchall():
+            with suppress(pymysql.err.ProgrammingError):
+                cursor.execute(f"SELECT 1 FROM `{name}` LIMIT 1")
+        waiting = DDL_JOBS if self.shops.target.flavour == "tidb" else DDL_THAT_WAITS
+        deadline = time.monotonic() + STUCK_SECONDS
+        while time.monotonic() < deadline:
+            if self.shops.target.sql(waiting):
+                self.done["DDL under way in the target"] += 1
+                return
+            time.sleep(0.02)
 
 
 @dataclass
@@ -256,6 +291,11 @@ class Round:
 def compare_plain(shops: Shops, source: str) -> int:
     """Compare the plain tables of a source, definitions and rows; return how many. Raises AssertionError."""
     server, target, prefix = shops.sources[source], shops.target, PREFIXES[source]
+    if target.flavour == "tidb":
+        there = {*definitions.tables_of(server, shops.schema), *definitions.tables_of(target, shops.schema)}
+        plain = sorted(name for name in there if name.startswith(prefix))
+        assert not (found := different(server, target, shops.schema, plain)), "\n".join(found)
+        return len(plain)
     found = definitions.differences(server, target, shops.schema, as_shown=False)
     differing = [one for one in found if one.startswith(prefix)]
     assert not differing, "\n".join(differing)
@@ -297,7 +337,8 @@ def _task(shops: Shops, way: Way) -> dict[str, Any]:
 def _writer(shops: Shops, source: str, seed: int, lives: int) -> Writer:
     story, prefix = f"{seed} {source}", PREFIXES[source]
     wild = shops.sources[source].flavour == shops.target.flavour
-    found = [Life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(lives)]
+    life = LifeIntoTidb if shops.target.flavour == "tidb" else Life
+    found = [life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(lives)]
     return Writer(shops.sources[source], shops.schema, random.Random(story), found)
 
 
@@ -322,7 +363,7 @@ def play_round(
     """
     chance = random.Random(seed)
     usual = [deed for deed in DEEDS if not (plain and deed == "worker") and (pairs or deed != FAILOVER)]
-    deeds = deeds or chance.sample(usual, min(len(usual), 3 + seed % 3))
+    deeds = deeds or chance.sample(usual, min(len(usual), 4 + seed % 3))
     script, way = PLAIN if plain else None, way or Way.of(seed)
     print(f"seed {seed}: {way}", flush=True)
     with (

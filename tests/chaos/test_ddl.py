@@ -4,7 +4,7 @@
 import pytest
 
 from testbed import Server
-from tests.chaos.ddl import AMID_DDL, SHARDS, play_round
+from tests.chaos.ddl import DURING_DDL, SHARDS, play_round
 from tests.chaos.ways import LOAD, PAST, Way
 from tests.conftest import FreshSchema
 from tests.nursery import Nursery
@@ -18,8 +18,8 @@ LIVES = 7
 @pytest.mark.parametrize(
     ("kind", "deeds", "way"),
     [
-        ("mariadb", (AMID_DDL, "driver", "target"), Way("every change", LOAD, extra=True)),
-        ("mysql", (AMID_DDL, "target", "relay"), Way("whole transactions", PAST, extra=False)),
+        ("mariadb", (DURING_DDL[0], "driver", "target"), Way("every change", LOAD, extra=True)),
+        ("mysql", (DURING_DDL[0], "target", "relay"), Way("whole transactions", PAST, extra=False)),
     ],
 )
 def test_tables_and_rows_follow_whatever_dies(

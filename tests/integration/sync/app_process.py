@@ -68,9 +68,14 @@ class AppProcess:
 
     def kill(self) -> None:
         """Driver, JVM and workers at once."""
-        for pid in [*descendants(self.process.pid), self.process.pid]:
-            kill(pid)
+        self.signal(signal.SIGKILL)
         self.process.wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all of them."""
+        for pid in [*descendants(self.process.pid), self.process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def kill_a_worker(self) -> None:
         """A Python worker. Not the daemon that they are forked from: its orphans would go on working."""
