@@ -92,12 +92,13 @@ class _Maker:
 
     def _index(self, statement: ddl.CreateIndex, table: TableName) -> list[ddl.Statement]:
         key = self._carrier(statement.table).key(statement.key)
-        if key is None:
-            return []
         conditional = self.way.target_can.conditional_alters
-        if statement.or_replace and not conditional:
-            raise NotCopyable(f"CREATE OR REPLACE of the key {key.name}")
-        return [ddl.CreateIndex(table, key, statement.if_not_exists and conditional, statement.or_replace)]
+        replaces = statement.or_replace and conditional
+        made = [ddl.CreateIndex(table, key, statement.if_not_exists and conditional, replaces)] if key else []
+        if statement.or_replace and not replaces:
+            assert statement.key.name is not None
+            return [ddl.DropIndex(table, statement.key.name), *made]
+        return list(made)
 
     def _alters(self, statement: ddl.AlterTable) -> list[ddl.Statement]:
         if not self.way.allows(statement.table):

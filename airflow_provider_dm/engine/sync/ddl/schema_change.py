@@ -268,11 +268,11 @@ class _Change:
             wanted = without_rename(wanted)
         self._track(statement)
         self._retype(name, new)
-        if name == new and renames_columns(statement):
-            check_shows(name, *self._definitions(name, before))
         if isinstance(wanted, AlterTable):  # without the parts that had no effect because of IF EXISTS
             specs = without_ineffective(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
+            if name == new and renames_columns(wanted):
+                check_shows(name, *self._definitions(name, before))
         if shared and wanted is not None:
             if self.around.executed is Executed.ITSELF:
                 definitions = before.definition(name), self.tables.tracker.definition(new)

@@ -80,13 +80,12 @@ def _without_widths(statement: Statement) -> Statement:
     return replace(statement, specs=tuple(bare(one) for one in statement.specs))
 
 
-def renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:
+def renames_columns(statement: AlterTable) -> bool:
     """Return True if the statement renames columns."""
-    specs = statement.specs if isinstance(statement, AlterTable) else ()
     return any(
         (isinstance(spec, RenameColumn) and spec.name != spec.to)
         or (isinstance(spec, ChangeColumn) and spec.name != spec.column.name)
-        for spec in specs
+        for spec in statement.specs
     )
 
 
