@@ -106,14 +106,19 @@ class DdlRuns(Runs):
             run.signal(signal.SIGSTOP)
 
     def _overtake(self, run: AppProcess) -> AppProcess:
-        """Let another driver do the work of a frozen one, which goes on then, and has to end by itself."""
-        other = self.going_on(self.start(run.spec.app, run.spec.until))
+        """Let another driver do the work of a frozen one, which goes on then, and has to end by itself.
+
+        The other may end as well, to be tried again: MySQL keeps the locks of a frozen driver.
+        """
+        other = self.start(run.spec.app, run.spec.until)
+        if self.wait_for(other, lambda: other.applied() > 0):
+            self.done["frozen driver overtaken"] += 1
         run.signal(signal.SIGCONT)
         code, told = run.ends(), reported_in(run.text())
         fenced = told is not None and told.reaction in (Reaction.FENCED, Reaction.RETRY)
         assert fenced, f"exit {code}: {run.text()[-6000:]}"
         self.done["driver frozen"] += 1
-        return other
+        return self.going_on(other)
 
     @contextmanager
     def _ddl_under_way(self) -> Iterator[None]:

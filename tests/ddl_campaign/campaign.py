@@ -198,8 +198,9 @@ class Campaign:
         )
         return sorted(name for (name,) in rows if _is_of(name, one))
 
-    def _compared(self, one: Tried) -> tuple[str, str]:
-        found = different(self.kit.source, self.kit.target, self.kit.schema, [one.table])
+    def _compared(self, one: Tried, *, definitions: bool = True) -> tuple[str, str]:
+        servers = self.kit.source, self.kit.target
+        found = different(*servers, self.kit.schema, [one.table], definitions=definitions)
         if tables := self._tables(one):
             only = [{"db-name": self.kit.schema, "tbl-name": table} for table in tables]
             self.kit.task_keys = {"block_allow_list": {"ours": {"do-tables": only}}}
@@ -215,27 +216,42 @@ class Campaign:
                 server.sql(f"SET foreign_key_checks = 0; DROP {what} IF EXISTS `{self.kit.schema}`.`{name}`")
 
     def _remedy(self, one: Tried) -> None:
-        """Do what the error of a type change advises: `binlog replace`, and the column written again at the source."""
-        if one.case.types is None or " KEY" in one.case.line or " UNIQUE" in one.case.line:
+        """Do what the case has for its stop; of a type change, what the error advises."""
+        steps = one.case.remedy or _remedy_of_type_change(one.case)
+        if not steps:
             return
-        _, new = one.case.types
-        mine = f"`{self.kit.schema}`.{one.table}"
-        instead = f"ALTER TABLE {mine} DROP COLUMN c", f"ALTER TABLE {mine} ADD COLUMN c {new}"
-        place = SqlPattern(f"ALTER TABLE {one.table} ")
-        self.kit.store.put_operators([Operator(self.kit.task, SOURCE_ID, OperatorKind.REPLACE, place, instead)])
-        for statement in (
-            f"ALTER TABLE t ADD COLUMN exact {new}",
-            "UPDATE t SET exact = c",
-            f"ALTER TABLE t DROP COLUMN c, CHANGE exact c {new}",
-        ):
-            self._execute(one, [statement], strict=one.case.strict)
+        ours = [named(step, f"`{self.kit.schema}`.{one.table}") for step in steps if not step.startswith("@ ")]
+        place = SqlPattern(rf"\b{one.table}(_\w+)?\b")
+        if ours[-1] == "skip":
+            for sql in ours[:-1]:
+                self.kit.target.sql(sql)
+            decision = Operator(self.kit.task, SOURCE_ID, OperatorKind.SKIP, place)
+        else:
+            decision = Operator(self.kit.task, SOURCE_ID, OperatorKind.REPLACE, place, tuple(ours))
+        self.kit.store.put_operators([decision])
+        for step in steps:
+            if step.startswith("@ "):
+                self._execute(one, [step[2:]], strict=one.case.strict)
         try:
             self.kit.sync()
-            one.remedy, why = self._compared(one)
+            one.remedy, why = self._compared(one, definitions=not one.case.remedy)
         except DmError as error:
             one.remedy, why = error.code, str(error)
         if one.remedy != EQUAL:
             one.why += f"\n    behind its remedy: {why}"
+
+
+def _remedy_of_type_change(case: Case) -> tuple[str, ...]:
+    if case.types is None or " KEY" in case.line or " UNIQUE" in case.line:
+        return ()
+    _, new = case.types
+    return (
+        "ALTER TABLE t DROP COLUMN c",
+        f"ALTER TABLE t ADD COLUMN c {new}",
+        f"@ ALTER TABLE t ADD COLUMN exact {new}",
+        "@ UPDATE t SET exact = c",
+        f"@ ALTER TABLE t DROP COLUMN c, CHANGE exact c {new}",
+    )
 
 
 def _is_of(name: str, one: Tried) -> bool:

@@ -10,6 +10,10 @@
     int KEY | bigint | $INTS                     the same with a key over it; UNIQUE likewise
     … => tidb DM-6033, mariadb>mysql DM-6032     where it stops the task; it is followed everywhere else
     … => -                                       the source refuses it, which is a mistake of the table
+    > ALTER TABLE t ADD n int DEFAULT 3          how a user continues behind such a stop: `binlog replace`; for a type
+                                                 change, docs/how-to/ddl.md has it
+    > CREATE TABLE t_new …; …; skip              the same: statements in the target, and then `binlog skip`
+    > …; @ UPDATE t SET x = n                    `@ `: statements at the source
 
 A table is called `t`, further ones `t_…`; each case has names of its own, and its table a column `id`.
 """
@@ -18,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +51,7 @@ class Case:
     strict: bool = True
     types: tuple[str, str] | None = None
     values: tuple[str, ...] = ()
+    remedy: tuple[str, ...] = ()
 
     def expected(self, source: Flavour, target: Flavour) -> str:
         """Return what comes of it: EQUAL, or the code of the error that stops the task."""
@@ -70,7 +75,8 @@ def all_cases() -> list[Case]:
     return [case for file in FILES for case in cases_of(file)]
 
 
-def cases_of(file: Path) -> Iterator[Case]:
+def cases_of(file: Path) -> list[Case]:
+    found: list[Case] = []
     values: dict[str, str] = {}
     setup: tuple[str, ...] = ()
     flavours = SOURCES
@@ -84,9 +90,11 @@ def cases_of(file: Path) -> Iterator[Case]:
             setup = tuple(line[2:].strip().split("; "))
         elif line.startswith("["):
             flavours = SOURCES if line == "[both]" else tuple(one for one in SOURCES if one in line)
+        elif line.startswith("> "):
+            found[-1] = replace(found[-1], remedy=tuple(line[2:].split("; ")))
         else:
-            where = f"{file.name}:{number}"
-            yield _case(line, where, flavours, setup, values)
+            found.append(_case(line, f"{file.name}:{number}", flavours, setup, values))
+    return found
 
 
 def _case(

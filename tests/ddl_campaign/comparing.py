@@ -56,14 +56,17 @@ Columns = list[tuple[str, str, str]]
 """(name, type, EXTRA)"""
 
 
-def different(source: Server, target: Server, schema: str, tables: list[str]) -> list[str]:
-    """Return what differs in tables that are of these names on both sides, or of names that begin with one and `_`."""
+def different(source: Server, target: Server, schema: str, tables: list[str], *, definitions: bool = True) -> list[str]:
+    """Return what differs in tables that are of these names on both sides, or of names that begin with one and `_`.
+
+    Without `definitions` only rows are compared.
+    """
     found = []
     ours, theirs = (_definitions(server, schema, target, tables) for server in (source, target))
     found += [
         f"{name}: {ours.get(name)} at the source, {theirs.get(name)} in the target"
         for name in sorted(ours.keys() | theirs.keys())
-        if ours.get(name) != theirs.get(name)
+        if definitions and ours.get(name) != theirs.get(name)
     ]
     for name in sorted({one for one in ours if " " not in one and "." not in one and one in theirs}):
         kinds = _columns(source, schema, name), _columns(target, schema, name)
@@ -73,7 +76,7 @@ def different(source: Server, target: Server, schema: str, tables: list[str]) ->
             few = {"source": list((here - there).elements())[:2], "target": list((there - here).elements())[:2]}
             found.append(f"{name}: rows differ: {few}")
         new = [_inserted(server, schema, name, as_json) for server in (source, target)]
-        if new[0] != new[1]:
+        if definitions and new[0] != new[1]:
             found.append(f"{name}: an INSERT without values: {new[0]} at the source, {new[1]} in the target")
     return found
 

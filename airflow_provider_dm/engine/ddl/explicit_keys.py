@@ -95,14 +95,14 @@ def without_dropped_columns(
         and str(one.name).lower() not in dropped
     ]
     gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
-    kept = _kept(statement, before, after, ddl.KeyKind.UNIQUE, ddl.KeyKind.PLAIN)
+    kept = _kept(statement, before, after, *kinds)
     remade = [key for _, key in kept if any(str(part.column).lower() in gone for part in key.parts)]
     return _with_keys_last(replace(shrunk, specs=(*ended, *shrunk.specs)), remade)
 
 
 def _with_keys_last(statement: ddl.AlterTable, keys: Sequence[ddl.KeyDefinition]) -> ddl.AlterTable:
     """Return the statement with these keys dropped before, and added after, all other clauses."""
-    drops, adds = [ddl.DropKey(str(key.name)) for key in keys], [ddl.AddConstraint(key) for key in keys]
+    drops, adds = _anew(keys)
     others = [spec for spec in statement.specs if spec not in drops and spec not in adds]
     return replace(statement, specs=(*drops, *others, *adds))
 
@@ -131,6 +131,12 @@ def _is_cut(key: ddl.KeyDefinition, becomes: ddl.KeyDefinition) -> bool:
 
 def _with_keys_anew(statement: ddl.AlterTable, keys: Sequence[ddl.KeyDefinition]) -> ddl.AlterTable:
     """Return the statement with these keys dropped and added in their new form, before all other clauses."""
-    drops = [ddl.DropKey(str(key.name)) for key in keys]
-    adds = [ddl.AddConstraint(replace(key, name=None) if key.kind is ddl.KeyKind.PRIMARY else key) for key in keys]
+    drops, adds = _anew(keys)
     return replace(statement, specs=(*drops, *adds, *statement.specs))
+
+
+def _anew(keys: Sequence[ddl.KeyDefinition]) -> tuple[list[ddl.Spec], list[ddl.Spec]]:
+    """Return the clauses that drop these keys, and those that add them."""
+    drops: list[ddl.Spec] = [ddl.DropKey(str(key.name)) for key in keys]
+    named = [replace(key, name=None) if key.kind is ddl.KeyKind.PRIMARY else key for key in keys]
+    return drops, [ddl.AddConstraint(key) for key in named]

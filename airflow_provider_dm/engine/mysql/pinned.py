@@ -27,6 +27,8 @@ MYSQL: Final[Families] = {Flavour.MYSQL: (), Flavour.TIDB: ()}
 MARIADB: Final[Families] = {Flavour.MARIADB: ()}
 TIDB: Final[Families] = {Flavour.TIDB: ()}
 NO_LIMIT: Final = 2**64 - 1
+FROZEN_SECONDS: Final = 60
+"""Seconds without a statement after which a transaction that has written belongs to a process that hangs."""
 SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 READING: Final = "REPEATABLE-READ"
 WRITING: Final = "READ-COMMITTED"
@@ -48,6 +50,7 @@ class Pin:
 
 _CUT: Final = "answers would end early"
 _ENDED: Final = "a long scan would be ended"
+_FROZEN: Final = "the locks of a process that hangs would stop the run that replaces it, or a slow one would be ended"
 _COMPUTED: Final = "generated columns of the target are computed by it"
 _SHOWN: Final = "the catalogue would not show the full definition of a table"
 
@@ -68,8 +71,8 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("net_write_timeout", 3_600, "a scan would be ended while its rows are written elsewhere", users=True),
     Pin("idle_transaction_timeout", 0, "a transaction would be ended between two statements", MARIADB, users=True),
     Pin("idle_readonly_transaction_timeout", 0, "a snapshot would be ended", MARIADB, users=True),
-    Pin("idle_write_transaction_timeout", 0, "a transaction would be ended", MARIADB, users=True),
-    Pin("tidb_idle_transaction_timeout", 0, "a transaction would be ended between two statements", TIDB, users=True),
+    Pin("idle_write_transaction_timeout", FROZEN_SECONDS, _FROZEN, MARIADB, users=True),
+    Pin("tidb_idle_transaction_timeout", FROZEN_SECONDS, _FROZEN, TIDB, users=True),
     # Visibility of rows and changes
     Pin("completion_type", 0, "a COMMIT would begin another transaction, or close the connection"),
     Pin("autocommit", 1, "what is written would not be committed, and reads would see an old state"),

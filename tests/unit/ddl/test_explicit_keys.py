@@ -88,6 +88,11 @@ def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str,
             "DROP b, ADD b bigint",
             "DROP KEY `k`, DROP COLUMN `b`, ADD COLUMN `b` bigint, ADD UNIQUE KEY `k` ( `a` , `b` )",
         ),
+        (
+            "PRIMARY KEY (a, b)",
+            "DROP b, ADD b bigint NOT NULL",
+            "DROP PRIMARY KEY, DROP COLUMN `b`, ADD COLUMN `b` bigint NOT NULL, ADD PRIMARY KEY ( `a` , `b` )",
+        ),
     ],
 )
 def test_a_key_over_several_columns_is_dropped_before_its_column_in_tidb(
