@@ -76,7 +76,8 @@ def different(source: Server, target: Server, schema: str, tables: list[str], *,
             few = {"source": list((here - there).elements())[:2], "target": list((there - here).elements())[:2]}
             found.append(f"{name}: rows differ: {few}")
         new = [_inserted(server, schema, name, as_json) for server in (source, target)]
-        if definitions and new[0] != new[1]:
+        year_in_tidb = target.flavour == "tidb" and "year" in {kind for _, kind, _ in kinds[1]}
+        if definitions and new[0] != new[1] and not (year_in_tidb and new[0] == "refused"):
             found.append(f"{name}: an INSERT without values: {new[0]} at the source, {new[1]} in the target")
     return found
 
