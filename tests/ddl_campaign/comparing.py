@@ -90,10 +90,10 @@ def columns_of(server: Server, schema: str, table: str) -> list[str]:
 def _columns(server: Server, schema: str, table: str) -> Columns:
     rows = server.sql(
         "SELECT column_name, data_type, extra FROM information_schema.columns "
-        "WHERE table_schema = %s AND table_name = %s ORDER BY column_name",
+        "WHERE table_schema = %s AND table_name = %s",
         [schema, table],
     )
-    return [(str(name), str(kind).lower(), str(extra)) for name, kind, extra in rows]
+    return sorted((str(name), str(kind).lower(), str(extra)) for name, kind, extra in rows)
 
 
 def _cell(name: str, kind: str, as_json: set[str]) -> str:
