@@ -19,7 +19,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.downstream.session import close_target
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -32,6 +32,7 @@ from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit
 
 AT_ONCE: Final = 12
 """Cases whose tables one run of the sync creates."""
+ATTEMPTS: Final = 5
 DIFFERENT: Final = "DIFFERENT"
 REFUSED: Final = "refused by the source"
 BEHIND: Final = 200
@@ -124,7 +125,7 @@ class Campaign:
     def _followed(self, some: Sequence[Tried]) -> Tried | None:
         """Sync; return the case that it stopped at, whose outcome is set."""
         try:
-            self.kit.sync()
+            self._sync()
         except DmError as error:
             text = str(error)
             found = [one for one in some if re.search(rf"\b{one.table}(\b|_)", text)]
@@ -134,6 +135,16 @@ class Campaign:
             self._settle(found[0], error.code, text)
             return found[0]
         return None
+
+    def _sync(self) -> None:
+        """Sync; begin again after errors that may pass, as a scheduler does. Raises DmError."""
+        for attempt in range(ATTEMPTS):
+            try:
+                self.kit.sync()
+                return
+            except DmError as error:
+                if error.reaction is not Reaction.RETRY or attempt == ATTEMPTS - 1:
+                    raise
 
     def _settle(self, one: Tried, outcome: str, why: str = "") -> None:
         one.outcome, one.why = outcome, why
@@ -202,12 +213,19 @@ class Campaign:
         servers = self.kit.source, self.kit.target
         found = different(*servers, self.kit.schema, [one.table], definitions=definitions)
         if tables := self._tables(one):
-            only = [{"db-name": self.kit.schema, "tbl-name": table} for table in tables]
-            self.kit.task_keys = {"block_allow_list": {"ours": {"do-tables": only}}}
-            result = verify(self.kit.spec(), LocalRunner(1), os.environ)
-            self.kit.task_keys = {}
+            with self._tables_of_task("do-tables", tables):
+                result = verify(self.kit.spec(), LocalRunner(1), os.environ)
             found += [f"verify: {table}" for table in result["tables"] if not table["equal"]]
         return (DIFFERENT if found else EQUAL), "\n    ".join(found)
+
+    @contextmanager
+    def _tables_of_task(self, key: str, tables: Sequence[str]) -> Iterator[None]:
+        listed = [{"db-name": self.kit.schema, "tbl-name": table} for table in tables]
+        self.kit.task_keys = {"block_allow_list": {"ours": {"do-dbs": [self.kit.schema], key: listed}}}
+        try:
+            yield
+        finally:
+            self.kit.task_keys = {}
 
     def _drop(self, server: Server, some: Sequence[Tried]) -> None:
         for name, kind in server.sql(f"SHOW FULL TABLES FROM `{self.kit.schema}`"):
@@ -219,6 +237,11 @@ class Campaign:
         """Do what the case has for its stop; of a type change, what the error advises."""
         steps = one.case.remedy or _remedy_of_type_change(one.case)
         if not steps:
+            return
+        if steps == ("leave out",):
+            with self._tables_of_task("ignore-tables", self._tables(one)):
+                self._sync()
+            one.remedy = EQUAL
             return
         ours = [named(step, f"`{self.kit.schema}`.{one.table}") for step in steps if not step.startswith("@ ")]
         place = SqlPattern(rf"\b{one.table}(_\w+)?\b")
@@ -233,7 +256,7 @@ class Campaign:
             if step.startswith("@ "):
                 self._execute(one, [step[2:]], strict=one.case.strict)
         try:
-            self.kit.sync()
+            self._sync()
             one.remedy, why = self._compared(one, definitions=not one.case.remedy)
         except DmError as error:
             one.remedy, why = error.code, str(error)

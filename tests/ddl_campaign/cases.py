@@ -14,6 +14,7 @@
                                                  change, docs/how-to/ddl.md has it
     > CREATE TABLE t_new …; …; skip              the same: statements in the target, and then `binlog skip`
     > …; @ UPDATE t SET x = n                    `@ `: statements at the source
+    > leave out                                  the table is left out by the block-allow-list
 
 A table is called `t`, further ones `t_…`; each case has names of its own, and its table a column `id`.
 """
