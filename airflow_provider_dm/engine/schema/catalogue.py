@@ -8,6 +8,7 @@ counted (`Table.hidden`).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -140,8 +141,25 @@ def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[Tabl
 
 
 def create_statement(connection: Connection, name: TableName) -> str:
-    """Return the SHOW CREATE TABLE of a base table."""
-    return text(query(connection, f"SHOW CREATE TABLE {name.quoted()}")[0][1])
+    """Return the SHOW CREATE TABLE of a base table. Defaults that are not UTF-8, which MariaDB shows as bytes, are
+    written in hexadecimal.
+    """
+    ((_, shown, *_),) = query(connection, f"SHOW CREATE TABLE {name.quoted()}")
+    return text(_DEFAULT.sub(_in_hexadecimal, shown) if isinstance(shown, bytes) else shown)
+
+
+_DEFAULT: Final = re.compile(rb" DEFAULT '((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPED: Final = re.compile(rb"''|\\(.)", re.DOTALL)
+_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r"}
+
+
+def _in_hexadecimal(default: re.Match[bytes]) -> bytes:
+    try:
+        default[1].decode()
+    except UnicodeDecodeError:
+        value = _ESCAPED.sub(lambda one: _ESCAPES.get(one[1], one[1]) if one[1] else b"'", default[1])
+        return b" DEFAULT 0x" + value.hex().encode()
+    return default[0]
 
 
 def schema_collations(connection: Connection) -> dict[str, str]:

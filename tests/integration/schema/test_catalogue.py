@@ -61,6 +61,16 @@ def test_an_index_over_an_expression_is_marked(mysql_source: Server, fresh_schem
     assert [key.columns for key in keys if key.expression] == [("id",)]
 
 
+def test_a_default_of_bytes_can_be_read(source: Server, fresh_schema: FreshSchema) -> None:
+    """MariaDB shows the bytes themselves."""
+    schema, value = fresh_schema(source), "00FF41275C0A"
+    source.sql(f"CREATE TABLE t (id int, b varbinary(9) DEFAULT 0x{value}, c char(3) DEFAULT 'é')", database=schema)
+    with session(source) as connection:
+        shown = create_statement(connection, TableName(schema, "t"))
+    source.sql(f"DROP TABLE t; {shown}; INSERT INTO t (id) VALUES (1)", database=schema)
+    assert source.sql("SELECT HEX(b), c FROM t", database=schema) == [(value, "é")]
+
+
 def test_strange_names_and_views(source: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source)
     names = [TableName(schema, table) for table in ("B", "b", "o`d%d")]
