@@ -29,6 +29,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.launch import task_control
+from airflow_provider_dm.launch.class_archive import archive_path
+from airflow_provider_dm.launch.preflight import find_java
 from testbed import Server
 from tests.airflow.support import wait_for
 from tests.documents import ROOT, Block, blocks, commands
@@ -98,6 +100,7 @@ class Reader:
         for name in ("pyproject.toml", "README.md", "LICENSE", "docker/constraints.txt", "docker/overrides.txt"):
             shutil.copy(ROOT / name, self.home / name)
         self.environment["PATH"] = f"{self.home / 'dm' / 'bin'}:{self.environment['PATH']}"  # as `activate` does
+        self._share_bytecode()
         pages = (ROOT / "docs/first-hour.md", ROOT / "docs/how-to/dmctl.md")
         for setting in ({"UV_OFFLINE": "1"}, {}):  # first from what `docker/local` has downloaded: no 450 MB again
             self.caches = {"HOME": os.environ["HOME"], **setting}
@@ -109,6 +112,26 @@ class Reader:
                 break
         for folder in clone:
             shutil.rmtree(folder)
+        self._share_archive()
+
+    def _share_bytecode(self) -> None:
+        """Let the new environment use what Python has compiled for this one: the same files, linked by uv."""
+        if sys.pycache_prefix is None:
+            return
+        self.environment["PYTHONPYCACHEPREFIX"] = ours = str(self.home / "bytecode")
+        for installed, known in ((sys.base_prefix, sys.base_prefix), (str(self.home / "dm"), sys.prefix)):
+            Path(ours + installed).parent.mkdir(parents=True)
+            Path(ours + installed).symlink_to(sys.pycache_prefix + known)
+
+    def _share_archive(self) -> None:
+        """Let the new environment use the class archive of these tests, instead of making another."""
+        archive = archive_path(find_java())
+        if archive is None or not archive.exists():
+            return
+        asks = f"from {archive_path.__module__} import archive_path, find_java; print(archive_path(find_java()))"
+        words = [f"{self.home}/dm/bin/python", "-c", asks]
+        done = subprocess.run(words, env=self.environment, cwd=self.home, capture_output=True, text=True, check=True)
+        Path(done.stdout.strip()).symlink_to(archive)
 
     def repair(self) -> None:
         """Damage pyspark, and repair it as docs/how-to/repair-pyspark.md shows."""
