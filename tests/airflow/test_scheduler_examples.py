@@ -1,5 +1,6 @@
-"""A person triggers example DAGs from Airflow's form: one migration, batches, a sync without an end, its relay's
-maintenance and the cut-over. The sharded merge with DDL is test_scheduler_shard_ddl.py."""
+"""A person triggers example DAGs: one migration, batches, a sync without an end, its relay's maintenance and the
+cut-over. Each form is filled in once; DAGs with the same form are triggered by the API. The sharded merge with DDL is
+test_scheduler_shard_ddl.py."""
 
 import time
 from collections.abc import Iterator
@@ -49,6 +50,14 @@ def approve(airflow: Airflow, run: str, task: str) -> None:
         time.sleep(1)
 
 
+def trigger_again(airflow: Airflow, dag: str, **params: str) -> str:
+    """Trigger a DAG that has the form of `dm_one_source`."""
+    airflow.api.wait_for_dag(dag)
+    forms = [airflow.api.call("GET", f"/dags/{one}/details")["params"] for one in ("dm_one_source", dag)]
+    assert forms[0] == forms[1]
+    return airflow.api.trigger(dag, params)
+
+
 def task_file(airflow: Airflow) -> str:
     task = {
         "name": TASK,
@@ -75,18 +84,18 @@ def test_from_a_migration_to_the_cut_over(airflow: Airflow, servers: tuple[Serve
     assert [(task, word) for task, log in logs.items() for word in unreadable if word in log] == []
     assert all("app.log" in logs[f"migration.{task}"] for task in ("full_migration", "verify"))
 
-    batch = trigger(page, airflow, "dm_micro_batches", task=file, target="examples_target")
+    batch = trigger_again(airflow, "dm_micro_batches", task=file, target="examples_target")
     assert api.wait_for_run("dm_micro_batches", batch, seconds=400) == "success"
     assert api.xcom("dm_micro_batches", batch, "incremental_sync")["status"] == "finished"
     api.pause("dm_micro_batches")  # the next one would hold up the sync
 
-    sync = trigger(page, airflow, "dm_continuous_sync", task=file, target="examples_target")
+    sync = trigger_again(airflow, "dm_continuous_sync", task=file, target="examples_target")
     source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (2), (3)")
     wait_for(lambda: target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.t")[0] == (3,), seconds=400)
     api.wait_for_task("dm_continuous_sync", sync, "incremental_sync", states=("deferred",), seconds=400)
 
     care = trigger(page, airflow, "dm_relay_maintenance", task=file)
-    run = trigger(page, airflow, "dm_cut_over", task=file, target="examples_target")
+    run = trigger_again(airflow, "dm_cut_over", task=file, target="examples_target")
     approve(airflow, run, "writes_stopped")
     assert airflow.api.wait_for_run("dm_relay_maintenance", care, seconds=400) == "success"
     approve(airflow, run, "switched")

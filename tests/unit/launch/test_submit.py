@@ -225,7 +225,7 @@ def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch) -> None:
 
 
 def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, tmp_path: Path) -> None:
-    app = launch(WITH_WORKERS + TICK_FOR_EVER)
+    app = launch("import time\n" + TICK_FOR_EVER)
     wait_for_line(app, "ticking")
     (driver,) = python_drivers(app.pid, tmp_path / "app.py")
 
