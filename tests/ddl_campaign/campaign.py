@@ -239,7 +239,7 @@ class Campaign:
         if not steps:
             return
         if steps == ("leave out",):
-            with self._tables_of_task("ignore-tables", self._tables(one)):
+            with self._tables_of_task("ignore-tables", [one.table]):
                 self._sync()
             one.remedy = EQUAL
             return
