@@ -114,11 +114,12 @@ class DdlRuns(Runs):
         if self.wait_for(other, lambda: other.applied() > 0):
             self.done["frozen driver overtaken"] += 1
         run.signal(signal.SIGCONT)
+        other = self.going_on(other)
         code, told = run.ends(), reported_in(run.text())
         fenced = told is not None and told.reaction in (Reaction.FENCED, Reaction.RETRY)
         assert fenced, f"exit {code}: {run.text()[-6000:]}"
         self.done["driver frozen"] += 1
-        return self.going_on(other)
+        return other
 
     @contextmanager
     def _ddl_under_way(self) -> Iterator[None]:
