@@ -52,12 +52,11 @@ log = logging.getLogger(__name__)
 LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 2.0
 
+_KERNELS: Final = "airflow_provider_dm.engine.binlog.kernels.build:preload"
+_SYNC_TASKS: Final = "airflow_provider_dm.engine.sync.write.tasks"
 WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
-    "full_migration": ("airflow_provider_dm.engine.copy.read_round", "airflow_provider_dm.engine.sync.write.tasks"),
-    "incremental_sync": (
-        "airflow_provider_dm.engine.sync.write.tasks",
-        "airflow_provider_dm.engine.binlog.kernels.build:preload",
-    ),
+    "full_migration": ("airflow_provider_dm.engine.copy.read_round", _SYNC_TASKS, _KERNELS),
+    "incremental_sync": (_SYNC_TASKS, _KERNELS),
     "verify": ("airflow_provider_dm.engine.verify.piece",),
 }
 """The modules that an app's tasks need, by app."""

@@ -59,6 +59,7 @@ def work(app: App) -> Outcome:
     for source_id, fence in fences.items():
         app.report(source_id, partial(load_progress, app.target, fence.ref))
     runner = app.runner()
+    runner.start_workers()  # while tables are created
     hooks = Hooks(
         runner,
         app.store,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
-SAMPLE_SECONDS: Final = 0.05
-MEMORY_SECONDS: Final = 0.25
+SAMPLE_SECONDS: Final = 0.1
+MEMORY_SECONDS: Final = 0.5
 """Between two looks at the memory: the kernel walks over all pages for one."""
 
 

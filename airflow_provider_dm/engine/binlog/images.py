@@ -39,13 +39,16 @@ class Cells:
         """Return the cells of at least one row."""
         import pyarrow as pa
 
-        array = pa.array(list(chain.from_iterable(rows)), pa.large_binary())
+        return cls._of_array(pa.array(list(chain.from_iterable(rows)), pa.large_binary()), len(rows[0]))
+
+    @classmethod
+    def _of_array(cls, array: Any, columns: int) -> Cells:
         present, offsets, text = array.buffers()
         ends = np.frombuffer(offsets, np.int64)[1 : len(array) + 1].copy()
         if array.null_count:
             null = np.unpackbits(np.frombuffer(present, np.uint8), count=len(array), bitorder="little") == 0
             ends[null] = ~ends[null]
-        return cls(memoryview(text or b""), ends, len(rows[0]))
+        return cls(memoryview(text or b""), ends, columns)
 
     @classmethod
     def none(cls, columns: int) -> Cells:
@@ -68,14 +71,17 @@ class Cells:
 
     def rows(self) -> list[Row]:
         """Return the cells of each image as a tuple. Uses Arrow, the fastest conversion to Python's bytes."""
+        values: Iterator[Value] = iter(self._array().to_pylist())
+        return list(zip(*[values] * self.columns, strict=True))
+
+    def _array(self) -> Any:
         import pyarrow as pa
 
         offsets = np.zeros(len(self.ends) + 1, np.int64)
         np.bitwise_xor(self.ends, self.ends >> 63, out=offsets[1:])  # ~end where it is negative
         present = pa.py_buffer(np.packbits(self.ends >= 0, bitorder="little"))
         buffers = [present, pa.py_buffer(offsets), pa.py_buffer(self.text)]
-        values: Iterator[Value] = iter(pa.Array.from_buffers(pa.large_binary(), len(self.ends), buffers).to_pylist())
-        return list(zip(*[values] * self.columns, strict=True))
+        return pa.Array.from_buffers(pa.large_binary(), len(self.ends), buffers)
 
     def some_rows(self, numbers: Any) -> list[Row]:
         """Return the cells of the images with these numbers."""
@@ -85,6 +91,16 @@ class Cells:
     def column(self, number: int) -> list[Value]:
         """Return one cell of each image."""
         return self._values(np.arange(number, len(self.ends), self.columns))
+
+    def with_column(self, number: int, values: Sequence[Value]) -> Cells:
+        """Return the cells with other values in one column."""
+        import pyarrow as pa
+        import pyarrow.compute
+
+        there = np.zeros(len(self.ends), np.bool_)
+        there[number :: self.columns] = True
+        replaced = pa.compute.replace_with_mask(self._array(), there, pa.array(values, pa.large_binary()))
+        return self._of_array(replaced, self.columns)
 
     def _values(self, cells: Any) -> list[Value]:
         # Not by Arrow, which would need half a second of imports for these few cells.

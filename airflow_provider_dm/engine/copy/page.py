@@ -8,7 +8,7 @@ because the snapshot ends with its connection. So the memory does not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.blocks import RowBlock, blocks
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, PageKey, read_key, write_key
-from airflow_provider_dm.engine.schema.codec import Row, row_reader
+from airflow_provider_dm.engine.schema.codec import RowReader, row_reader
 from airflow_provider_dm.engine.schema.model import Table
 
 FIRST_ROWS: Final = 1_000
@@ -52,7 +52,7 @@ class PageReader:
     table: Table
     order: KeyOrder
     columns: str
-    to_row: Callable[[Row], Row]
+    to_row: RowReader
 
     @classmethod
     def of(cls, table: Table, order: KeyOrder) -> PageReader:

@@ -1,12 +1,12 @@
 """Rows of a SELECT as cells side by side, taken from the packets by a kernel: no object for each row or cell.
 
-Rows that have to be converted to be canonical (FLOAT, DOUBLE, ZEROFILL), and all rows until the kernels are compiled,
-are made of `text_rows.rows`.
+Columns whose text is not canonical (FLOAT, DOUBLE, ZEROFILL) are then converted in Python. Until the kernels are
+compiled, all rows are made of `text_rows.rows`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.reading.text_rows import (
     split_packets,
     split_row,
 )
-from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.codec import RowReader
 
 
 class RowBlock(NamedTuple):
@@ -33,24 +33,31 @@ class RowBlock(NamedTuple):
     bytes: int
 
 
-def blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> Generator[RowBlock, None, None]:
-    """Yield the rows of one SELECT in blocks, as they arrive. `to_row`: as of `schema.codec.row_reader`.
+def blocks(connection: Connection, sql: bytes, to_row: RowReader) -> Generator[RowBlock, None, None]:
+    """Yield the rows of one SELECT in blocks, as they arrive.
 
     Raises pymysql's errors. Closes the connection if it is not exhausted.
     """
     build.warm_in_background()
-    if to_row is not tuple or not build.ready():
+    if not build.ready():
         with closing(rows(connection, sql)) as batches:
             for batch in batches:
                 yield RowBlock(Cells.of(list(map(to_row, batch.rows))), batch.bytes)
         return
     finished = False
     try:
-        yield from _read_blocks(connection, begin_reading(connection, sql))
+        for block in _read_blocks(connection, begin_reading(connection, sql)):
+            yield block._replace(cells=_canonical(block.cells, to_row))
         finished = True
     finally:
         if not finished:
             connection._force_close()  # type: ignore[attr-defined]
+
+
+def _canonical(cells: Cells, to_row: RowReader) -> Cells:
+    for number, convert in to_row.converted:
+        cells = cells.with_column(number, [one if one is None else convert(one) for one in cells.column(number)])
+    return cells
 
 
 def _read_blocks(connection: Any, width: int) -> Iterator[RowBlock]:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 SMALLEST_CHUNK_ROWS: Final = 25_000
-CHUNKS_PER_SLOT: Final = 4
+CHUNKS_PER_SLOT: Final = 16
 """Keeps the work small that is left for the last slot while the others are idle."""
 MOST_CHUNKS: Final = 256
 """The most chunks of one table: each is a row in dm_copy_chunk and a Spark task."""

@@ -227,23 +227,31 @@ def selected(codec: Codec, column: Column) -> str:
     return codec.literal()(column.constant).decode("utf-8")
 
 
-def row_reader(table: Table) -> tuple[str, Callable[[Sequence[Value]], Row]]:
-    """Return the SELECT list of a table (all columns, in order), and a function from a row of bytes to a Row."""
-    codecs = _codecs(table)
-    select = ", ".join(selected(codec, column) for codec, column in zip(codecs, table.columns, strict=True))
-    converted = [(index, codec.from_text) for index, codec in enumerate(codecs) if codec.from_text is not None]
-    if not converted:
-        return select, tuple
+@dataclass(frozen=True)
+class RowReader:
+    """The conversion of a row of bytes, the result of a SELECT, to canonical values."""
 
-    def read(cells: Sequence[Value]) -> Row:
+    converted: tuple[tuple[int, Transform], ...]
+    """The columns that the server does not write in the canonical way, and how they are converted."""
+
+    def __call__(self, cells: Sequence[Value]) -> Row:
+        if not self.converted:
+            return tuple(cells)
         row = list(cells)
-        for index, convert in converted:
+        for index, convert in self.converted:
             cell = row[index]
             if cell is not None:
                 row[index] = convert(cell)
         return tuple(row)
 
-    return select, read
+
+def row_reader(table: Table) -> tuple[str, RowReader]:
+    """Return the SELECT list of a table (all columns, in order), and the conversion of its rows."""
+    codecs = _codecs(table)
+    select = ", ".join(selected(codec, column) for codec, column in zip(codecs, table.columns, strict=True))
+    return select, RowReader(
+        tuple((index, codec.from_text) for index, codec in enumerate(codecs) if codec.from_text is not None)
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.blocks import RowBlock, blocks
 from airflow_provider_dm.engine.reading.text_rows import packed_rows
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
-from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.codec import RowReader
 from airflow_provider_dm.engine.verify import piece
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -28,7 +28,7 @@ from tests.integration.verify.test_verification import verified
 MOST = 3
 
 
-def cut_blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> Generator[RowBlock, None, None]:
+def cut_blocks(connection: Connection, sql: bytes, to_row: RowReader) -> Generator[RowBlock, None, None]:
     """The answer's first rows, and its end."""
     found = [row for block in blocks(connection, sql, to_row) for row in block.cells.rows()][:MOST]
     if found:

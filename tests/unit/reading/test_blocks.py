@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.reading import blocks as reading
 from airflow_provider_dm.engine.reading import text_rows
 from airflow_provider_dm.engine.reading.blocks import blocks
-from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.codec import Row, RowReader
 from tests.unit.reading.test_text_rows import EOF, Wire, cell, packet, tables
 
 LARGEST = 0xFFFFFF
@@ -29,7 +29,7 @@ def stream_of(rows: list[Row]) -> bytes:
 
 
 def received(wire: Wire, width: int) -> list[Row]:
-    return [row for block in blocks(wire, b"%d" % width, tuple) for row in block.cells.rows()]  # type: ignore[arg-type]
+    return [row for block in blocks(wire, b"%d" % width, RowReader(())) for row in block.cells.rows()]  # type: ignore[arg-type]
 
 
 @given(table=tables, sizes=st.lists(st.integers(1, 400)))
@@ -50,11 +50,17 @@ def test_cells_of_every_length(size: int) -> None:
     assert not wire.closed
 
 
-def test_rows_that_are_converted_are_read_without_the_kernel() -> None:
-    wire = Wire(stream_of([(b"0001",), (None,)]), [])
-    found = list(blocks(wire, b"1", lambda row: tuple(one and one.lstrip(b"0") for one in row)))  # type: ignore[arg-type]
+@given(table=tables, sizes=st.lists(st.integers(1, 400)), data=st.data())
+def test_columns_are_converted_as_single_rows_are(
+    table: tuple[int, list[Row]], sizes: list[int], data: st.DataObject
+) -> None:
+    width, rows = table
+    columns = data.draw(st.sets(st.integers(0, width - 1)))
+    to_row = RowReader(tuple((column, lambda cell: b"<" + cell + b">") for column in columns))
 
-    assert [row for block in found for row in block.cells.rows()] == [(b"1",), (None,)]
+    found = blocks(Wire(stream_of(rows), sizes), b"%d" % width, to_row)  # type: ignore[arg-type]
+
+    assert [row for block in found for row in block.cells.rows()] == list(map(to_row, rows))
 
 
 def test_an_error_in_the_middle_is_raised_and_closes_the_connection() -> None:
@@ -82,7 +88,7 @@ def test_stopping_early_or_losing_the_server_closes_the_connection() -> None:
 
     with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
         received(lost, 1)
-    some = blocks(early, b"1", tuple)  # type: ignore[arg-type]
+    some = blocks(early, b"1", RowReader(()))  # type: ignore[arg-type]
     assert len(next(some).cells) == 1
     some.close()
 
