@@ -120,7 +120,7 @@ def test_copy_and_sync_converge_while_a_writer_runs(
         rows = ", ".join(f"('{number}', {number % 9})" for number in range(1, KEYS + 1))
         source.sql(f"INSERT INTO {name} (c, v) VALUES {rows}", database=schema)
     # A load into TiDB fell so far behind the other writer that the test took a quarter of an hour.
-    pause, round_seconds = (0.02, 3) if target.flavour == "tidb" else (0.001, 0.3)
+    pause, round_seconds = (0.02, 1) if target.flavour == "tidb" else (0.001, 0.3)
     monkeypatch.setattr(page, "FIRST_ROWS", 4)
     monkeypatch.setattr(page, "MOST_ROWS", 4)
     monkeypatch.setattr(rounds, "ROUND_SECONDS", round_seconds)
