@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from testbed.airflow import USER, Airflow, AirflowSpec, provider_metadata, running_airflow
-from tests.airflow.support import log_in
+from tests.airflow.support import chromium, log_in
 from tests.conftest import REQUIRED
 
 HERE = Path(__file__).parent
@@ -128,11 +128,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        (pytest.fail if REQUIRED else pytest.skip)("no chromium: apt-get install chromium")
+    path = chromium()
+    if path is None:
+        (pytest.fail if REQUIRED else pytest.skip)("no chromium: apt-get install chromium-headless-shell")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
 

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import tempfile
 import time
@@ -23,7 +22,7 @@ from playwright.sync_api import sync_playwright
 from demo import __main__ as demo
 from demo.run import Outcome, copied_rows, run_dag
 from demo.world import DAG_ID, SOURCES, World
-from tests.airflow.support import log_in, trigger
+from tests.airflow.support import chromium, log_in, trigger
 from tests.conftest import REQUIRED
 
 pytestmark = [pytest.mark.e2e, pytest.mark.server, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(2400)]
@@ -113,11 +112,11 @@ def subtasks(world: World) -> list[tuple[str, int]]:
 
 def by_the_form(dm_page: str, world: World) -> str:
     """Open the DM page, then press Trigger in Airflow's UI."""
-    chromium = shutil.which("chromium")
-    if chromium is None and not REQUIRED:
+    path = chromium()
+    if path is None and not REQUIRED:
         return world.airflow.api.trigger(DAG_ID)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         context = log_in(browser, world.airflow, world.airflow.user, world.airflow.password)
         page = context.new_page()
         page.goto(dm_page)
