@@ -12,9 +12,10 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -83,9 +84,6 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
     return context
 
 
-_STARTING: Final = ThreadPoolExecutor(1, thread_name_prefix="start-workers")
-
-
 def _nothing(_item: int) -> None:
     """The task for which workers are started."""
 
@@ -97,8 +95,8 @@ class SparkRunner:
     context: SparkContext
     _slots: int = field(default=1, init=False)
     _asked_at: float = field(default=-SLOTS_SECONDS, init=False)
-    _starting: Future[object] | None = field(default=None, init=False)
-    """The first job, which starts the workers."""
+    _starting: Future[bool] | None = field(default=None, init=False)
+    """The first job, which starts the workers. An app that ends does not wait for it: a cluster may have no worker."""
 
     @property
     def slots(self) -> int:
@@ -110,8 +108,15 @@ class SparkRunner:
 
     def start_workers(self) -> bool:
         if self._starting is None:
-            self._starting = _STARTING.submit(self.run, _nothing, [0])  # a second would take turns with the first
-        return self._starting.done() and self._starting.result() is not None
+            self._starting = Future()  # one worker on one machine: a second one would take turns with it
+            threading.Thread(target=self._start, args=(self._starting,), name="start-workers", daemon=True).start()
+        return self._starting.done() and self._starting.result()
+
+    def _start(self, started: Future[bool]) -> None:
+        try:
+            started.set_result(self.run(_nothing, [0]) == [None])
+        except BaseException as error:  # noqa: BLE001 (raised by start_workers)
+            started.set_exception(error)
 
     def share(self, value: T) -> Shared[T]:
         return self.context.broadcast(value)

@@ -20,9 +20,9 @@ The cases are logs of 600,000 changes each:
 - CASE_with_start: the same runs by the wall clock of the whole process, from spark-submit to its exit. The start is a
   fixed number of seconds; that ratio says something about this many changes and nothing about more.
 
-An app starts Spark, opens the source and the target, and waits in its first epoch for Python workers that import the
-engine and load its kernels. What that takes (`start_seconds`, `start_cpu_seconds`) is measured beforehand, by apps that
-end behind the log's first transaction. The seconds are not counted but in with_start.
+An app starts Spark and opens the source and the target. What that takes (`start_seconds`, `start_cpu_seconds`) is
+measured beforehand, by apps that end behind the log's first transaction. These seconds are counted in with_start only.
+Spark's Python workers start beside the first epochs, which the driver applies; that is a part of the running time.
 
 All servers: innodb_flush_log_at_trx_commit=2 and innodb_autoinc_lock_mode=2, target and replica without a binlog.
 
