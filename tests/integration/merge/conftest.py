@@ -171,13 +171,15 @@ class Shops:
         )
 
     @contextmanager
-    def syncing(self, name: str, *, runner: Runner | None = None) -> Iterator[Syncing]:
+    def syncing(self, name: str, *, runner: Runner | None = None, size: EpochSize | None = None) -> Iterator[Syncing]:
         """Sync one source until the block ends, by a run that has no other source."""
         self.relay()
         forever = self.migration([name]).spec.model_copy(update={"until": "forever"})
         stop, shown = threading.Event(), SyncProgress()
         with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(self.sync_one, name, spec=forever, stop=stop, progress=shown, runner=runner)
+            running = pool.submit(
+                self.sync_one, name, spec=forever, stop=stop, progress=shown, runner=runner, size=size
+            )
             syncing = Syncing(shown, running)
             try:
                 syncing.wait_until(lambda: shown.location is not None)

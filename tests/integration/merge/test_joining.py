@@ -15,6 +15,7 @@ import pytest
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync import noting
+from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -183,7 +184,7 @@ def test_an_insert_that_meets_a_row_of_nobody_stops_whoever_has_joined(one_pair:
     """A runner need not give back the plan that was shared, so what it gives cannot tell an older plan from this."""
     alone(one_pair)
     runner = CopyingRunner()
-    with one_pair.syncing("a", runner=runner) as sync:
+    with one_pair.syncing("a", runner=runner, size=EpochSize(in_driver=0, warm=True)) as sync:
         for number in range(3):
             one_pair.write("a", f"INSERT INTO o_0 VALUES ({10 + number}, NULL, 'a')")
             sync.wait_until(lambda: sync.shown.changes > number)  # noqa: B023 (it is waited for here)
