@@ -116,6 +116,8 @@ class Writer:
     chance: random.Random
     lives: Sequence[Life]
     turn: threading.Lock = field(default_factory=threading.Lock)
+    slowness: int = 1
+    """Of the target, which executes so many times fewer DDL statements in a second than the others."""
 
     def begin(self) -> None:
         """Make what the lives begin with."""
@@ -142,7 +144,8 @@ class Writer:
                 with self.turn:
                     reconnect(connection)
                     self.chance.choice(self.lives).act(connection)
-                acts, pause = acts + 1, PAUSE_SECONDS if acts < BUSY_ACTS else REST_SECONDS
+                busy = acts < BUSY_ACTS // self.slowness
+                acts, pause = acts + 1, PAUSE_SECONDS if busy else REST_SECONDS * self.slowness
 
 
 @dataclass

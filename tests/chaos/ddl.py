@@ -345,7 +345,8 @@ def _writer(shops: Shops, source: str, seed: int, lives: int) -> Writer:
     wild = shops.sources[source].flavour == shops.target.flavour
     life = LifeIntoTidb if shops.target.flavour == "tidb" else Life
     found = [life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(lives)]
-    return Writer(shops.sources[source], shops.schema, random.Random(story), found)
+    slowness = 4 if shops.target.flavour == "tidb" else 1
+    return Writer(shops.sources[source], shops.schema, random.Random(story), found, slowness=slowness)
 
 
 def play_round(
