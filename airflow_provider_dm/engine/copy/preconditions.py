@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.design import design
 from airflow_provider_dm.engine.copy.loading import Source
-from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -54,7 +54,7 @@ def check_beforehand(spec: JobSpec, sources: Mapping[str, Endpoint], target: End
     no trace in the target. A started task is not checked. Raises the errors of `design`.
     """
     task = spec.task
-    if begun_subtasks(target_connection(target), task.meta_schema, task.name, task.source_ids):
+    if run_transaction(target, lambda tx: begun_subtasks(tx, task.meta_schema, task.name, task.source_ids)):
         return
     subtasks = {source: spec.subtask(source) for source in sources}
     surveys = [survey_source(endpoint, SubtaskRules.of(subtasks[source])) for source, endpoint in sources.items()]
