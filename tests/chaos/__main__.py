@@ -172,8 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for one, usual in ((moving, 30), (meeting, 20), (altering, 50), (sharding, 30)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
-        targets = FLAVOURS if one is sharding else [*FLAVOURS, "tidb"]  # it reads the target's binlog
-        one.add_argument("--target", choices=targets, help="the only one (default: both flavours in turn)")
+        one.add_argument("--target", choices=[*FLAVOURS, "tidb"], help="the only one (default: both flavours in turn)")
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
     changes = add("ddl-model", partial(_histories, model.play_ddl), "random histories of the model of DDL")
     loads = add(

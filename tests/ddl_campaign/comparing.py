@@ -172,10 +172,10 @@ def _definitions(server: Server, schema: str, target: Server, tables: list[str])
     found |= {f"{table} partitions": str(text).lower() for table, text in names}
     prefixes = tuple(f"{one}{end}" for one in tables for end in (" ", ".", "_"))
     found = {name: text for name, text in found.items() if name in tables or name.startswith(prefixes)}
-    return _as_in_tidb(found) if target.flavour == "tidb" else found
+    return as_in_tidb(found) if target.flavour == "tidb" else found
 
 
-def _as_in_tidb(found: dict[str, str]) -> dict[str, str]:
+def as_in_tidb(found: dict[str, str]) -> dict[str, str]:
     """Return definitions as TiDB has them by its page of the documentation.
 
     Texts of defaults are left out, as each server pads and rounds them in its way: INSERTs compare them.
