@@ -64,6 +64,8 @@ SHARD_ROWS: Final = 200
 PLAIN: Final = Path(__file__).with_name("plain_sync.py")
 PLAIN_LOAD: Final = Path(__file__).with_name("plain_load.py")
 STUCK_SECONDS: Final = 10
+SLOWNESS_OF_TIDB: Final = 10
+"""A load would else never be over: one process of it executes about one DDL in a second beside the rows."""
 DDL_THAT_WAITS: Final = "SELECT 1 FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata%%'"
 DDL_JOBS: Final = "SELECT 1 FROM information_schema.ddl_jobs WHERE state IN ('queueing', 'running') LIMIT 1"
 """The same in TiDB."""
@@ -318,7 +320,7 @@ def make_round(runs: DdlRuns, seed: int, way: Way, lives: int = LIVES) -> Round:
     shops.create(SHARD, *(f"{place.source}:{place.table}" for place in SHARDS))
     places = PLACES[:1] if way.safe == PAST else PLACES
     turn = runs.turns.one
-    mover = Mover(shops.sources, shops.schema, list(places), random.Random(seed), turn())
+    mover = Mover(shops.sources, shops.schema, list(places), random.Random(seed), turn(), _slowness(shops))
     shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"), turn())
     writers = [_writer(shops, name, seed, lives) for name in shops.sources]
     return Round(runs, way, mover, shards, [replace(one, turn=turn()) for one in writers])
@@ -345,8 +347,11 @@ def _writer(shops: Shops, source: str, seed: int, lives: int) -> Writer:
     wild = shops.sources[source].flavour == shops.target.flavour
     life = LifeIntoTidb if shops.target.flavour == "tidb" else Life
     found = [life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(lives)]
-    slowness = 4 if shops.target.flavour == "tidb" else 1
-    return Writer(shops.sources[source], shops.schema, random.Random(story), found, slowness=slowness)
+    return Writer(shops.sources[source], shops.schema, random.Random(story), found, slowness=_slowness(shops))
+
+
+def _slowness(shops: Shops) -> int:
+    return SLOWNESS_OF_TIDB if shops.target.flavour == "tidb" else 1
 
 
 def play_round(

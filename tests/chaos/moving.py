@@ -61,6 +61,8 @@ class Mover:
     chance: random.Random
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held during a transaction."""
+    slowness: int = 1
+    """It pauses so many times longer than usual."""
     transactions: int = 0
     _rows: dict[int, Row] = field(default_factory=dict)
     _values: list[int] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Mover:
             yield
 
     def _run(self, ended: threading.Event) -> None:
-        while not ended.wait(self.chance.uniform(0, 2 * PAUSE_SECONDS)):
+        while not ended.wait(self.chance.uniform(0, 2 * PAUSE_SECONDS * self.slowness)):
             steps = [step for _ in range(self.chance.choice([1, 1, 1, 2, 4])) for step in self._something()]
             self._execute(steps)
 
