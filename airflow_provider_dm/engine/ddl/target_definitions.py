@@ -256,10 +256,16 @@ class Carrier:
         known = self.way.resolve(self.table, name)
         default = self._default(code, known, quote(name))
         if known is not None:
+            if default is None and known.nullable is not False and self._drops_to_null(known):
+                default = "NULL"
             changed = replace(known, default=default, on_update=None)
             self._stop_at_defaults_of_mariadb(changed, quote(name))
             check_default(changed, self.way.target_can)
         return default
+
+    def _drops_to_null(self, column: ddl.ColumnDefinition) -> bool:
+        """Return True if DROP DEFAULT leaves NULL at the source, while other servers leave no default."""
+        return self.way.source is Flavour.MARIADB and not self.way.one_family and column.type.name not in LARGE
 
     def _stop_at_defaults_of_mariadb(self, column: ddl.ColumnDefinition, name: str) -> None:
         """Refuse defaults that MariaDB accepts and the other family does not."""
