@@ -48,7 +48,7 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 
 log = logging.getLogger(__name__)
 
-CHUNK_POLL_SECONDS: Final = 0.2
+CHUNK_POLL_SECONDS: Final = 0.5
 """The interval in which an idle reader checks chunks that others are copying."""
 
 
