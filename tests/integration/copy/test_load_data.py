@@ -158,6 +158,30 @@ def test_every_byte_of_text_in_any_charset_arrives_by_load(loading: Server, fres
     assert {byte for charset, byte in loaded if charset == "gbk"} == set(range(128))
 
 
+@pytest.mark.parametrize("charset", ["latin1", "cp1251", "greek", "koi8u", "armscii8"])
+def test_text_becomes_in_utf8_what_the_source_says(
+    source: Server, loading: Server, fresh_schema: FreshSchema, charset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.warm()
+    monkeypatch.setattr(insertion, "FEWEST_LOADED", 1)
+    schema = fresh_schema(source, loading)
+    values = ", ".join(f"({byte}, x'{byte:02x}')" for byte in range(1, 256))
+    text = "CREATE TABLE {} (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET {})".format
+    source.sql(f"{text('t', charset)}; INSERT INTO t VALUES {values}", database=schema)
+    as_utf8 = "SELECT id, CAST(CONVERT(v USING utf8mb4) AS BINARY) FROM t ORDER BY id"
+    # A byte without a character is `?` in UTF-8; such a row could not be written.
+    source.sql("DELETE FROM t WHERE id <> 63 AND CONVERT(v USING utf8mb4) = '?'", database=schema)
+    loading.sql(text("t", "utf8mb4"), database=schema)
+    before = loads_of(loading)
+
+    Migration(loading, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+
+    expected = source.sql(as_utf8, database=schema)
+    assert loading.sql(as_utf8, database=schema) == expected
+    assert len(expected) > 200
+    assert (loads_of(loading) > before) == (loading.flavour != "tidb" and charset != "armscii8")
+
+
 @pytest.mark.parametrize("fewest", [1, 1_000_000], ids=["loaded", "inserted"])
 def test_rows_of_a_merged_table_that_meet_others_wait_as_if_they_were_inserted(
     source: Server, loading: Server, fresh_schema: FreshSchema, fewest: int, monkeypatch: pytest.MonkeyPatch
