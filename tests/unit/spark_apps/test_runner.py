@@ -1,7 +1,12 @@
-"""Spark that does not come up is told by the master's name, and the first line of what Java says."""
+"""A Spark that does not start is reported with its master; workers that cannot start do not delay the end of an app."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
+import pyspark
 import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
@@ -30,3 +35,28 @@ def test_a_master_that_takes_no_app(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SparkNotStarted, match=r"spark://nowhere:7077: Cannot call methods on a stopped") as raised:
         runner.spark_context("app")
     assert raised.value.reaction is Reaction.RETRY
+
+
+ENDS_WHILE_WORKERS_START = """
+import threading, time
+from spark_apps.runner import SparkRunner, spark_context
+runner = SparkRunner(spark_context("app"))
+threading.Thread(target=runner.run, args=(time.sleep, [600]), daemon=True).start()
+tracker = runner.context.statusTracker()
+while not any(tracker.getStageInfo(stage).numActiveTasks for stage in tracker.getActiveStageIds()):
+    time.sleep(0.1)
+print(runner.start_workers())
+"""
+"""Its only slot is taken, so no worker can start."""
+
+
+@pytest.mark.spark
+def test_an_app_that_ends_does_not_wait_for_workers_that_cannot_start(tmp_path: Path) -> None:
+    script, root = tmp_path / "app.py", str(Path(runner.__file__).parent.parent)
+    script.write_text(ENDS_WHILE_WORKERS_START)
+    env = os.environ | {"PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable}
+    command = [f"{Path(pyspark.__file__).parent}/bin/spark-submit", "--master", "local[1]", str(script)]
+
+    ended = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
+
+    assert ended.stdout.strip() == "False"
