@@ -83,6 +83,7 @@ def without_dropped_columns(
     """Return the statement for TiDB. `before`, `after`: the table of its source."""
     kinds = (*_UNIQUE, ddl.KeyKind.PLAIN)
     shrunk = with_shrunk_keys(statement, before, after, kinds)
+    gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
     left = {one.name for one in after.constraints if isinstance(one, ddl.KeyDefinition)}
     dropped = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
     ended = [
@@ -91,10 +92,10 @@ def without_dropped_columns(
         if isinstance(one, ddl.KeyDefinition)
         and one.kind in kinds
         and len(one.parts) > 1
+        and gone.issuperset(str(part.column).lower() for part in one.parts)
         and one.name not in left
         and str(one.name).lower() not in dropped
     ]
-    gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
     kept = _kept(statement, before, after, *kinds)
     remade = [key for _, key in kept if any(str(part.column).lower() in gone for part in key.parts)]
     return _with_keys_last(replace(shrunk, specs=(*ended, *shrunk.specs)), remade)

@@ -78,6 +78,7 @@ def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str,
         ("KEY k (a, b)", "DROP a, DROP b, DROP KEY k", "DROP COLUMN `a`, DROP COLUMN `b`, DROP KEY `k`"),
         ("KEY k (b)", "DROP b", "DROP COLUMN `b`"),
         ("KEY k (a, b)", "DROP c", "DROP COLUMN `c`"),
+        ("UNIQUE KEY k (a, b)", "RENAME KEY k TO l", "RENAME KEY `k` TO `l`"),
         (
             "KEY k (b)",
             "DROP b, ADD b bigint",
