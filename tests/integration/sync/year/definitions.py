@@ -10,7 +10,7 @@ target of the other flavour does not get: CHECKs, foreign keys, and the keys tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from testbed import Server
@@ -39,18 +39,26 @@ def tables_of(server: Server, schema: str) -> list[str]:
     return sorted(name for (name,) in rows)
 
 
-def differences(source: Server, target: Server, schema: str, *, as_shown: bool = True) -> list[str]:
+def differences(
+    source: Server,
+    target: Server,
+    schema: str,
+    *,
+    as_shown: bool = True,
+    as_shown_by: Callable[[Definitions], Definitions] = dict,
+) -> list[str]:
     """Return what is defined in another way, or on one side only.
 
     `as_shown`: servers of one flavour must say it in the same words. MySQL tells of a charset that somebody said, even
-    where it is that of the table, and what the target gets always says it.
+    where it is that of the table, and what the target gets always says it. `as_shown_by`: what is done to the words of
+    two flavours before they are compared.
     """
     if source.flavour == target.flavour and as_shown:
         ours, theirs = (_as_shown(server, schema) for server in (source, target))
     else:
-        ours, theirs = (in_our_words(server, schema) for server in (source, target))
-        made = _made_by_foreign_keys(source, schema)
-        ours = {name: text for name, text in ours.items() if name not in made or name in theirs}
+        ours, theirs = (as_shown_by(in_our_words(server, schema)) for server in (source, target))
+        one_sided = _made_by_foreign_keys(source, schema) & (ours.keys() ^ theirs.keys())
+        ours, theirs = ({name: told[name] for name in told.keys() - one_sided} for told in (ours, theirs))
     return [
         f"{name}\n  source: {ours.get(name)}\n  target: {theirs.get(name)}"
         for name in sorted(ours.keys() | theirs.keys())

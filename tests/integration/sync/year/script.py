@@ -2,9 +2,12 @@
 
     -- 142 Alembic: op.drop_constraint of each kind       a migration: its number, who makes such, and what it does
     -- only within a family: REASON                       it is left out between MySQL and MariaDB
+    -- not into TiDB: REASON                               it is left out with TiDB as the target
     UPDATE …;                                             a statement, or several for one packet, ends with `;` at the
     ALTER …;                                              end of a line
     -- on mysql                                           for this flavour only, up to `-- on both`
+    -- on tidb                                            up to the next migration: remedies, one for each stop
+                                                          into TiDB: what replaces the DDL, or is done by hand
     SHOWN `posts` AS `shop`.`_posts_new`;                 CREATE TABLE of another name, as SHOW CREATE TABLE has it
 
 Each migration has a connection of its own. A schema is always written `shop`.
@@ -16,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
@@ -27,7 +30,8 @@ MONTHS: Final = sorted((Path(__file__).parent / "migrations").glob("*.sql"))
 
 _HEAD: Final = re.compile(r"-- (\d{3}) (.+)")
 _ONLY: Final = re.compile(r"-- only within a family: (.+)")
-_ON: Final = re.compile(r"-- on (mysql|mariadb|both)")
+_NOT_INTO_TIDB: Final = re.compile(r"-- not into TiDB: (.+)")
+_ON: Final = re.compile(r"-- on (mysql|mariadb|both|tidb)")
 _SHOWN: Final = re.compile(r"SHOWN (`\w+`) AS (`\w+`\.`\w+`);")
 
 
@@ -40,6 +44,8 @@ class Migration:
     statements: tuple[tuple[str, frozenset[Flavour]], ...]
     only_within: str = ""
     """Why it is not run between two families; "": it is."""
+    not_into_tidb: str = ""
+    """Why it is not run with TiDB as the target; "": it is."""
 
     def __str__(self) -> str:
         return f"{self.number:03d} {self.title}"
@@ -50,8 +56,12 @@ class Migration:
 
     def run(self, server: Server, schema: str) -> None:
         """Run it. An error says which statement it is of."""
+        self.execute(server, schema, *self.on(server.flavour))
+
+    def execute(self, server: Server, schema: str, *statements: str) -> None:
+        """Execute some of its statements."""
         with server.connect(database=schema, client_flag=CLIENT.MULTI_STATEMENTS) as connection:
-            for text in self.on(server.flavour):
+            for text in statements:
                 with connection.cursor() as cursor:
                     try:
                         _execute(cursor, text.replace("`shop`", f"`{schema}`"))
@@ -78,7 +88,11 @@ def the_year() -> list[Migration]:
 
 def for_pair(migrations: Iterable[Migration], source: Flavour, target: Flavour) -> list[Migration]:
     """Return those that can be followed from one flavour to another."""
-    return [one for one in migrations if source == target or not one.only_within]
+    return [
+        one
+        for one in migrations
+        if source == target or not (one.only_within or (target == "tidb" and one.not_into_tidb))
+    ]
 
 
 def _migrations(text: str) -> Iterator[Migration]:
@@ -95,18 +109,20 @@ def _migration(lines: list[str]) -> Migration:
     head = _HEAD.fullmatch(lines[0])
     assert head is not None, lines[0]
     flavours: frozenset[Flavour] = frozenset(("mysql", "mariadb"))
-    both, only_within = flavours, ""
+    both, only_within, not_into_tidb = flavours, "", ""
     statements: list[tuple[str, frozenset[Flavour]]] = []
     parts: list[str] = []
     for line in lines[1:]:
         if said := _ONLY.fullmatch(line):
             only_within = said[1]
+        elif said := _NOT_INTO_TIDB.fullmatch(line):
+            not_into_tidb = said[1]
         elif said := _ON.fullmatch(line):
-            flavours = both if said[1] == "both" else both & {said[1]}
+            flavours = both if said[1] == "both" else frozenset((cast(Flavour, said[1]),))
         elif line or parts:
             parts.append(line)
             if line.endswith(";"):
                 statements.append(("\n".join(parts), flavours))
                 parts = []
     assert not parts, f"{lines[0]}: a statement without an end: {parts}"
-    return Migration(int(head[1]), head[2], tuple(statements), only_within)
+    return Migration(int(head[1]), head[2], tuple(statements), only_within, not_into_tidb)

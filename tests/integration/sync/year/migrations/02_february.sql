@@ -72,6 +72,8 @@ UPDATE `catalog_item` SET `weight` = 12.25 WHERE `id` = 4;
 ALTER TABLE `catalog_item` MODIFY `weight` numeric(8, 3) NULL;
 INSERT INTO `django_migrations` (`app`, `name`, `applied`) VALUES ('catalog', '0010_alter_item_weight', NOW(6));
 UPDATE `catalog_item` SET `weight` = 0.125 WHERE `id` = 5;
+-- on tidb
+ALTER TABLE `shop`.`catalog_item` MODIFY `weight` numeric(8, 3) NULL;
 
 -- 028 Django: catalog.0011 AlterModelTable
 UPDATE `catalog_tag` SET `label` = 'brand new' WHERE `id` = 2;

@@ -46,6 +46,8 @@ INSERT INTO stock_movement (warehouse_id, sku, delta, reason) VALUES (1, 'LAMP-1
 UPDATE stock_movement SET reason = 'inventory' WHERE movement_id = 2;
 ALTER TABLE stock_movement MODIFY COLUMN reason ENUM('sale', 'gift', 'return', 'loss', 'inventory', 'Übertrag') NOT NULL DEFAULT 'sale';
 INSERT INTO stock_movement (warehouse_id, sku, delta, reason) VALUES (1, 'LAMP-1', -1, 'gift');
+-- on tidb
+ALTER TABLE `shop`.`stock_movement` MODIFY COLUMN reason ENUM('sale', 'gift', 'return', 'loss', 'inventory', 'Übertrag') NOT NULL DEFAULT 'sale';
 
 -- 040 Flyway: V6, an int that is too small
 UPDATE stock_movement SET delta = delta * 2;
@@ -70,6 +72,8 @@ DELETE FROM warehouse_detail WHERE warehouse_id = 3;
 ALTER TABLE warehouse_detail DROP PRIMARY KEY, ADD COLUMN kind TINYINT NOT NULL DEFAULT 1, ADD PRIMARY KEY (warehouse_id, kind);
 INSERT INTO warehouse_detail (warehouse_id, kind) VALUES (1, 2), (2, 2);
 UPDATE warehouse_detail SET kind = 3 WHERE kind = 2 AND warehouse_id = 1;
+-- on tidb
+CREATE TABLE anew (warehouse_id INT UNSIGNED NOT NULL, opened_on DATE NULL, manager VARCHAR(60) NOT NULL DEFAULT '', kind TINYINT NOT NULL DEFAULT 1, PRIMARY KEY (warehouse_id, kind)) COMMENT='split off by V8'; INSERT INTO anew (warehouse_id, opened_on, manager) SELECT * FROM warehouse_detail; DROP TABLE warehouse_detail; RENAME TABLE anew TO warehouse_detail;
 
 -- 044 Flyway: R__views, a repeatable migration with views
 UPDATE warehouse SET capacity = 71 WHERE code = 'HAM1';

@@ -39,6 +39,8 @@ ALTER TABLE `Cart` DROP COLUMN `raw`,
     ADD COLUMN `guest` BOOLEAN NOT NULL DEFAULT false,
     MODIFY `total` DECIMAL(10, 2) NOT NULL DEFAULT 0.00;
 UPDATE `Cart` SET `coupon` = 'JULY', `guest` = true WHERE `customerId` IS NULL;
+-- on tidb
+ALTER TABLE `shop`.`Cart` DROP COLUMN `raw`, ADD COLUMN `coupon` VARCHAR(191) NULL, ADD COLUMN `guest` BOOLEAN NOT NULL DEFAULT false, MODIFY `total` DECIMAL(10, 2) NOT NULL DEFAULT 0.00;
 
 -- 103 Prisma: a relation, its foreign key and index
 DELETE FROM `Cart` WHERE `id` = 'ckx3';
@@ -61,6 +63,8 @@ ALTER TABLE `CartItem` DROP PRIMARY KEY,
 UPDATE `CartItem` SET `id` = `position` + IF(`cartId` = 'ckx1', 0, 100);
 ALTER TABLE `CartItem` ADD PRIMARY KEY (`id`), ALTER `id` DROP DEFAULT;
 INSERT INTO `CartItem` (`id`, `cartId`, `position`, `sku`) VALUES (7, 'ckx2', 1, 'MUG-1');
+-- on tidb
+CREATE TABLE `anew` (`cartId` VARCHAR(191) NOT NULL, `position` INTEGER NOT NULL, `sku` VARCHAR(191) NOT NULL, `qty` INTEGER NOT NULL DEFAULT 1, `id` INTEGER NOT NULL DEFAULT 0, INDEX `CartItem_sku_idx`(`sku`), INDEX `CartItem_cartId_idx`(`cartId`)) COLLATE utf8mb4_unicode_ci; INSERT INTO `anew` (`cartId`, `position`, `sku`, `qty`) SELECT * FROM `CartItem`; DROP TABLE `CartItem`; RENAME TABLE `anew` TO `CartItem`;
 
 -- 106 Prisma: RenameIndex, RenameForeignKey by drop and add
 UPDATE `CartItem` SET `qty` = 2 WHERE `id` = 7;
@@ -108,6 +112,8 @@ ALTER TABLE `Shipments` ADD `insured` TINYINT(1) DEFAULT false;
 ALTER TABLE `Shipments` CHANGE `weight` `weight` DOUBLE(10,3) NOT NULL DEFAULT 0;
 ALTER TABLE `Shipments` CHANGE `tracking` `trackingCode` VARCHAR(255);
 UPDATE `Shipments` SET `insured` = 1, `weight` = 12.3456 WHERE `id` = 1;
+-- on tidb
+ALTER TABLE `shop`.`Shipments` CHANGE `weight` `weight` DOUBLE(10,3) NOT NULL DEFAULT 0;
 
 -- 113 Sequelize: addIndex, removeIndex, addConstraint
 INSERT INTO `Shipments` (`trackingCode`,`createdAt`,`updatedAt`) VALUES ('T3',NOW(),NOW());

@@ -95,6 +95,9 @@ INSERT INTO `legacy_notes` (`t`, `b`) VALUES (x'fffe', NULL);
 UPDATE `legacy_notes` SET `b` = '' WHERE `b` IS NULL;
 ALTER TABLE `legacy_notes` MODIFY `b` varbinary(200) NOT NULL DEFAULT 'none';
 UPDATE `legacy_notes` SET `b` = REPEAT('z', 30) WHERE `id` = 2;
+-- on tidb
+ALTER TABLE `shop`.`legacy_notes` MODIFY `t` blob;
+ALTER TABLE `legacy_notes` ADD COLUMN `anew` blob AFTER `t`; UPDATE `legacy_notes` SET `anew` = `t`; ALTER TABLE `legacy_notes` DROP COLUMN `t`; ALTER TABLE `legacy_notes` RENAME COLUMN `anew` TO `t`;
 
 -- 129 legacy: only the collation changes, and with it who is equal to whom
 CREATE TABLE `nicknames` (`nick` varchar(30) COLLATE utf8mb4_unicode_ci NOT NULL, `n` int DEFAULT NULL, PRIMARY KEY (`nick`)) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
@@ -102,6 +105,8 @@ INSERT INTO `nicknames` VALUES ('ada', 1), ('Bob', 2);
 ALTER TABLE `nicknames` MODIFY `nick` varchar(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL;
 INSERT INTO `nicknames` VALUES ('ADA', 3), ('bob', 4), ('äda', 5);
 UPDATE `nicknames` SET `nick` = 'Ada' WHERE `nick` = 'ada';
+-- on tidb
+CREATE TABLE `anew` (`nick` varchar(30) COLLATE utf8mb4_bin NOT NULL, `n` int DEFAULT NULL, PRIMARY KEY (`nick`)) COLLATE=utf8mb4_unicode_ci; INSERT INTO `anew` SELECT * FROM `nicknames`; DROP TABLE `nicknames`; RENAME TABLE `anew` TO `nicknames`;
 
 -- 130 Magento: declarative schema
 UPDATE `nicknames` SET `n` = 6 WHERE `nick` = 'äda';

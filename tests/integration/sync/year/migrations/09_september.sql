@@ -27,6 +27,8 @@ ALTER TABLE supplier MODIFY score DOUBLE NULL;
 ALTER TABLE supplier ALTER score DROP DEFAULT;
 INSERT INTO DATABASECHANGELOG (ID, AUTHOR, FILENAME, DATEEXECUTED, ORDEREXECUTED, EXECTYPE) VALUES ('3', 'ann', 'db/changelog.xml', NOW(), 3, 'EXECUTED');
 INSERT INTO supplier (name, vat, score) VALUES ('Mitte', 'AT1', 0.30000000000000004);
+-- on tidb
+ALTER TABLE `shop`.`supplier` MODIFY score DOUBLE NULL;
 
 -- 136 Liquibase: a rollback, which deletes its row of a table without a key
 UPDATE supplier SET country = NULL WHERE id = 1;
