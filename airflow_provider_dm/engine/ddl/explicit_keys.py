@@ -25,15 +25,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl import statements as ddl
+
+
+_Kept: TypeAlias = tuple[ddl.KeyDefinition, ddl.KeyDefinition]
+"""A key before and after a statement, under another name if the statement renames it."""
 
 
 def with_cut_keys(statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition) -> ddl.AlterTable:
     """Return the statement for MySQL. `before`, `after`: the table of its MariaDB source."""
     kept = _kept(statement, before, after, ddl.KeyKind.PLAIN)
-    return _with_keys_anew(statement, [becomes for key, becomes in kept if _is_cut(key, becomes)])
+    return _with_keys_anew(statement, [(key, becomes) for key, becomes in kept if _is_cut(key, becomes)])
 
 
 _UNIQUE: Final = (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)
@@ -46,13 +50,12 @@ def with_shrunk_keys(
     kinds: Sequence[ddl.KeyKind] = _UNIQUE,
 ) -> ddl.AlterTable:
     """Return the statement for MariaDB. `before`, `after`: the table of its MySQL source. `kinds`: of keys."""
-    gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
-    again: list[ddl.KeyDefinition] = []
+    gone = _dropped_columns(statement)
+    again: list[_Kept] = []
     for key, becomes in _kept(statement, before, after, *kinds):
-        columns = {part.column.lower() for part in key.parts if part.column is not None}
-        shrinks = len(becomes.parts) < len(key.parts) and not gone.isdisjoint(columns)
-        if shrinks or any(one.kind is ddl.KeyKind.UNIQUE for one in again):
-            again.append(becomes)
+        shrinks = len(becomes.parts) < len(key.parts) and not gone.isdisjoint(_columns(key))
+        if shrinks or any(one.kind is ddl.KeyKind.UNIQUE for _, one in again):
+            again.append((key, becomes))
     return _with_keys_anew(statement, again)
 
 
@@ -72,7 +75,9 @@ def with_recollated_keys(
 
     kept = _kept(statement, before, after, ddl.KeyKind.UNIQUE, ddl.KeyKind.PLAIN)
     changed = [
-        now for was, now in kept if len(was.parts) == len(now.parts) and collations(was, old) != collations(now, new)
+        (was, now)
+        for was, now in kept
+        if len(was.parts) == len(now.parts) and collations(was, old) != collations(now, new)
     ]
     return _with_keys_anew(statement, changed)
 
@@ -83,45 +88,55 @@ def without_dropped_columns(
     """Return the statement for TiDB. `before`, `after`: the table of its source."""
     kinds = (*_UNIQUE, ddl.KeyKind.PLAIN)
     shrunk = with_shrunk_keys(statement, before, after, kinds)
-    gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
-    left = {one.name for one in after.constraints if isinstance(one, ddl.KeyDefinition)}
-    dropped = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
+    gone, dropped = _dropped_columns(statement), _dropped_keys(statement)
+    kept = list(_kept(statement, before, after, *kinds))
     ended = [
         ddl.DropKey(str(one.name))
         for one in before.constraints
         if isinstance(one, ddl.KeyDefinition)
         and one.kind in kinds
         and len(one.parts) > 1
-        and gone.issuperset(str(part.column).lower() for part in one.parts)
-        and one.name not in left
+        and gone.issuperset(_columns(one))
+        and all(one is not was for was, _ in kept)
         and str(one.name).lower() not in dropped
     ]
-    kept = _kept(statement, before, after, *kinds)
-    remade = [key for _, key in kept if any(str(part.column).lower() in gone for part in key.parts)]
+    remade = [(was, now) for was, now in kept if not gone.isdisjoint(_columns(now))]
     return _with_keys_last(replace(shrunk, specs=(*ended, *shrunk.specs)), remade)
 
 
-def _with_keys_last(statement: ddl.AlterTable, keys: Sequence[ddl.KeyDefinition]) -> ddl.AlterTable:
+def _columns(key: ddl.KeyDefinition) -> set[str]:
+    return {part.column.lower() for part in key.parts if part.column is not None}
+
+
+def _dropped_columns(statement: ddl.AlterTable) -> set[str]:
+    return {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
+
+
+def _dropped_keys(statement: ddl.AlterTable) -> set[str]:
+    return {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
+
+
+def _with_keys_last(statement: ddl.AlterTable, keys: Sequence[_Kept]) -> ddl.AlterTable:
     """Return the statement with these keys dropped before, and added after, all other clauses."""
     drops, adds = _anew(keys)
-    others = [spec for spec in statement.specs if spec not in drops and spec not in adds]
+    others = [spec for spec in _without_renames(statement, keys) if spec not in drops and spec not in adds]
     return replace(statement, specs=(*drops, *others, *adds))
 
 
 def _kept(
     statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition, *kinds: ddl.KeyKind
-) -> Iterator[tuple[ddl.KeyDefinition, ddl.KeyDefinition]]:
-    """Yield (before, after) of each key of these kinds that the statement does not drop."""
-    dropped = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
-    known = {one.name: one for one in before.constraints if isinstance(one, ddl.KeyDefinition) and one.kind in kinds}
+) -> Iterator[_Kept]:
+    """Yield each key of these kinds that the statement does not drop."""
+    dropped = _dropped_keys(statement)
+    renamed = {spec.name.lower(): spec.to for spec in statement.specs if isinstance(spec, ddl.RenameKey)}
+    known = {
+        renamed.get(str(one.name).lower(), str(one.name)).lower(): one
+        for one in before.constraints
+        if isinstance(one, ddl.KeyDefinition) and one.kind in kinds and str(one.name).lower() not in dropped
+    }
     for key in after.constraints:
-        if (
-            isinstance(key, ddl.KeyDefinition)
-            and key.kind in kinds
-            and key.name in known
-            and str(key.name).lower() not in dropped
-        ):
-            yield known[key.name], key
+        if isinstance(key, ddl.KeyDefinition) and key.kind in kinds and str(key.name).lower() in known:
+            yield known[str(key.name).lower()], key
 
 
 def _is_cut(key: ddl.KeyDefinition, becomes: ddl.KeyDefinition) -> bool:
@@ -130,14 +145,20 @@ def _is_cut(key: ddl.KeyDefinition, becomes: ddl.KeyDefinition) -> bool:
     return any(old.prefix is None and new.prefix is not None for old, new in zip(key.parts, becomes.parts, strict=True))
 
 
-def _with_keys_anew(statement: ddl.AlterTable, keys: Sequence[ddl.KeyDefinition]) -> ddl.AlterTable:
+def _with_keys_anew(statement: ddl.AlterTable, keys: Sequence[_Kept]) -> ddl.AlterTable:
     """Return the statement with these keys dropped and added in their new form, before all other clauses."""
     drops, adds = _anew(keys)
-    return replace(statement, specs=(*drops, *adds, *statement.specs))
+    return replace(statement, specs=(*drops, *adds, *_without_renames(statement, keys)))
 
 
-def _anew(keys: Sequence[ddl.KeyDefinition]) -> tuple[list[ddl.Spec], list[ddl.Spec]]:
+def _without_renames(statement: ddl.AlterTable, keys: Sequence[_Kept]) -> list[ddl.Spec]:
+    """Return the clauses but for those that rename these keys, which get their new names when they are added."""
+    olds = {str(was.name).lower() for was, _ in keys}
+    return [spec for spec in statement.specs if not (isinstance(spec, ddl.RenameKey) and spec.name.lower() in olds)]
+
+
+def _anew(keys: Sequence[_Kept]) -> tuple[list[ddl.Spec], list[ddl.Spec]]:
     """Return the clauses that drop these keys, and those that add them."""
-    drops: list[ddl.Spec] = [ddl.DropKey(str(key.name)) for key in keys]
-    named = [replace(key, name=None) if key.kind is ddl.KeyKind.PRIMARY else key for key in keys]
+    drops: list[ddl.Spec] = [ddl.DropKey(str(was.name)) for was, _ in keys]
+    named = [replace(now, name=None) if now.kind is ddl.KeyKind.PRIMARY else now for _, now in keys]
     return drops, [ddl.AddConstraint(key) for key in named]

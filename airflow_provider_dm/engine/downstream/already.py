@@ -1,4 +1,4 @@
-"""Whether an existing column of the target equals the one that a statement would add, including its values in old rows.
+"""Whether a table of the target already has the result of a statement: an equal column, or a renamed key.
 
 A refusal only says that a column of that name exists. If a person has made the same change before, its rows have the
 source's values. If it is an extra column of the target, or one that is to be renamed, its rows have other values.
@@ -9,7 +9,9 @@ compared with certainty counts as different, and so does a default that is the c
     statement: ADD COLUMN w int NOT NULL DEFAULT 5    target: `w` bigint(20) NOT NULL DEFAULT '5'     ─▶  equal
     statement: ADD COLUMN w int DEFAULT 5             target: `w` int(11) DEFAULT NULL                ─▶  different
 
-Other objects that exist already have no values: a key or a constraint either refuses rows or accepts them.
+A key that is to be renamed does not exist if it was renamed before, and also if it was dropped or never created. So the
+new name has to exist. Other objects that exist already have no values: a key or a constraint either refuses rows or
+accepts them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,12 @@ from airflow_provider_dm.engine.ddl.statements import (
     Code,
     ColumnDefinition,
     CreateTable,
+    KeyDefinition,
     KeyKind,
+    RenameKey,
+    SetKeyVisibility,
+    Spec,
+    TableDefinition,
 )
 from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.rules.mapping import type_family
@@ -44,8 +51,8 @@ _Value: TypeAlias = tuple[object, ...]
 _NULL: Final[_Value] = ("NULL",)
 
 
-def is_the_same_column(sql: str, sql_mode: int, shown: str | None) -> bool:
-    """Return True if the table has the columns that an ALTER TABLE would add, with the same values in its old rows.
+def has_result(sql: str, sql_mode: int, shown: str | None) -> bool:
+    """Return True if the table has the columns that an ALTER TABLE adds, with the same values, and the keys it renames.
 
     `shown`: the table's SHOW CREATE TABLE in a session with this sql_mode (and time zone); None: it does not exist.
     """
@@ -55,13 +62,20 @@ def is_the_same_column(sql: str, sql_mode: int, shown: str | None) -> bool:
         return False
     if not (isinstance(statement, AlterTable) and isinstance(existing, CreateTable)):
         return False
-    columns = {one.name.lower(): one for one in existing.definition.columns}
-    return all(
-        isinstance(spec, AddColumn)
-        and (column := columns.get(spec.column.name.lower())) is not None
-        and _is_same(spec.column, column, sql_mode)
-        for spec in statement.specs
-    )
+    return all(_has(spec, existing.definition, sql_mode) for spec in statement.specs)
+
+
+def _has(spec: Spec, table: TableDefinition, sql_mode: int) -> bool:
+    match spec:
+        case AddColumn(added):
+            same = (one for one in table.columns if one.name.lower() == added.name.lower())
+            return any(_is_same(added, one, sql_mode) for one in same)
+        case RenameKey(_, to):
+            keys = (one.name for one in table.constraints if isinstance(one, KeyDefinition))
+            return to.lower() in (str(name).lower() for name in keys)
+        case SetKeyVisibility():  # of a key that the target does without
+            return True
+    return False
 
 
 def _is_same(added: ColumnDefinition, existing: ColumnDefinition, sql_mode: int) -> bool:

@@ -16,8 +16,8 @@ of a started statement is examined when no job of its tables is left.
 
 A table may already be in the state that the statement would make: a person, or another shard, has changed it before.
 Servers report this by the errors in `_ALREADY`. Then the parts of the statement are recorded and executed one by one,
-and a part that is refused with such an error counts as done; a column only if it is the same (already.py). The caller
-checks afterwards whether the table fits the source's rows.
+and a part that is refused with such an error counts as done; a column or a renamed key only if it is there
+(already.py). The caller checks afterwards whether the table fits the source's rows.
 
 A final refusal of the target is recorded as refused: the statement had no effect, so a later change of the tables was
 made by a person to remove the cause. The same holds for an entry with other SQL than the statement's: a person has
@@ -38,7 +38,7 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.downstream.already import is_the_same_column
+from airflow_provider_dm.engine.downstream.already import has_result
 from airflow_provider_dm.engine.downstream.ddl_journal import (
     Entry,
     Looks,
@@ -88,11 +88,14 @@ _PATIENCE: Final = Setting("lock_wait_timeout", 60)
 """
 _MISPLACED: Final = frozenset({1050, 1146})
 """The new name of a RENAME exists, or its old name does not: both are possible without a rename."""
-_COLUMN_IS_THERE: Final = 1060
-_ANOTHER: Final = (
-    "the existing column of that name is different, and old rows would keep its values; rename or drop it there, "
-    "or, if it is meant to be this column, make it equal"
-)
+_UNLESS_EQUAL: Final = {
+    1060: (
+        "the existing column of that name is different, and old rows would keep its values; rename or drop it there, "
+        "or, if it is meant to be this column, make it equal"
+    ),
+    1176: "there is no key of the new name either; create it there with its new name",
+}
+"""Errors that can mean that the result is there, and what is wrong if it is not."""
 REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
@@ -235,18 +238,18 @@ class _Work:
             refusal = _send(self.connection, sql)
             if refusal is not None and not self._may_be_there(statement, refusal.number):
                 raise refusal
-            if refusal is not None and refusal.number == _COLUMN_IS_THERE and at is not None:
-                self._check_column(statement, sql, refusal)
+            if refusal is not None and refusal.number in _UNLESS_EQUAL and at is not None:
+                self._check_result(statement, sql, refusal)
         except DdlRefused:
             self._note_intent(number, REFUSED + noted, looks)
             raise
         return refusal is None
 
-    def _check_column(self, statement: TargetDdl, part: str, refusal: DdlRefused) -> None:
-        """Raise the refusal unless the existing column equals the one that the part would add."""
+    def _check_result(self, statement: TargetDdl, part: str, refusal: DdlRefused) -> None:
+        """Raise the refusal unless the table has the column that the part would add, or the key that it would rename."""
         shown = look_of(self.connection, statement.tables[0])  # in the statement's session: it has its time zone
-        if not is_the_same_column(part, self.sql_mode, shown):
-            raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_ANOTHER}")
+        if not has_result(part, self.sql_mode, shown):
+            raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_UNLESS_EQUAL[refusal.number]}")
 
     def _may_be_there(self, statement: TargetDdl, number: int) -> bool:
         """Return True if the error can mean that the target already has the result of the statement, or of a part."""

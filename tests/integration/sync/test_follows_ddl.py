@@ -333,6 +333,20 @@ def test_a_column_that_only_the_target_has_is_not_taken_for_the_sources(
     assert rows_of(one_kit.target, one_kit.schema, "extra") == rows
 
 
+def test_a_key_of_neither_name_is_not_taken_for_renamed(one_kit: SyncKit) -> None:
+    begin(one_kit)
+    one_kit.write("CREATE TABLE named (id int PRIMARY KEY, v int, KEY old_name (v, id))")
+    one_kit.sync()
+    one_kit.target.sql("ALTER TABLE named DROP KEY old_name", database=one_kit.schema)
+    one_kit.write("ALTER TABLE named RENAME KEY old_name TO new_name", "INSERT INTO named VALUES (1, 10)")
+    for _ in range(2):  # the second run begins behind the first one's attempt
+        with pytest.raises(DdlRefused, match=r"DM-6033.*1176.*no key of the new name.*create it there"):
+            one_kit.sync()
+    one_kit.target.sql("ALTER TABLE named ADD KEY new_name (v, id)", database=one_kit.schema)
+    one_kit.sync()
+    check_equal(one_kit)
+
+
 @pytest.mark.every_pair
 def test_columns_that_a_person_has_made_before_are_taken_for_the_sources(kit: SyncKit) -> None:
     begin(kit)

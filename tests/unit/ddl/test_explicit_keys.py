@@ -80,6 +80,21 @@ def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str,
         ("KEY k (a, b)", "DROP c", "DROP COLUMN `c`"),
         ("UNIQUE KEY k (a, b)", "RENAME KEY k TO l", "RENAME KEY `k` TO `l`"),
         (
+            "UNIQUE KEY k (a, b)",
+            "RENAME KEY k TO l, DROP b",
+            "DROP KEY `k`, ADD UNIQUE KEY `l` ( `a` ), DROP COLUMN `b`",
+        ),
+        (
+            "KEY k (a, b), KEY l (c)",
+            "DROP KEY l, DROP b, RENAME KEY k TO l",
+            "DROP KEY `k`, ADD KEY `l` ( `a` ), DROP KEY `l`, DROP COLUMN `b`",
+        ),
+        (
+            "KEY k (a, b), KEY l (b, a)",
+            "RENAME KEY k TO l, RENAME KEY l TO k, DROP a",
+            "DROP KEY `k`, DROP KEY `l`, ADD KEY `l` ( `b` ), ADD KEY `k` ( `b` ), DROP COLUMN `a`",
+        ),
+        (
             "KEY k (b)",
             "DROP b, ADD b bigint",
             "DROP KEY `k`, DROP COLUMN `b`, ADD COLUMN `b` bigint, ADD KEY `k` ( `b` )",

@@ -1,11 +1,11 @@
-"""Which column of the target is the one that a statement would make: old rows must have the same value in it."""
+"""What the target already has: a column with the same values in old rows, a key under its new name."""
 
 from __future__ import annotations
 
 import pytest
 
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES
-from airflow_provider_dm.engine.downstream.already import is_the_same_column
+from airflow_provider_dm.engine.downstream.already import has_result
 
 SAME = [
     ("int NULL", "int(11) DEFAULT NULL"),
@@ -47,13 +47,23 @@ ANOTHER = [
 )
 def test_it_is_the_same_if_old_rows_have_the_same_value(said: str, there: str, same: bool) -> None:
     shown = f"CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `W` {there},\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB"
-    assert is_the_same_column(f"ALTER TABLE `s`.`t` ADD COLUMN `w` {said}", 0, shown) is same
+    assert has_result(f"ALTER TABLE `s`.`t` ADD COLUMN `w` {said}", 0, shown) is same
 
 
 def test_it_is_read_as_the_session_writes_it_and_else_another_one() -> None:
     add, shown = 'ALTER TABLE "s"."t" ADD COLUMN "w" int NULL', 'CREATE TABLE "t" ("w" int DEFAULT NULL)'
-    assert is_the_same_column(add, ANSI_QUOTES, shown)
-    assert not is_the_same_column(add, 0, shown)
-    assert not is_the_same_column(add, ANSI_QUOTES, None)
-    assert not is_the_same_column('ALTER TABLE "s"."t" RENAME COLUMN "v" TO "w"', ANSI_QUOTES, shown)
-    assert not is_the_same_column('ALTER TABLE "s"."t" CHANGE "v" "w" int', ANSI_QUOTES, shown)
+    assert has_result(add, ANSI_QUOTES, shown)
+    assert not has_result(add, 0, shown)
+    assert not has_result(add, ANSI_QUOTES, None)
+    assert not has_result('ALTER TABLE "s"."t" RENAME COLUMN "v" TO "w"', ANSI_QUOTES, shown)
+    assert not has_result('ALTER TABLE "s"."t" CHANGE "v" "w" int', ANSI_QUOTES, shown)
+
+
+@pytest.mark.parametrize(("name", "there"), [("K2", True), ("k1", False), ("k3", False)])
+def test_a_key_is_renamed_if_its_new_name_is_there(name: str, there: bool) -> None:
+    shown = f"CREATE TABLE `t` (`a` int NOT NULL, `b` int NOT NULL, PRIMARY KEY (`a`), KEY `{name}` (`a`,`b`))"
+    assert has_result("ALTER TABLE `s`.`t` RENAME KEY `k1` TO `k2`", 0, shown) is there
+
+
+def test_a_key_that_the_target_does_without_need_not_be_hidden() -> None:
+    assert has_result("ALTER TABLE `t` ALTER INDEX `k` INVISIBLE", 0, "CREATE TABLE `t` (`a` int NOT NULL)")
