@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.binlog.images import cells_of
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import Epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE
@@ -145,7 +145,7 @@ def engine_scan(file: BinlogFile) -> Run:
 def planned(file: BinlogFile) -> Epoch:
     """The whole file as one epoch."""
     log_file = LogFile(file.path, 1, file.name, file.size, last=True)
-    plan = plan_epoch([log_file], Location(file.name, 4), goal=None, max_bytes=1 << 40, range_bytes=RANGE_BYTES)
+    plan = plan_epoch([log_file], Location(file.name, 4), EpochLimits(range_bytes=RANGE_BYTES))
     assert isinstance(plan, Epoch), plan
     return plan
 

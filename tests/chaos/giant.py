@@ -16,7 +16,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import Epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -98,7 +98,7 @@ def _check_rows(server: Server, files: list[LogFile], lo: Location, hi: Location
 def _rows(files: list[LogFile], table: Table, lo: Location, hi: Location) -> Iterator[tuple[bytes | None, int]]:
     """(id, bytes of the value) of each new row between the two places."""
     while (lo.file, lo.position) != (hi.file, hi.position):
-        planned = plan_epoch(files, lo, goal=hi, max_bytes=RANGE_BYTES, range_bytes=RANGE_BYTES)
+        planned = plan_epoch(files, lo, EpochLimits(goal=hi, max_bytes=RANGE_BYTES, range_bytes=RANGE_BYTES))
         assert isinstance(planned, Epoch), planned
         for byte_range in planned.ranges:
             for change in decode_range(byte_range, WantedTables.whole([table])):

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.binlog.images import cells_of
 from airflow_provider_dm.engine.binlog.kernels import build as kernels
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range, malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, LAYOUT
@@ -77,7 +77,7 @@ class Subject:
 
 def own_plan(files: Sequence[LogFile], lo: Location, reading: Reading) -> Planned:
     """The engine's own plan."""
-    return plan_epoch(files, lo, goal=None, max_bytes=reading.max_bytes, range_bytes=reading.range_bytes)
+    return plan_epoch(files, lo, EpochLimits(max_bytes=reading.max_bytes, range_bytes=reading.range_bytes))
 
 
 def _plain_plan(files: Sequence[LogFile], lo: Location, reading: Reading) -> Planned:

@@ -7,14 +7,13 @@ directory is neither locked nor changed; the relay may continue, and later event
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.located import Events
-from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared
@@ -91,9 +90,7 @@ def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, 
         planned = plan_epoch(
             files,
             here,
-            goal=hi,
-            max_bytes=sys.maxsize,
-            range_bytes=piece_bytes,
+            EpochLimits(goal=hi, range_bytes=piece_bytes),
             repetitions=repetitions,
             prepared=prepared,
             held=reader.held,

@@ -8,11 +8,12 @@ transaction.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.session_variables import Session
@@ -20,6 +21,25 @@ from airflow_provider_dm.engine.binlog.transaction import Seam
 from airflow_provider_dm.engine.binlog.window import MemoryWindow, Window
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.mysql.location import Location
+
+UNLIMITED: Final = sys.maxsize
+
+
+@dataclass(frozen=True)
+class EpochLimits:
+    """The limits at which an epoch and its ranges end. Sizes count bytes without compression."""
+
+    goal: Location | None = None
+    """The epoch ends at the first boundary at or after it."""
+    max_bytes: int = UNLIMITED
+    """The epoch ends with the transaction that exceeds it."""
+    range_bytes: int = UNLIMITED
+    """A range ends before the first transaction or statement after so many bytes."""
+    until_time: int | None = None
+    """The epoch ends with the first transaction committed at or after this time, in seconds since 1970."""
+
+
+NO_LIMITS: Final = EpochLimits()
 
 
 @dataclass(frozen=True)

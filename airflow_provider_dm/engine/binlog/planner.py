@@ -33,7 +33,15 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import GtidTrail
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace, check_passed
-from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import (
+    NO_LIMITS,
+    ByteRange,
+    DdlStatement,
+    Epoch,
+    EpochLimits,
+    Planned,
+    UpToDate,
+)
 from airflow_provider_dm.engine.binlog.prepared_ranges import ListLogFiles, PreparedRanges
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, cross
 from airflow_provider_dm.engine.binlog.transaction import NOWHERE, Ended, FoundDdl, ScannedRange
@@ -47,33 +55,27 @@ logger = logging.getLogger(__name__)
 def plan_epoch(
     files: Sequence[LogFile],
     lo: Location,
+    limits: EpochLimits = NO_LIMITS,
     *,
-    goal: Location | None,
-    max_bytes: int,
-    range_bytes: int,
     repetitions: Repetitions | None = None,
     prepared: Sequence[Prepared] = (),
     held: ListLogFiles | None = None,
     bounds_only: bool = False,
-    until_time: int | None = None,
     open_places: Sequence[OpenPlace] = (),
 ) -> Planned:
     """Plan the next part of the log after `lo`.
 
-    `files`: from lo's file on, in order; if its sub-directory is gone, from the next one on. `goal`: plan up to the
-    first boundary at or after it. `max_bytes`: end the epoch with the transaction that exceeds it; `range_bytes`: begin
-    a new range with the transaction or statement after it; both count bytes without compression. `repetitions`: the
+    `files`: from lo's file on, in order; if its sub-directory is gone, from the next one on. `repetitions`: the
     results of earlier plans of the same log. `prepared`: XA transactions that are prepared at `lo`. `held`: lists the
     files of prepared transactions that are not in `files`. `bounds_only`: rows of prepared transactions are not needed.
-    `until_time`: end the epoch with the first transaction committed at or after this time, in seconds since 1970.
     `open_places`: locations to be passed in their own log.
     Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, FailoverNotFollowed, XaRowsGone,
     ChangeNotInLog, OldLogNotHeld, and the errors of `boundary.scan` if they are the first thing found.
     """
-    if goal is not None and reached(lo, goal):
+    if limits.goal is not None and reached(lo, limits.goal):
         return UpToDate(lo)
     xa = PreparedRanges({group.xid: group for group in prepared}, files, held, bounds_only=bounds_only)
-    plan = _Plan(lo, goal, max_bytes, range_bytes, repetitions or Repetitions(), xa, until_time, open_places)
+    plan = _Plan(lo, limits, repetitions or Repetitions(), xa, open_places)
     first = _index_of(files, lo)
     if first is None and not plan.cross(None, files[0]):
         return UpToDate(lo)
@@ -105,22 +107,19 @@ class _Plan:
     """A growing epoch. `here` is the last boundary reached; `known`: its GTID set is known, even if it is empty."""
 
     lo: Location
-    goal: Location | None
-    max_bytes: int
-    range_bytes: int
+    limits: EpochLimits
     repetitions: Repetitions
     xa: PreparedRanges
-    until_time: int | None
     open_places: Sequence[OpenPlace]
     here: Location = field(init=False)
-    ranges: list[ByteRange] = field(default_factory=list)
-    transactions: int = 0
-    bytes: int = 0
-    walked: int = 0
-    unpacked: int = 0
-    newest_timestamp: int = 0
-    ddl: DdlStatement | None = None
-    known: bool = False
+    ranges: list[ByteRange] = field(default_factory=list, init=False)
+    transactions: int = field(default=0, init=False)
+    bytes: int = field(default=0, init=False)
+    walked: int = field(default=0, init=False)
+    unpacked: int = field(default=0, init=False)
+    newest_timestamp: int = field(default=0, init=False)
+    ddl: DdlStatement | None = field(default=None, init=False)
+    known: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.here = replace(self.lo, position=max(self.lo.position, BINLOG_HEADER_SIZE))
@@ -178,7 +177,7 @@ class _Plan:
         return False
 
     def _scan(self, log: OpenLog, cut: int, *, apply: bool) -> ScannedRange:
-        return scan(log, self.here.position, cut=cut, apply=apply, part=max(self.range_bytes, 1))
+        return scan(log, self.here.position, cut=cut, apply=apply, part=max(self.limits.range_bytes, 1))
 
     def _scan_in_time(self, log: OpenLog, cut: int, *, apply: bool) -> ScannedRange:
         """Scan up to `cut`, or to the end of the first transaction at or after `until_time`."""
@@ -192,12 +191,13 @@ class _Plan:
         return found
 
     def _is_time(self, timestamp: int) -> bool:
-        return self.until_time is not None and timestamp >= self.until_time
+        until = self.limits.until_time
+        return until is not None and timestamp >= until
 
     def _full(self) -> bool:
         return (
-            self._size() >= self.max_bytes
-            or (self.goal is not None and reached(self.here, self.goal))
+            self._size() >= self.limits.max_bytes
+            or (self.limits.goal is not None and reached(self.here, self.limits.goal))
             or (self.transactions > 0 and self._is_time(self.newest_timestamp))
         )
 
@@ -206,12 +206,13 @@ class _Plan:
 
     def _room(self, file: LogFile) -> int:
         """Return the number of bytes until the next cut: the range or the epoch is full, or the goal is reached."""
-        room = min(self.range_bytes, self.max_bytes - self._size())
+        room = min(self.limits.range_bytes, self.limits.max_bytes - self._size())
         return max(min(room, self._goal_in(file) - self.here.position), 1)
 
     def _goal_in(self, file: LogFile) -> int:
-        if self.goal is not None and (self.goal.suffix, self.goal.file) == (file.suffix, file.name):
-            return self.goal.position
+        goal = self.limits.goal
+        if goal is not None and (goal.suffix, goal.file) == (file.suffix, file.name):
+            return goal.position
         return NOWHERE
 
     def _add(self, file: LogFile, log_format: BinlogFormat, found: ScannedRange) -> None:

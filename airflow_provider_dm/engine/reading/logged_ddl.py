@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
 from airflow_provider_dm.engine.binlog.xa import Prepared
@@ -75,9 +74,7 @@ def of_what_is_held(reader: RelayReader, hi: Location) -> Plans:
         files = reader.files(here)
         if not files:
             return UpToDate(here)
-        return plan_epoch(
-            files, here, goal=hi, max_bytes=sys.maxsize, range_bytes=sys.maxsize, prepared=prepared, held=reader.held
-        )
+        return plan_epoch(files, here, EpochLimits(goal=hi), prepared=prepared, held=reader.held)
 
     return plans
 

@@ -12,19 +12,16 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from airflow_provider_dm.engine.binlog.boundary import opened_log
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, Order, compare, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
 from airflow_provider_dm.engine.relay.errors import RelayFileGone, RelayOfAnotherServer, RelayStartsTooLate
-
-_ALL_OF_IT: Final = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -99,15 +96,7 @@ class RelayReader:
         """
         here, files, repetitions = known, self.files(known), Repetitions()
         while files and not reached(here, place):
-            match plan_epoch(
-                files,
-                here,
-                goal=place,
-                max_bytes=_ALL_OF_IT,
-                range_bytes=_ALL_OF_IT,
-                repetitions=repetitions,
-                bounds_only=True,
-            ):
+            match plan_epoch(files, here, EpochLimits(goal=place), repetitions=repetitions, bounds_only=True):
                 case Epoch(hi=hi):
                     here = hi
                 case DdlStatement(end=end):

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, reached
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
@@ -41,18 +41,14 @@ class Planning:
             return self.after(state, size)
         if following is not None:
             following.exception()  # wait for it, and ignore its result: the half-applied epoch must be repeated first
-        planned = self.tail.plan(self.cursor(state), goal=edge, limit=None, range_bytes=size.range_bytes(1))
+        planned = self.tail.plan(self.cursor(state), EpochLimits(goal=edge, range_bytes=size.range_bytes(1)))
         return _ending_at(planned, state.here, edge)
 
     def after(self, state: LoopState, size: EpochSize) -> Planned:
         """Return the next piece when no epoch is half applied. Raises the errors of `Tail.plan`."""
-        return self.tail.plan(
-            self.cursor(state),
-            goal=self.bound(state),
-            limit=size.limit,
-            range_bytes=size.range_bytes(self.runner.slots),
-            until_time=state.safe_mode.until_time,
-        )
+        range_bytes = size.range_bytes(self.runner.slots)
+        limits = EpochLimits(self.bound(state), size.limit, range_bytes, state.safe_mode.until_time)
+        return self.tail.plan(self.cursor(state), limits)
 
     def cursor(self, state: LoopState) -> Cursor:
         """Return the cursor at which reading continues."""

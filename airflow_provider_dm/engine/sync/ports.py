@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.errors import DmError
@@ -35,15 +35,7 @@ class SourceLog(Protocol):
         """True if the log did not reach the last cursor."""
         ...
 
-    def plan(
-        self,
-        at: Cursor,
-        *,
-        goal: Location | None,
-        limit: int | None,
-        range_bytes: int,
-        until_time: int | None = None,
-    ) -> Planned:
+    def plan(self, at: Cursor, limits: EpochLimits) -> Planned:
         """Plan the next piece."""
         ...
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import Epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info, text
@@ -59,7 +59,7 @@ def logged(server: Server, table: Table, lo: Location, hi: Location) -> list[Row
     """The binlog path."""
     found: list[RowChange] = []
     while lo.position < hi.position or lo.file != hi.file:
-        planned = plan_epoch(log_files(server), lo, goal=hi, max_bytes=1 << 30, range_bytes=1 << 20)
+        planned = plan_epoch(log_files(server), lo, EpochLimits(goal=hi, max_bytes=1 << 30, range_bytes=1 << 20))
         assert isinstance(planned, Epoch)
         for byte_range in planned.ranges:
             found += decode_range(byte_range, WantedTables.whole([table]))

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.meta.migrate import migrate
@@ -122,7 +122,7 @@ def test_gtids_are_counted_through_the_new_fields_of_their_events(
     rows, at, goal = 0, start, here(connection)
     server.sql("FLUSH BINARY LOGS")  # the format event of an open file says "in use", which its checksum does not
     while (at.file, at.position) != (goal.file, goal.position):
-        planned = plan_epoch(log_files(server), at, goal=goal, max_bytes=1 << 30, range_bytes=1 << 20)
+        planned = plan_epoch(log_files(server), at, EpochLimits(goal=goal, max_bytes=1 << 30, range_bytes=1 << 20))
         match planned:
             case Epoch(ranges=ranges, hi=at):
                 for byte_range in ranges:

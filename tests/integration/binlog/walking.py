@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.payload import open_payload
-from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.binlog.window import Bytes, Window
@@ -82,7 +82,7 @@ def _events(window: Bytes, position: int, log_format: BinlogFormat, *, inside: b
 def plans(server: Server, lo: Location, hi: Location, *, range_bytes: int = 1 << 20) -> Iterator[Epoch | DdlStatement]:
     """Everything between two locations."""
     while True:
-        planned = plan_epoch(log_files(server), lo, goal=hi, max_bytes=1 << 30, range_bytes=range_bytes)
+        planned = plan_epoch(log_files(server), lo, EpochLimits(goal=hi, max_bytes=1 << 30, range_bytes=range_bytes))
         match planned:
             case UpToDate():
                 return

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.rows import decode_range
@@ -78,7 +78,10 @@ class World:
     ) -> Planned:
         files = [one for one in self.files if (one.suffix, one.name) >= (lo.suffix, lo.file)]
         return plan_epoch(
-            files, lo, goal=goal, max_bytes=max_bytes, range_bytes=range_bytes, repetitions=self.repetitions
+            files,
+            lo,
+            EpochLimits(goal=goal, max_bytes=max_bytes, range_bytes=range_bytes),
+            repetitions=self.repetitions,
         )
 
     def walk(

@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.header import START
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.errors import DmError
@@ -55,7 +55,7 @@ def read(data: bytes, folder: Path) -> int:
     first.data = bytearray(data)
     files = [first.file(folder, last=False), second.file(folder)]
     here, count = Location(first.name, 4), 0
-    while not isinstance(planned := plan_epoch(files, here, goal=None, max_bytes=1, range_bytes=1), UpToDate):
+    while not isinstance(planned := plan_epoch(files, here, EpochLimits(max_bytes=1, range_bytes=1)), UpToDate):
         here = planned.end if isinstance(planned, DdlStatement) else planned.hi
         epoch = planned.rows_epoch() if isinstance(planned, DdlStatement) else planned
         for one in epoch.ranges if isinstance(epoch, Epoch) else ():
@@ -113,5 +113,5 @@ def test_a_transaction_that_is_dropped_was_looked_at(tmp_path: Path) -> None:
     first.data[xid + 4] = 29
     files: list[LogFile] = [first.file(tmp_path, last=False), second.file(tmp_path)]
     with pytest.raises(ChecksumMismatch) as raised:
-        plan_epoch(files, Location(first.name, start), goal=None, max_bytes=1, range_bytes=1)
+        plan_epoch(files, Location(first.name, start), EpochLimits(max_bytes=1, range_bytes=1))
     assert raised.value.at == f"{first.name}:{xid}"

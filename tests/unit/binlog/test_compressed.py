@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.binlog.compressed import (
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, EventTooLarge, MalformedEvent
 from airflow_provider_dm.engine.binlog.events import EVENTS, Do
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.location import Location
@@ -125,7 +125,9 @@ def test_rows_of_a_log_that_is_compressed(version: int, tmp_path: Path) -> None:
         log.table_map()
         log.rows(kind, images, version=version, compressed=True)
     log.xid()
-    planned = plan_epoch([log.file(tmp_path)], Location(log.name, start), goal=None, max_bytes=1 << 30, range_bytes=999)
+    planned = plan_epoch(
+        [log.file(tmp_path)], Location(log.name, start), EpochLimits(max_bytes=1 << 30, range_bytes=999)
+    )
     assert isinstance(planned, Epoch)
     changes = [one for part in planned.ranges for one in decode_range(part, WantedTables.whole([ORDERS]))]
     assert [(change.before, change.after) for change in changes] == [
@@ -153,7 +155,7 @@ def test_an_epoch_and_its_ranges_are_as_large_as_what_is_unpacked(kind: str, ver
     files, here = [log.file(tmp_path)], Location(log.name, starts[0])
     assert log.position - starts[0] < unpacked
 
-    planned = plan_epoch(files, here, goal=None, max_bytes=5 * unpacked, range_bytes=unpacked)
+    planned = plan_epoch(files, here, EpochLimits(max_bytes=5 * unpacked, range_bytes=unpacked))
 
     assert isinstance(planned, Epoch)
     assert (planned.transactions, planned.hi.position) == (3, starts[3])
@@ -171,7 +173,9 @@ def test_a_compressed_statement_is_found_like_a_plain_one(tmp_path: Path) -> Non
     log = Log(server="mariadb-11.8")
     start = log.gtid(standalone=True)
     log.query("ALTER TABLE t COMMENT 'é'", compressed=True)
-    ddl = plan_epoch([log.file(tmp_path)], Location(log.name, start), goal=None, max_bytes=1 << 30, range_bytes=1 << 20)
+    ddl = plan_epoch(
+        [log.file(tmp_path)], Location(log.name, start), EpochLimits(max_bytes=1 << 30, range_bytes=1 << 20)
+    )
     assert isinstance(ddl, DdlStatement)
     assert ddl.sql == "ALTER TABLE t COMMENT 'é'"
 
@@ -179,4 +183,4 @@ def test_a_compressed_statement_is_found_like_a_plain_one(tmp_path: Path) -> Non
     start = change.begin()
     position = change.query("INSERT INTO t VALUES (1)", compressed=True)
     with pytest.raises(ChangeNotInLog, match=f"the change at {change.name}:{position} is logged as a statement"):
-        plan_epoch([change.file(tmp_path)], Location(change.name, start), goal=None, max_bytes=1, range_bytes=1)
+        plan_epoch([change.file(tmp_path)], Location(change.name, start), EpochLimits(max_bytes=1, range_bytes=1))

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, EventTooL
 from airflow_provider_dm.engine.binlog.events import DO, EVENTS, Do, Kind, every_code
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.location import Location
@@ -218,7 +218,7 @@ def planned(log: Log, folder: Path, start: int = 4) -> Iterator[Epoch | DdlState
     """Everything in the log, UpToDate last."""
     here, files = Location(log.name, start), [log.file(folder)]
     while True:
-        found = plan_epoch(files, here, goal=None, max_bytes=1 << 30, range_bytes=1 << 20)
+        found = plan_epoch(files, here, EpochLimits(max_bytes=1 << 30, range_bytes=1 << 20))
         yield found
         match found:
             case Epoch(hi=end) | DdlStatement(end=end):
@@ -297,7 +297,7 @@ def test_no_damage_hides_a_log_that_was_encrypted(tmp_path: Path) -> None:
         log.data[bit // 8] ^= 1 << bit % 8
         files = [log.file(tmp_path, last=False), following.file(tmp_path)]
         with pytest.raises((UnknownEvent, MalformedEvent, EventTooLarge, ChecksumMismatch)):
-            plan_epoch(files, Location(log.name, 4), goal=None, max_bytes=1 << 30, range_bytes=1 << 20)
+            plan_epoch(files, Location(log.name, 4), EpochLimits(max_bytes=1 << 30, range_bytes=1 << 20))
         log.data[bit // 8] ^= 1 << bit % 8
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.kernels.build import SWITCH
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
@@ -61,7 +61,7 @@ def plans(file: LogFile, max_bytes: int, range_bytes: int, goal: Location | None
     lo, found = Location(file.name, 4), list[Planned | str]()
     while True:
         try:
-            planned = plan_epoch([file], lo, goal=goal, max_bytes=max_bytes, range_bytes=range_bytes)
+            planned = plan_epoch([file], lo, EpochLimits(goal=goal, max_bytes=max_bytes, range_bytes=range_bytes))
         except DmError as error:
             return [*found, str(error)]
         found.append(planned)

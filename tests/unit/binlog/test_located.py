@@ -14,7 +14,7 @@ from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
 
 
 def range_of(log: Log, folder: Path) -> ByteRange:
-    planned = plan_epoch([log.file(folder)], Location(log.name, 4), goal=None, max_bytes=1 << 40, range_bytes=1 << 40)
+    planned = plan_epoch([log.file(folder)], Location(log.name, 4))
     assert isinstance(planned, Epoch)
     (one,) = planned.ranges
     return one

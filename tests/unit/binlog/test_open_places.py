@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.binlog.planned import Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.log.open_places import known_end_after
-from tests.unit.binlog.failovers import HUGE, A, B, T, World, set_of
+from tests.unit.binlog.failovers import A, B, T, World, set_of
 
 OLD = [T(A, number) for number in range(1, 6)]
 NEW = [T(B, number) for number in range(6, 9)]
@@ -39,7 +39,7 @@ def test_a_place_is_passed_in_its_own_log(flavour: str, held: str, tmp_path: Pat
 
     def planned(place: Location) -> object:
         places = [OpenPlace("s", place, "it matters")]
-        return plan_epoch(files, lo, goal=None, max_bytes=HUGE, range_bytes=HUGE, open_places=places)
+        return plan_epoch(files, lo, open_places=places)
 
     for passed in (first, lo, replace(end, suffix=2, file=files[-1].name)):
         assert not isinstance(planned(passed), UpToDate)

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.errors import (
     UnknownEvent,
 )
 from airflow_provider_dm.engine.binlog.payload import PayloadWindow, inner_place, open_payload
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.transaction import Ended, ScannedRange
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE
@@ -208,7 +208,7 @@ def test_a_compressed_transaction_is_a_transaction(server: str, compression: str
 
 def test_a_compressed_transaction_is_one_range(tmp_path: Path) -> None:
     log, start, _ = with_payload(inner(*["rows"] * 50))
-    planned = plan_epoch([log.file(tmp_path)], Location(log.name, start), goal=None, max_bytes=1, range_bytes=1)
+    planned = plan_epoch([log.file(tmp_path)], Location(log.name, start), EpochLimits(max_bytes=1, range_bytes=1))
     assert isinstance(planned, Epoch)
     assert [(one.start, one.end) for one in planned.ranges] == [(start, log.position)]
 
@@ -222,7 +222,7 @@ def test_an_epoch_and_its_ranges_are_as_large_as_what_is_unpacked(compression: s
         log.payload(events, compression=compression)
 
     planned = plan_epoch(
-        [log.file(tmp_path)], Location(log.name, starts[0]), goal=None, max_bytes=3 * size, range_bytes=size
+        [log.file(tmp_path)], Location(log.name, starts[0]), EpochLimits(max_bytes=3 * size, range_bytes=size)
     )
 
     assert isinstance(planned, Epoch)
@@ -276,11 +276,11 @@ def test_ddl_in_a_payload_is_left_for_the_next_scan_and_then_found_whole(tmp_pat
     log.transaction()
     files = [log.file(tmp_path)]
 
-    first = plan_epoch(files, Location(log.name, start), goal=None, max_bytes=1 << 30, range_bytes=1 << 30)
+    first = plan_epoch(files, Location(log.name, start), EpochLimits(max_bytes=1 << 30, range_bytes=1 << 30))
     assert isinstance(first, Epoch)
     assert first.hi.position == end
 
-    ddl = plan_epoch(files, first.hi, goal=None, max_bytes=1 << 30, range_bytes=1 << 30)
+    ddl = plan_epoch(files, first.hi, EpochLimits(max_bytes=1 << 30, range_bytes=1 << 30))
     assert isinstance(ddl, DdlStatement)
     assert (ddl.at.position, ddl.end.position) == (end, ddl_end)
     assert ddl.sql == "CREATE TABLE c (id INT) START TRANSACTION"

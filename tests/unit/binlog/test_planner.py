@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, ChangeNotInLog, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
@@ -24,7 +24,9 @@ def plan(
     range_bytes: int = HUGE,
     until_time: int | None = None,
 ) -> Planned:
-    return plan_epoch(files, lo, goal=goal, max_bytes=max_bytes, range_bytes=range_bytes, until_time=until_time)
+    return plan_epoch(
+        files, lo, EpochLimits(goal=goal, max_bytes=max_bytes, range_bytes=range_bytes, until_time=until_time)
+    )
 
 
 def epoch(planned: Planned) -> Epoch:

@@ -33,7 +33,7 @@ FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 
 def range_of(log: Log, folder: Path) -> ByteRange:
     file = log.file(folder)
-    planned = plan_epoch([file], Location(file.name, 4), goal=None, max_bytes=1 << 40, range_bytes=1 << 40)
+    planned = plan_epoch([file], Location(file.name, 4))
     assert isinstance(planned, Epoch)
     (byte_range,) = planned.ranges
     return byte_range

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.building import ORDERS, Log, order
 
-HUGE = 1 << 40
 OTHER = TableName("shop", "others")
 
 
@@ -30,9 +29,7 @@ def statement(log: Log, *numbers: int, last: bool = True) -> tuple[int, int]:
 
 
 def planned(log: Log, folder: Path, start: int, range_bytes: int) -> Epoch:
-    found = plan_epoch(
-        [log.file(folder)], Location(log.name, start), goal=None, max_bytes=HUGE, range_bytes=range_bytes
-    )
+    found = plan_epoch([log.file(folder)], Location(log.name, start), EpochLimits(range_bytes=range_bytes))
     assert isinstance(found, Epoch)
     return found
 
@@ -162,7 +159,7 @@ def test_however_it_is_cut_the_rows_are_the_same(
         log.xid()
     files, here, seen = [log.file(tmp_path_factory.mktemp("log"))], Location(log.name, 4), []
     while not isinstance(
-        found := plan_epoch(files, here, goal=None, max_bytes=max_bytes, range_bytes=range_bytes), UpToDate
+        found := plan_epoch(files, here, EpochLimits(max_bytes=max_bytes, range_bytes=range_bytes)), UpToDate
     ):
         assert isinstance(found, Epoch)
         assert not found.ranges[0].inside
@@ -204,7 +201,7 @@ def test_rows_beside_ddl_are_cut_as_well(tmp_path: Path) -> None:
     spans = [statement(log, number) for number in range(4)]
     log.query("DROP TEMPORARY TABLE n")
     log.xid()
-    found = plan_epoch([log.file(tmp_path)], Location(log.name, start), goal=None, max_bytes=HUGE, range_bytes=1)
+    found = plan_epoch([log.file(tmp_path)], Location(log.name, start), EpochLimits(range_bytes=1))
     assert isinstance(found, DdlStatement)
     rows = found.rows_epoch()
     assert rows is not None
@@ -265,7 +262,7 @@ def test_files_over_4_gib_are_planned_and_decoded(tmp_path: Path) -> None:
         file.write(log.data[head:])
     size = far + len(log.data) - head
     files = [LogFile(str(path), 1, log.name, size, last=True)]
-    found = plan_epoch(files, Location(log.name, far + start - head), goal=None, max_bytes=HUGE, range_bytes=200)
+    found = plan_epoch(files, Location(log.name, far + start - head), EpochLimits(range_bytes=200))
     assert isinstance(found, Epoch)
     assert (found.hi.position, found.transactions) == (size, 2)
     assert found.ranges[0].start < 1 << 32 < found.ranges[-1].start

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.binlog.boundary import last_boundary
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, XaRowsGone
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.binlog.planned import Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.prepared_ranges import look_back
 from airflow_provider_dm.engine.binlog.rows import decode_range
@@ -76,7 +76,7 @@ def plan(
     part: int = HUGE,
 ) -> Epoch | None:
     found = plan_epoch(
-        files, lo, goal=None, max_bytes=max_bytes, range_bytes=part, prepared=prepared, held=lambda: files
+        files, lo, EpochLimits(max_bytes=max_bytes, range_bytes=part), prepared=prepared, held=lambda: files
     )
     assert not isinstance(found, UpToDate) or found.at.position >= lo.position
     return found if isinstance(found, Epoch) else None
@@ -224,18 +224,16 @@ def test_one_of_a_file_that_is_read_no_more_is_found_among_those_held(tmp_path: 
     first = plan(files[:1], Location(old.name, start))
     assert first is not None
     lo = Location(new.name, 4)
-    behind = plan_epoch(
-        files[1:], lo, goal=None, max_bytes=HUGE, range_bytes=HUGE, prepared=first.prepared or (), held=lambda: files
-    )
+    behind = plan_epoch(files[1:], lo, prepared=first.prepared or (), held=lambda: files)
     assert isinstance(behind, Epoch)
     assert ids(behind) == [2, 1]
     assert behind.ranges[-2].counts_at == Location(new.name, commit).sort_key
 
-    before = plan_epoch(files[1:], lo, goal=None, max_bytes=HUGE, range_bytes=HUGE, prepared=first.prepared or ())
+    before = plan_epoch(files[1:], lo, prepared=first.prepared or ())
     assert isinstance(before, Epoch)
     assert (ids(before), before.hi.position, before.prepared) == ([2], commit, None)
     with pytest.raises(XaRowsGone) as raised:
-        plan_epoch(files[1:], before.hi, goal=None, max_bytes=HUGE, range_bytes=HUGE, prepared=first.prepared or ())
+        plan_epoch(files[1:], before.hi, prepared=first.prepared or ())
     assert raised.value.details() == {
         "at": f"{new.name}:{commit}",
         "xid": str(A),
@@ -274,7 +272,7 @@ def test_the_commit_of_one_that_nobody_has_seen_stops_and_its_rollback_does_not(
         plan([file], first.hi)
     assert f"the XA transaction {A} is committed at {log.name}:{commit}, but" in raised.value.happened()
     assert "XA RECOVER" in raised.value.workaround()
-    bounds = plan_epoch([file], first.hi, goal=None, max_bytes=HUGE, range_bytes=HUGE, bounds_only=True)
+    bounds = plan_epoch([file], first.hi, bounds_only=True)
     assert isinstance(bounds, Epoch)
     assert bounds.hi.position == log.position
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared, needed_location
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
@@ -85,7 +85,7 @@ class Log(SourceLog):
 
     def __init__(self, world: World, script: Sequence[Planned | DmError], *, at_fault: bool) -> None:
         self.world, self.script, self.at_fault = world, list(script), at_fault
-        self.asked: list[tuple[Location, Location | None, int | None]] = []
+        self.asked: list[tuple[Location, Location | None, int]] = []
         self.prepared: list[tuple[Prepared, ...]] = []
         self.until_times: list[int | None] = []
         self.open_places: list[list[Location]] = []
@@ -96,21 +96,13 @@ class Log(SourceLog):
     def waiting(self) -> bool:
         return self.is_waiting
 
-    def plan(
-        self,
-        at: Cursor,
-        *,
-        goal: Location | None,
-        limit: int | None,
-        range_bytes: int,
-        until_time: int | None = None,
-    ) -> Planned:
+    def plan(self, at: Cursor, limits: EpochLimits) -> Planned:
         lo = at.place
         ahead = threading.current_thread() is not threading.main_thread()
         self.world.events.append(f"{'look ahead' if ahead else 'plan'} {lo.position}")
-        self.asked.append((lo, goal, limit))
+        self.asked.append((lo, limits.goal, limits.max_bytes))
         self.prepared.append(at.prepared)
-        self.until_times.append(until_time)
+        self.until_times.append(limits.until_time)
         self.open_places.append([one.place for one in at.open_places])
         if not self.script:
             self.world.stop.set()

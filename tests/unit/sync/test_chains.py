@@ -69,7 +69,7 @@ def log_of(chance: random.Random, folder: Path, *, lies: float) -> list[ByteRang
         images = [order(*one) for one in (before, after) if one is not None]
         log.rows("insert" if before is None else "delete" if after is None else "update", images)
         log.xid()
-    planned = plan_epoch([log.file(folder)], Location(log.name, 4), goal=None, max_bytes=1 << 40, range_bytes=1 << 40)
+    planned = plan_epoch([log.file(folder)], Location(log.name, 4))
     assert isinstance(planned, Epoch)
     return list(planned.ranges)
 

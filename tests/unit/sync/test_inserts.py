@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.changes import Batch
-from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -50,7 +50,7 @@ def log_of(changes: Sequence[Sequence[Logged]], folder: Path) -> list[ByteRange]
             images = [order(one, None if one % 3 else b"n%d" % one) for one in (before, after) if one is not None]
             log.rows("insert" if before is None else "delete" if after is None else "update", images)
         log.xid()
-    planned = plan_epoch([log.file(folder)], Location(log.name, 4), goal=None, max_bytes=1 << 40, range_bytes=1)
+    planned = plan_epoch([log.file(folder)], Location(log.name, 4), EpochLimits(range_bytes=1))
     return list(planned.ranges) if isinstance(planned, Epoch) else []
 
 

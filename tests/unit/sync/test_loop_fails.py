@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
+from airflow_provider_dm.engine.binlog.planned import UNLIMITED
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced, TargetBusy, TargetDenied
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
@@ -101,7 +102,7 @@ def test_a_stretch_that_could_not_be_decoded_is_read_elsewhere_with_the_same_end
         *("fail 100..200", "distrust 100"),
         *("apply 100..200", "apply 200..300"),
     ]
-    assert [(lo.position, limit) for lo, goal, limit in world.log.asked if goal == LO.at(200)] == [(100, None)]
+    assert [(lo.position, limit) for lo, goal, limit in world.log.asked if goal == LO.at(200)] == [(100, UNLIMITED)]
 
 
 def test_what_was_found_ahead_of_it_counts_for_nothing() -> None:
@@ -121,7 +122,7 @@ def test_a_restart_ends_its_first_epoch_where_buckets_stand_already() -> None:
 
     assert world.run()
     assert world.asked() == [(100, 200), (200, 300)]
-    assert world.log.asked[0][2] is None, "it is not cut to a size"
+    assert world.log.asked[0][2] == UNLIMITED, "it is not cut to a size"
 
 
 def test_it_waits_for_a_log_that_does_not_come_so_far_yet() -> None:

@@ -35,7 +35,7 @@ class Short:
 
     looked = 0
 
-    def plan(self, at: Cursor, **_: object) -> Planned:
+    def plan(self, at: Cursor, _limits: object) -> Planned:
         return UpToDate(at.place)
 
     def idle(self, here: Cursor, seconds: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.planned import Epoch, Planned
+from airflow_provider_dm.engine.binlog.planned import Epoch, EpochLimits, Planned
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
@@ -101,10 +101,12 @@ def test_it_ends_at_one_place_however_epochs_are_cut_and_whoever_dies(seed: int,
             planned = plan_epoch(
                 files,
                 here,
-                goal=min(goals, key=lambda one: one.position, default=None),
-                max_bytes=chance.choice([1, 500, 5000, 1 << 30]),
-                range_bytes=1 << 20,
-                until_time=noted.awaited,
+                EpochLimits(
+                    goal=min(goals, key=lambda one: one.position, default=None),
+                    max_bytes=chance.choice([1, 500, 5000, 1 << 30]),
+                    range_bytes=1 << 20,
+                    until_time=noted.awaited,
+                ),
             )
             if not isinstance(planned, Epoch):
                 break

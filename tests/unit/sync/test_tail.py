@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import UNLIMITED, ByteRange, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
@@ -49,7 +49,7 @@ def planned(
     tail: Tail,
     monkeypatch: pytest.MonkeyPatch,
     *answers: Planned | BaseException,
-    limit: int | None = None,
+    limit: int = UNLIMITED,
     goal: Location | None = None,
 ) -> Planned:
     """Return what `plan` gives when the planner answers so, time after time."""
@@ -64,7 +64,7 @@ def planned(
     monkeypatch.setattr(module, "plan_epoch", plan_epoch)
     monkeypatch.setattr(module, "AGAIN_SECONDS", 0.0)
     with tail.store:
-        return tail.plan(Cursor(LO), goal=goal, limit=limit, range_bytes=1)
+        return tail.plan(Cursor(LO), EpochLimits(goal, limit, range_bytes=1))
 
 
 class Pauses(threading.Event):
@@ -136,14 +136,14 @@ def test_a_private_log_is_told_how_far_it_was_looked_at(root: Path, monkeypatch:
     ("limit", "goal", "mark"),
     [
         (1000, 90, LogPosition(1, 1, 4)),
-        (None, 90, LogPosition(1, 1, 100)),
-        (None, 50, LogPosition(1, 1, 4)),
-        (None, None, LogPosition(1, 1, 4)),
+        (UNLIMITED, 90, LogPosition(1, 1, 100)),
+        (UNLIMITED, 50, LogPosition(1, 1, 4)),
+        (UNLIMITED, None, LogPosition(1, 1, 4)),
     ],
     ids=["any piece will do", "it has to come to the goal", "it does", "no goal"],
 )
 def test_half_an_epoch_is_not_enough_where_a_whole_one_is_due(
-    root: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, goal: int | None, mark: LogPosition
+    root: Path, monkeypatch: pytest.MonkeyPatch, limit: int, goal: int | None, mark: LogPosition
 ) -> None:
     """Else a log that is smaller than the epoch to be completed would wait for its reader, and that for it."""
     piece = Epoch(LO, LO.at(50), (), transactions=1, bytes=46, newest_timestamp=0)

@@ -11,19 +11,17 @@ failed piece is planned again over the same range.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent, OldLogNotHeld
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.open_places import first_open
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import UNLIMITED, DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import needed_location
@@ -110,27 +108,15 @@ class Tail:
 
     # For the loop
 
-    def plan(
-        self,
-        at: Cursor,
-        *,
-        goal: Location | None,
-        limit: int | None,
-        range_bytes: int,
-        until_time: int | None = None,
-    ) -> Planned:
-        """Plan the next piece. `limit`: in bytes; None: up to the goal. `until_time`: see `plan_epoch`.
-
-        Raises NeitherServes, and the errors of reader and planner for which the log is not the cause.
-        """
+    def plan(self, at: Cursor, limits: EpochLimits) -> Planned:
+        """Plan the next piece. Raises NeitherServes, and errors of reader and planner of which the log is not the cause."""
         with self._lock:
             match self.reading:
                 case FromRelay(left_at):
                     self._forget_left(left_at, at.place)
                 case FromUpstream() as reading:
                     self._look_back(reading, at)
-            ask = partial(self._plan, at, goal=goal, limit=limit, range_bytes=range_bytes, until_time=until_time)
-            return self._served(at, ask)
+            return self._served(at, lambda: self._plan(at, limits))
 
     def gtid_set_at(self, place: Location) -> str | None:
         """Return the GTID set that was committed before `place`; None: the log does not reach it yet.
@@ -205,21 +191,16 @@ class Tail:
 
     # Reading
 
-    def _plan(
-        self, at: Cursor, *, goal: Location | None, limit: int | None, range_bytes: int, until_time: int | None
-    ) -> Planned:
-        plan = partial(self._plan_once, at, goal=goal, limit=limit, range_bytes=range_bytes, until_time=until_time)
+    def _plan(self, at: Cursor, limits: EpochLimits) -> Planned:
         try:
-            return plan()
+            return self._plan_once(at, limits)
         except (MalformedEvent, ChecksumMismatch) as error:
             # A restarting relay truncates an incomplete transaction; a concurrent reader of those bytes gets zeros.
             log.info("planning again in %.1f s: %s", AGAIN_SECONDS, error)
             time.sleep(AGAIN_SECONDS)
-            return plan()
+            return self._plan_once(at, limits)
 
-    def _plan_once(
-        self, at: Cursor, *, goal: Location | None, limit: int | None, range_bytes: int, until_time: int | None
-    ) -> Planned:
+    def _plan_once(self, at: Cursor, limits: EpochLimits) -> Planned:
         began, reader, lo = time.monotonic(), self._checked_reader(), at.place
         files = reader.files(lo)
         self.waiting = not reaches(files, lo)
@@ -230,19 +211,16 @@ class Tail:
             planned = plan_epoch(
                 files,
                 lo,
-                goal=goal,
-                max_bytes=limit or sys.maxsize,
-                range_bytes=range_bytes,
+                limits,
                 repetitions=self._repetitions,
                 prepared=at.prepared,
                 held=self._held,
-                until_time=until_time,
                 open_places=at.open_places,
             )
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error
         self._took = time.monotonic() - began
-        enough = _is_enough(planned, goal if limit is None else None)
+        enough = _is_enough(planned, limits.goal if limits.max_bytes == UNLIMITED else None)
         self._write_mark(reader, LogPosition.of(lo) if enough else end_place(files[-1]), enough=enough)
         return planned
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import UNLIMITED, DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
@@ -188,13 +188,9 @@ class _Lane:
                 return False
             edge, goal, size = self.state.edge, self.state.goal, self.of.applier.size
             assert goal is not None
-            planned = self.tail.plan(
-                self._cursor(goal),
-                goal=edge or goal,
-                limit=None if edge is not None else size.limit,
-                range_bytes=size.range_bytes(self.of.applier.runner.slots),
-            )
-            match planned:
+            max_bytes = UNLIMITED if edge is not None else size.limit
+            limits = EpochLimits(edge or goal, max_bytes, size.range_bytes(self.of.applier.runner.slots))
+            match planned := self.tail.plan(self._cursor(goal), limits):
                 case Epoch(hi=hi) if edge is None or compare(hi, edge) is Order.SAME:
                     self._epoch(planned)
                 case Epoch():

@@ -16,7 +16,6 @@ tables of each merged table.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
-from airflow_provider_dm.engine.binlog.planned import Planned
+from airflow_provider_dm.engine.binlog.planned import EpochLimits, Planned
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.ddl.server import Server, server_of
@@ -289,7 +288,7 @@ class _StartingSourceState:
 
             def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
                 """Return the plan of the whole log, from event headers only."""
-                return tail.plan(Cursor(here, prepared), goal=self.today, limit=None, range_bytes=sys.maxsize)
+                return tail.plan(Cursor(here, prepared), EpochLimits(goal=self.today))
 
             def idle(here: Location, seconds: float) -> None:
                 tail.idle(Cursor(here), seconds)
