@@ -48,7 +48,7 @@ from tests.benchmarks.processes import cpu_of, peak_rss_of
 from tests.benchmarks.workload import BinlogFile
 
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
-BULK_ROWS: Final = 3_500_000
+BULK_ROWS: Final = 2_000_000
 SINGLE_ROWS: Final = 1_000_000
 PULLED_SECONDS: Final = 10.0
 CASES: Final = ("bulk", "single_row", "mysql_bulk", "mysql_single_row")
