@@ -109,7 +109,10 @@ class Tail:
     # For the loop
 
     def plan(self, at: Cursor, limits: EpochLimits) -> Planned:
-        """Plan the next piece. Raises NeitherServes, and errors of reader and planner of which the log is not the cause."""
+        """Plan the next piece.
+
+        Raises NeitherServes, and the errors of reader and planner for which the log is not the cause.
+        """
         with self._lock:
             match self.reading:
                 case FromRelay(left_at):
