@@ -29,7 +29,6 @@ from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 
-
 _Kept: TypeAlias = tuple[ddl.KeyDefinition, ddl.KeyDefinition]
 """A key before and after a statement, under another name if the statement renames it."""
 
