@@ -1,4 +1,4 @@
-"""Builds the job of one app from configuration and credentials: for both dmctl and the operators."""
+"""The job of one app (`Supervisor.job`) and its parts: sources, holder, run id."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, HolderSpec, JobSpec, SourceSpec, place_of
+from airflow_provider_dm.engine.config.job import HolderSpec, JobSpec, SourceSpec, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.secrets import PassedSecrets
 
@@ -46,39 +45,6 @@ class Job:
 
     spec: JobSpec
     secrets: PassedSecrets = field(repr=False)
-
-
-def build_job(
-    *,
-    app: AppName,
-    task: TaskConfig,
-    upstreams: Sequence[Upstream],
-    target: Endpoint,
-    meta_url: Secret,
-    launched_after: Mapping[str, int],
-    holder: HolderSpec,
-    until: str = UNTIL_CAUGHT_UP,
-    ship_ranges: bool = False,
-) -> Job:
-    """Build the job of one app, launched by this process. `launched_after`: the current `last_generations`.
-
-    Raises InvalidLocation if `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
-    """
-    secrets = PassedSecrets()
-    spec = JobSpec(
-        run_id=new_run_id(task.name, app),
-        app=app,
-        task=task.without_secrets(),
-        sources=tuple(source_spec(upstream, secrets) for upstream in upstreams),
-        target=secrets.endpoint("TARGET", target),
-        meta_url=secrets.reference("META", "meta", meta_url),
-        holder=holder,
-        until=checked_until(until),
-        ship_ranges=ship_ranges,
-        launcher_pid=os.getpid(),
-        launched_after=dict(launched_after),
-    )
-    return Job(spec, secrets)
 
 
 def last_generations(store: MetaStore, task: str, upstreams: Sequence[Upstream]) -> dict[str, int]:

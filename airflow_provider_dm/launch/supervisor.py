@@ -13,19 +13,29 @@ differ: Ctrl-C and a few attempts for `dmctl run`, a killed task and Airflow's r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from airflow_provider_dm.engine.config.job import HolderSpec
+from airflow_provider_dm.engine.config.job import HolderSpec, JobSpec
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.idle import idle_result, note_idle
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import AppName, Job, Upstream, build_job, last_generations
+from airflow_provider_dm.launch.job import (
+    AppName,
+    Job,
+    Upstream,
+    checked_until,
+    last_generations,
+    new_run_id,
+    source_spec,
+)
 from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput
 from airflow_provider_dm.launch.relays import Relays, remove_private_logs
+from airflow_provider_dm.launch.secrets import PassedSecrets
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import record_needs
 from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
@@ -79,18 +89,25 @@ class Supervisor:
         return None if result is None else (note_idle(self.store, self.inputs.task.name, self.holder, result), result)
 
     def job(self, app: AppName, until: str) -> Job:
-        """Return the job of an app that is started now. Raises the errors of `build_job`."""
-        return build_job(
+        """Return the job of an app that this process starts now.
+
+        Raises InvalidLocation if `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
+        """
+        secrets, task = PassedSecrets(), self.inputs.task
+        spec = JobSpec(
+            run_id=new_run_id(task.name, app),
             app=app,
-            task=self.inputs.task,
-            upstreams=self.upstreams,
-            target=self.inputs.target,
-            meta_url=self.meta_url,
-            launched_after=last_generations(self.store, self.inputs.task.name, self.upstreams),
+            task=task.without_secrets(),
+            sources=tuple(source_spec(upstream, secrets) for upstream in self.upstreams),
+            target=secrets.endpoint("TARGET", self.inputs.target),
+            meta_url=secrets.reference("META", "meta", self.meta_url),
             holder=self.holder,
-            until=until,
+            until=checked_until(until),
             ship_ranges=not self.settings.is_local,
+            launcher_pid=os.getpid(),
+            launched_after=last_generations(self.store, task.name, self.upstreams),
         )
+        return Job(spec, secrets)
 
     def watch(
         self, running: SparkApp, relays: Relays, report_output: ReportOutput, check: Callable[[], object] = lambda: None

@@ -40,14 +40,17 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.launch.job import Job, Upstream, build_job, local_holder
+from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.job import Job, Upstream, local_holder
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
+from airflow_provider_dm.launch.supervisor import Supervisor
 from testbed import Flavour, Server, ServerSpec, running_servers
 from tests.benchmarks import workload
 from tests.benchmarks.harness import Case, Run, Side, arguments, measure, note, publish, with_start
@@ -115,16 +118,12 @@ def full_migration(source: Server, target: Server, url: Secret, work: Path) -> J
         "block-allow-list": {"one": {"do-tables": [{"db-name": SCHEMA, "tbl-name": TABLE}]}},
         "mysql-instances": [{"source-id": "bench", "block-allow-list": "one"}],
     }
-    config = SourceConfig.model_validate({"source-id": "bench"})
-    return build_job(
-        app="full_migration",
-        task=TaskConfig.model_validate(task),
-        upstreams=[Upstream(config, _endpoint("bench", source), work / "relay")],
-        target=_endpoint("target", target),
-        meta_url=url,
-        launched_after={},
-        holder=local_holder(name, work),
-    )
+    config, login = SourceConfig(source_id="bench"), _endpoint("bench", source)
+    inputs = Inputs(TaskConfig.model_validate(task), (config,), (login,), _endpoint("target", target))
+    upstreams, holder = (Upstream(config, login, work / "relay"),), local_holder(name, work)
+    with MetaStore.open(url) as store:
+        supervisor = Supervisor(inputs, upstreams, store, url, holder, SparkSettings())
+        return supervisor.job("full_migration", UNTIL_CAUGHT_UP)
 
 
 def _endpoint(name: str, server: Server) -> Endpoint:

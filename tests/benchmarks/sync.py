@@ -54,9 +54,11 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.process import RelayProcess
-from airflow_provider_dm.launch.job import Job, Upstream, build_job, local_holder
+from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.job import Job, Upstream, local_holder
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
+from airflow_provider_dm.launch.supervisor import Supervisor
 from testbed import Flavour, Server, ServerSpec, running_servers
 from tests.benchmarks import relay, workload
 from tests.benchmarks.harness import Case, Run, Side, arguments, measure, note, publish, with_start
@@ -229,20 +231,11 @@ def incremental_sync(source: Server, target: Server, written: Written, until: st
             }
         ],
     }
-    return build_job(
-        app="incremental_sync",
-        task=TaskConfig.model_validate(task),
-        upstreams=[
-            Upstream(
-                SourceConfig.model_validate({"source-id": "bench"}), _endpoint("bench", source), written.work / "relay"
-            )
-        ],
-        target=_endpoint("target", target),
-        meta_url=meta_url(written),
-        launched_after={},
-        holder=local_holder(name, written.work),
-        until=until,
-    )
+    config, login, url = SourceConfig(source_id="bench"), _endpoint("bench", source), meta_url(written)
+    inputs = Inputs(TaskConfig.model_validate(task), (config,), (login,), _endpoint("target", target))
+    upstreams, holder = (Upstream(config, login, written.work / "relay"),), local_holder(name, written.work)
+    with MetaStore.open(url) as store:
+        return Supervisor(inputs, upstreams, store, url, holder, SparkSettings()).job("incremental_sync", until)
 
 
 def _endpoint(name: str, server: Server) -> Endpoint:

@@ -26,11 +26,13 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch.errors import SparkAppFailed
-from airflow_provider_dm.launch.job import AppName, Upstream, build_job, last_generations, source_spec
+from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.job import AppName, Upstream, source_spec
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.secrets import PassedSecrets
-from airflow_provider_dm.launch.spark_command import app_script
+from airflow_provider_dm.launch.spark_command import SparkSettings, app_script
 from airflow_provider_dm.launch.submit import SparkApp
+from airflow_provider_dm.launch.supervisor import Supervisor
 from testbed import Server
 from tests.chaos.proxy import Proxy
 from tests.conftest import FreshSchema
@@ -81,16 +83,14 @@ class World:
         self, app: AppName, user: str, attempt: int, *, identity: str = "dag/run/task", port: int = 0
     ) -> SparkApp:
         """A run, launched now. `user` is who it is for the target."""
-        job = build_job(
-            app=app,
-            task=self.task,
-            upstreams=[self.upstream],
-            target=Endpoint("target", self.target.host, port or self.target.port, user, Secret("secret")),
-            meta_url=Secret(self.url),
-            launched_after=last_generations(self.store, TASK, [self.upstream]),
-            holder=HolderSpec(identity=identity, attempt=str(attempt), host="here"),
-            until="forever" if app == "incremental_sync" else "caught-up",
+        one, login = (
+            self.upstream,
+            Endpoint("target", self.target.host, port or self.target.port, user, Secret("secret")),
         )
+        inputs = Inputs(self.task, (one.config,), (one.endpoint,), login)
+        holder = HolderSpec(identity=identity, attempt=str(attempt), host="here")
+        supervisor = Supervisor(inputs, (one,), self.store, Secret(self.url), holder, SparkSettings())
+        job = supervisor.job(app, "forever" if app == "incremental_sync" else "caught-up")
         run_dir = self.folder / user
         run_dir.mkdir()
         self.apps.append(SparkApp.start(job, run_dir=run_dir))
