@@ -221,7 +221,6 @@ class Following:
         executed += execute_ddl(target, fence, position, statements, session)
         try:
             became = plan_for(
-                target_connection(self.source.target),
                 self.source,
                 change.tables.schemas,
                 plan.buckets,
@@ -234,8 +233,7 @@ class Following:
             if not skipped:
                 raise
             raise NeededByRows(f"it is skipped, and {error.happened()}") from error
-        # A new connection: the first one may have been lost while the statements were executed.
-        became = with_safe_mode(target_connection(target), self.source, became, overwrites=plan.safe)
+        became = with_safe_mode(self.source, became, overwrites=plan.safe)
         self._commit(meaning, tables, change, replace(state, plan=became), groups, chunks)
         self.shards.take(groups)
         log.debug("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
@@ -246,13 +244,14 @@ class Following:
 
         Raises the errors of planning.
         """
-        connection, rules = target_connection(self.source.target), self.source.rules
-        ref = self.source.fence.ref
-        known = load_table_schemas(connection, ref)
-        schemas = [one for one in known if rules.block_allow.allows(one.table.name)]
-        held = self.shards.held_after([finished(group)])
-        became = plan_for(connection, self.source, schemas, plan.buckets, held=held)
-        return with_safe_mode(connection, self.source, became, overwrites=plan.safe)
+        known = load_table_schemas(target_connection(self.source.target), self.source.fence.ref)
+        schemas = [one for one in known if self.source.rules.block_allow.allows(one.table.name)]
+        return self._replanned(plan, schemas, self.shards.held_after([finished(group)]))
+
+    def _replanned(self, plan: SyncPlan, schemas: Sequence[TableSchema], held: Collection[TableName]) -> SyncPlan:
+        """Return the plan for these tables, with the buckets and the safe mode of the current `plan`."""
+        became = plan_for(self.source, schemas, plan.buckets, held=held)
+        return with_safe_mode(self.source, became, overwrites=plan.safe)
 
     def inject(self, operator: Operator, here: Location, state: LoopState) -> LoopState:
         """Execute an operator's statements before the rows that begin at `here`; return the state with the plan that is
@@ -265,9 +264,7 @@ class Following:
         change = change_by_hand(None, statements_of(operator), tables, self._surroundings(nothing, None, tables))
         if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
             return replace(state, tables=tables)
-        connection = target_connection(self.source.target)
-        became = plan_for(connection, self.source, tables.schemas, plan.buckets, held=self.shards.held)
-        became = with_safe_mode(connection, self.source, became, overwrites=plan.safe)
+        became = self._replanned(plan, tables.schemas, self.shards.held)
         run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
         return replace(state, plan=became, tables=tables)
 

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import with_shared_targets
+from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_safe_mode, overwrite_by_waiting, replaces
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -92,7 +92,7 @@ class Sharing:
         mine, feeders = self.contests.fence.ref.source, self.servers.feeders()
         elsewhere = {feeder.target for feeder in feeders if feeder.source != mine}
         check_same_safe_mode({part.name for part in plan.targets if part.key is not None}, self.safe, mine, feeders)
-        return with_shared_targets(plan, elsewhere, self.in_order(feeders), owned=self.lawful)
+        return SharedTargets(elsewhere, self.in_order(feeders), self.lawful).merged_in(plan)
 
     def overwrite_by_waiting(self, plan: SyncPlan) -> list[Collision]:
         """Overwrite the rows in the places of contested rows by these. Raises the errors of the function."""

@@ -111,7 +111,7 @@ class Sync:
         subtask = read_subtask(connection, ref)
         assert subtask is not None
         self.safe_mode = self._safe_mode(subtask.overwrite_until, load_window(connection, ref))
-        self.plan = start.with_safe_mode(connection, source, plan, overwrites=self._overwrites())
+        self.plan = start.with_safe_mode(source, plan, overwrites=self._overwrites())
         self.sharing, self.collisions = sharing_of(world, source), Collisions(ref.source)
         self.half: SyncPlan | None = None
         if isinstance(self.safe_mode.at(place_of(self.at)), UntilLocation):

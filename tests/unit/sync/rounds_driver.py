@@ -46,7 +46,7 @@ from airflow_provider_dm.engine.sync.coverage import Coverage, coverages
 from airflow_provider_dm.engine.sync.ddl import chunks_after
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
@@ -104,7 +104,7 @@ def plan_for(
         targets,
         rules=RULES,
         buckets=BUCKETS,
-        shared=frozenset({MERGED}) if several else frozenset(),
+        shared=SharedTargets({MERGED} if several else ()),
         held=held,
         coverage=dict(covered),
         folds={TEXT: FOLD},

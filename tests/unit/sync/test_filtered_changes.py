@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.plan.bucket import bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
-from airflow_provider_dm.engine.sync.plan.plan_making import make_plan, with_shared_targets
+from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
@@ -116,9 +116,9 @@ def test_all_shards_of_a_merged_table_are_written_in_order_if_filters_leave_rows
         {one.name: one, shard.name: one},
         rules=rules,
         buckets=4,
-        owned=owned,
+        shared=SharedTargets(owned=owned),
     )
-    plan = with_shared_targets(plan, {one.name}, {one.name}, owned=owned) if elsewhere else plan
+    plan = SharedTargets({one.name}, {one.name}, owned).merged_in(plan) if elsewhere else plan
     assert set(plan.policies) == {WritePolicy.IN_ORDER}
     assert (plan.merged, plan.in_order, plan.unowned) == (frozenset(), frozenset({0}), frozenset({one.name}))
     assert set(plan.leads()) == {0}  # one order for all of them

@@ -9,6 +9,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -31,7 +32,7 @@ from airflow_provider_dm.engine.shard.group import Group, Item
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
 from airflow_provider_dm.engine.sync.ddl import chunks_after
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
 from airflow_provider_dm.engine.sync.write import apply, causality, dependence, transactional
 from tests.unit.sync import rounds_driver, rounds_reader, rounds_shards
@@ -353,7 +354,7 @@ def test_transactions_larger_than_memory_leave_no_state_that_the_source_never_ha
 def test_each_shard_is_folded_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that moves to another shard vanishes, or breaks the chain of its changes."""
     rounds_driver.plan_for.cache_clear()
-    monkeypatch.setattr(rounds_driver, "make_plan", lambda *of, **with_: make_plan(*of, **{**with_, "owned": False}))
+    monkeypatch.setattr(rounds_driver, "SharedTargets", partial(SharedTargets, owned=False))
     try:
         assert harms(**KINDS["shards"])
     finally:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
@@ -23,22 +24,45 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart, target_part
 
 
+@dataclass(frozen=True)
+class SharedTargets:
+    """The target tables with rows of other sources, and how the rows of merged tables are written."""
+
+    elsewhere: Collection[TableName] = frozenset()
+    """Tables into which other sources write, will write, or have written."""
+    in_order: Collection[TableName] = frozenset()
+    """Tables with a source table of which filters ignore INSERTs or UPDATEs."""
+    owned: bool = True
+    """True if rows can be contested; False: rows of merged tables overwrite each other by configuration."""
+
+    def merged_in(self, plan: SyncPlan) -> SyncPlan:
+        """Return the plan with these targets as merged tables; `plan` if it has them."""
+        shards = Counter(source.target for source in plan.sources)
+        several = {at for at, part in enumerate(plan.targets) if shards[at] > 1 or part.name in self.elsewhere}
+        ordered = plan.in_order | {at for at in several if plan.targets[at].name in self.in_order}
+        keyed = {at for at in several if self.owned and plan.targets[at].key is not None}
+        merged = (plan.merged | keyed) - ordered
+        if (merged, ordered) == (plan.merged, plan.in_order):
+            return plan
+        return replace(plan, merged=merged, in_order=ordered)
+
+
+NOTHING_SHARED: Final = SharedTargets()
+
+
 def make_plan(
     schemas: Iterable[TableSchema],
     targets: Mapping[TableName, Table],
     *,
     rules: SubtaskRules,
     buckets: int,
-    shared: Collection[TableName] = frozenset(),
-    owned: bool = True,
+    shared: SharedTargets = NOTHING_SHARED,
     held: Collection[TableName] = frozenset(),
     coverage: Mapping[TableName, Coverage] | None = None,
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables, with `compact` on.
 
-    `shared`: target tables into which other sources write, will write, or have written. `owned`: their rows can be
-    contested; False: rows of merged tables overwrite each other by configuration.
     `held`: source tables whose rows are skipped, and whose targets may have other definitions.
     `coverage`: of tables that are not covered completely; a table without covered keys is held. `folds`: of the
     target's collations (`text_collations`); text with other collations is not hashed.
@@ -50,8 +74,11 @@ def make_plan(
     coverage = coverage or {}
     held = {*held, *(name for name, covered in coverage.items() if covered is NONE)}
     schemas = [one for one in everything if one.table.name not in held]
-    shared = {*shared, *(one.target for one in everything if one.table.name in held)}  # also while it is held
-    in_order = {one.target for one in everything if rules.may_ignore_rows(one.table.name)}
+    shared = SharedTargets(
+        {*shared.elsewhere, *(one.target for one in everything if one.table.name in held)},  # also while it is held
+        {*shared.in_order, *(one.target for one in everything if rules.may_ignore_rows(one.table.name))},
+        shared.owned,
+    )
     sources: list[SourcePart] = []
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
@@ -74,24 +101,7 @@ def make_plan(
         rules.block_allow,
         held=tuple(one.table for one in everything if one.table.name in held),
     )
-    return with_shared_targets(plan, shared, in_order, owned=owned)
-
-
-def with_shared_targets(
-    plan: SyncPlan, elsewhere: Collection[TableName], in_order: Collection[TableName], *, owned: bool
-) -> SyncPlan:
-    """Return the plan with these targets as merged tables; `plan` if it has them. `elsewhere`: targets with rows of
-    other sources. `in_order`: targets with a source table of which filters ignore INSERTs or UPDATEs. `owned`: see
-    `make_plan`.
-    """
-    shards = Counter(source.target for source in plan.sources)
-    several = {at for at, part in enumerate(plan.targets) if shards[at] > 1 or part.name in elsewhere}
-    ordered = plan.in_order | {at for at in several if plan.targets[at].name in in_order}
-    keyed = {at for at in several if owned and plan.targets[at].key is not None}
-    merged = (plan.merged | keyed) - ordered
-    if (merged, ordered) == (plan.merged, plan.in_order):
-        return plan
-    return replace(plan, merged=merged, in_order=ordered)
+    return shared.merged_in(plan)
 
 
 def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:

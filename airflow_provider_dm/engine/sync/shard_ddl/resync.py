@@ -142,11 +142,11 @@ class Resyncing:
             was = known.get(piece.shard) or TableSchema(piece.table, group.target)
             # Later than `was.skip_until`: the DDL up to there were passed over, so none of them began the piece.
             schemas.append(replace(was, table=piece.table, skip_until=piece.after.sort_key))
-        plan = plan_for(connection, self.source, schemas, self.at.plan.buckets, also_merged={group.target})
+        plan = plan_for(self.source, schemas, self.at.plan.buckets, also_merged={group.target})
         check_waiting(connection, self.source.fence.ref, plan)
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
         sources = tuple(replace(one, shard=newest.get(one.table.name)) for one in plan.sources)
-        plan = with_safe_mode(connection, self.source, plan, overwrites=self.at.safe_mode.is_lenient(lo))
+        plan = with_safe_mode(self.source, plan, overwrites=self.at.safe_mode.is_lenient(lo))
         return replace(plan, alone=True, sources=sources)
 
 

@@ -61,7 +61,7 @@ from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_rela
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import make_plan, with_shared_targets
+from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_overwritable
@@ -113,7 +113,7 @@ def open_sync(
     if until is not None and not has_passed(lo, until):
         plan.check_keys_kept()
     safe_mode = SafeMode(source.config.syncer.safe_mode, until, load_window(connection, ref))
-    plan = with_safe_mode(connection, source, plan, overwrites=safe_mode.is_lenient(lo))
+    plan = with_safe_mode(source, plan, overwrites=safe_mode.is_lenient(lo))
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _save_plan(plan, left_out, source)
@@ -226,7 +226,7 @@ def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> 
     under_way = tables_under_way(connection, ref, lo)
     held = held_tables(connection, ref)
     check_excluded_shards(left_out, held, {one.target for one in known if one.table.name in held}, known)
-    return plan_for(connection, source, schemas, buckets, under_way=under_way, held=held), left_out
+    return plan_for(source, schemas, buckets, under_way=under_way, held=held), left_out
 
 
 def check_excluded_shards(
@@ -249,7 +249,6 @@ def check_excluded_shards(
 
 
 def plan_for(
-    connection: Connection,
     source: SyncSource,
     schemas: Sequence[TableSchema],
     buckets: int,
@@ -269,7 +268,7 @@ def plan_for(
 
     Raises NoTargetTable, and what `make_plan` raises.
     """
-    ref, syncer = source.fence.ref, source.config.syncer
+    connection, ref, syncer = target_connection(source.target), source.fence.ref, source.config.syncer
     chunks = load_chunks(connection, ref) if chunks is None else chunks
     wanted = {schema.target for schema in schemas if schema.table.name not in held}
     targets = {name: table for name, table in (read or {}).items() if name in wanted}
@@ -281,36 +280,32 @@ def plan_for(
             f"Create it like the source's table if nothing was written to it yet; else {MIGRATE_AGAIN}.",
         ) from None
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
-    shared = shared_targets(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    owned = source.config.syncs_by_owner or not chunks
+    elsewhere = shared_targets(connection, ref).union(also_merged)
+    in_order = targets_in_order(source.job)(load_feeders(connection, ref))
     plan = make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
         rules=source.rules,
         buckets=buckets,
-        shared=shared,
-        owned=owned,
+        shared=SharedTargets(elsewhere, in_order, source.config.syncs_by_owner or not chunks),
         held=held,
         coverage=coverages(chunks),
     )
-    plan = with_shared_targets(plan, shared, targets_in_order(source.job)(load_feeders(connection, ref)), owned=owned)
     return replace(plan, compact=syncer.compact, whole=syncer.apply is Apply.TRANSACTIONAL)
 
 
-def with_safe_mode(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
+def with_safe_mode(source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
     """Return the plan with safe mode (`overwrites`) on or off. Raises the errors of `check_same_overwritable`."""
     plan = replace(plan, safe=overwrites)
-    check_same_overwritable(plan, _tables_of_other_sources(connection, source) if overwrites else ())
+    check_same_overwritable(plan, _tables_of_other_sources(source) if overwrites else ())
     return plan
 
 
-def _tables_of_other_sources(
-    connection: Connection, source: SyncSource
-) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
+def _tables_of_other_sources(source: SyncSource) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
     """Yield the tables of the task's other sources, with their extracted values."""
-    ref, job = source.fence.ref, source.job
+    connection, ref, job = target_connection(source.target), source.fence.ref, source.job
     for name in sorted({one.source for one in load_feeders(connection, ref)} - {ref.source}):
         router = SubtaskRules.of(job.subtask(name)).router if name in job.task.source_ids else None
         for schema in load_table_schemas(connection, ref.of_source(name)):
