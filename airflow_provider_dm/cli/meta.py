@@ -1,7 +1,7 @@
-"""The metadata DB of a command: the named one, otherwise dmctl's own SQLite file in the work directory.
+"""The metadata DB of a command: that of --meta-url or $DM_META_URL, otherwise dmctl's own SQLite file.
 
 dmctl meta migrate      create its tables, or upgrade them to this release
-dmctl meta check        check whether they are those of this release
+dmctl meta check        check that its tables match this release
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ META_URL_VARIABLE: Final = "DM_META_URL"
 def add_verbs(verbs: Verbs) -> None:
     actions = verbs.below("meta", "migrate|check")
     add_arguments(actions.add("migrate", migrate_schema, "create the tables, or upgrade them to this release"))
-    add_arguments(actions.add("check", check_schema, "check whether the tables are those of this release"))
+    add_arguments(actions.add("check", check_schema, "check that the tables match this release"))
 
 
 def migrate_schema(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -67,7 +67,8 @@ def meta_url(arguments: argparse.Namespace) -> Secret:
 
 
 def open_store(arguments: argparse.Namespace) -> MetaStore:
-    """Open the store; dmctl's own is created and migrated first. Raises MetaSchemaDiffers if a named one is old."""
+    """Open the store; dmctl's own file is created and migrated first. Raises MetaSchemaDiffers if a configured DB is
+    old."""
     url = meta_url(arguments)
     if _make_own(arguments):
         migrate(url)

@@ -64,7 +64,7 @@ def moved_since(synced: Mapping[str, Location], now: Mapping[str, Location]) -> 
 
 
 def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the first few tables that a comparison found different, as text."""
+    """Return descriptions of the first few tables that differ."""
     names = [
         f"{table['target']} "
         f"({table.get('why') or '{source_rows} rows in the sources, {target_rows} in the target'.format_map(table)})"
@@ -144,13 +144,13 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
     inputs = context.supervisor.inputs
     task = inputs.task
     can_sync = task.task_mode is not TaskMode.FULL
-    if not can_sync:  # the copy has the sources' rows of its beginning
+    if not can_sync:  # the copy has the rows that the sources had at its start
         begun = _subtasks(inputs.target, task)
         summary.locations = {one.source: one.start for one in begun if one.start is not None}
     moved: Mapping[str, str] = {}
     for round_number in range(1, COMPARISON_ROUNDS + 1):
         if summary.unresolved_groups:  # which the last sync may have added
-            context.output.print_line("nothing is compared: rows are held")
+            context.output.print_line("the comparison is skipped, because rows are held back")
             return
         result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
@@ -167,11 +167,11 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
             context.output.print_line(f"source {source} was written to during the comparison ({how}): syncing again")
         _sync(context, summary, until)
     summary.verified = False
-    raise SourcesNotQuiet(round_number, "; ".join(f"{source} went {how}" for source, how in moved.items()))
+    raise SourcesNotQuiet(round_number, "; ".join(f"{source} moved {how}" for source, how in moved.items()))
 
 
 def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, Any]:
-    """Return a comparison's result in any case: to the app a difference is an error, here it has to be interpreted."""
+    """Return a comparison's result, also for differing rows, which the app reports as an error."""
     try:
         return _run(context, summary, "verify", until)
     except SparkAppFailed as failed:
@@ -189,7 +189,7 @@ def _sync(context: RunContext, summary: Summary, until: str) -> None:
         return
     try:
         result = _run(context, summary, "incremental_sync", until)
-    except Interrupted as interrupted:  # how `--until forever` ends: its results count
+    except Interrupted as interrupted:  # the normal end of `--until forever`, so its results count
         summary.add_sync(interrupted.result)
         raise
     summary.add_sync(result)

@@ -33,11 +33,11 @@ def add_verbs(verbs: Verbs) -> None:
     add_sources(parser, required=True)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--filename", "-f", metavar="FILE", help="purge all files before this one")
-    what.add_argument("--time", metavar="TIME", type=local_time, help="purge files that ended before, in local time")
+    what.add_argument("--time", metavar="TIME", type=local_time, help="purge files that ended before this local time")
     what.add_argument("--inactive", action="store_true", help="purge all files that no task needs")
     parser.add_argument("--sub-dir", metavar="DIR", help="sub-directory of FILE; default: the newest one")
     parser.add_argument("--dry-run", action="store_true", help="remove nothing, list the files")
-    file_help = "the source's file, if its relay log is elsewhere (relay-dir)"
+    file_help = "the source's configuration file, needed if it sets relay-dir"
     parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, help=file_help)
     meta.add_arguments(parser)
 
@@ -60,7 +60,7 @@ def _request(arguments: argparse.Namespace) -> PurgeRequest:
             raise InvalidInput(found, "Purge one source after the other.")
         return BeforeFile(arguments.filename, arguments.sub_dir)
     if arguments.sub_dir is not None:
-        raise InvalidInput("nothing is purged: --sub-dir needs a file.", "Name the file by --filename.")
+        raise InvalidInput("nothing is purged: --sub-dir needs a file.", "Give the file with --filename.")
     return Inactive() if arguments.time is None else BeforeTime(arguments.time.timestamp())
 
 

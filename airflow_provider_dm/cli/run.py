@@ -1,4 +1,4 @@
-"""`dmctl run`: a whole task in the foreground, without Airflow, by the same Spark apps.
+"""`dmctl run`: a whole task in the foreground, without Airflow, with the same Spark apps.
 
 The same command, repeated after a Ctrl-C, a crash or a reboot, continues: progress is in the target, the work directory
 belongs to the task, and the run takes over its own lease.
@@ -58,10 +58,15 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
     memory = SparkSettings.driver_memory
     parser.add_argument(
-        "--driver-memory", metavar="SIZE", default=memory, help="of the Spark driver (default: %(default)s)"
+        "--driver-memory", metavar="SIZE", default=memory, help="memory of the Spark driver (default: %(default)s)"
     )
     parser.add_argument(
-        "--spark-conf", metavar="KEY=VALUE", type=_pair, action="append", default=[], help="may be repeated"
+        "--spark-conf",
+        metavar="KEY=VALUE",
+        type=_pair,
+        action="append",
+        default=[],
+        help="Spark configuration; may be repeated",
     )
     meta.add_arguments(parser)
 
@@ -73,7 +78,7 @@ def run_task(arguments: argparse.Namespace, output: Output) -> Exit:
         raise InvalidInput(
             f"--until {arguments.until} is a location in one source's binlog, but the task has "
             f"{len(inputs.sources)} sources.",
-            "Use caught-up, or a task of one source.",
+            "Use caught-up or forever, or a task of one source.",
         )
     preflight()
     directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))

@@ -1,8 +1,9 @@
 """`shard-ddl-lock`: the pending DDL of merged tables' shards, and a user's decisions about it.
 
-shard-ddl-lock [TASK]              the locks in the metadata DB
-shard-ddl-lock unlock ID           the owner executes the DDL (or `--action skip`: it counts as executed), others
-continue show-ddl-locks, unlock-ddl-lock    the same, as older releases of DM have it
+shard-ddl-lock [TASK]               the locks in the metadata DB
+shard-ddl-lock unlock ID            the owner executes the DDL (with `--action skip` it counts as executed), and the
+                                    other sources continue
+show-ddl-locks, unlock-ddl-lock     the same, under the names of older releases of DM
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def _add_decision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner", "-o", metavar="SOURCE-ID", help="the source whose DDL is executed; default: the first"
     )
-    parser.add_argument("--number", type=int, metavar="N", help="the DDL; refused if another one is pending now")
-    parser.add_argument("--force-remove", "-f", action="store_true", help="even if a source has not reported it")
+    parser.add_argument("--number", type=int, metavar="N", help="number of the DDL; refused if another one is pending")
+    parser.add_argument("--force-remove", "-f", action="store_true", help="although a source has not reported the DDL")
     parser.add_argument(
         "--action",
         choices=[one.value for one in Action],
@@ -70,5 +71,5 @@ def unlock_lock(arguments: argparse.Namespace, output: Output) -> Exit:
         action = Action(arguments.action)
         owner, force, number = arguments.owner, arguments.force_remove, arguments.number
         lock = unlock(store, arguments.id, owner=owner, action=action, force=force, number=number)
-        msg = f"{lock.owner} executes it when it reads the lock; a stopped task does so in its next run"
+        msg = f"{lock.owner} carries out the decision when it next reads the lock: now, or in the task's next run"
     return output.document({"result": True, "msg": msg})

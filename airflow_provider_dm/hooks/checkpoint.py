@@ -67,8 +67,8 @@ class CheckpointHook(BaseHook):
     def reset(self, task: str, source_ids: Sequence[str]) -> Sequence[str]:
         """Remove the checkpoints of these sources, and DM's: the task starts from the beginning. Rows are kept.
 
-        As ``dmctl start-task --remove-meta``. Return the sources that had a checkpoint. Raises LeaseHeld while a run is
-        working, InvalidInput if other sources feed the same tables, and errors of connecting.
+        Same as ``dmctl start-task --remove-meta``. Return the sources that had a checkpoint. Raises LeaseHeld while a
+        run is working, InvalidInput if other sources feed the same tables, and errors of connecting.
         """
         from airflow_provider_dm.engine.downstream.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook

@@ -1,7 +1,7 @@
 """A MySQL, MariaDB or TiDB server as an Airflow connection of type `dm_database`, or of type `mysql`.
 
-The hook turns a connection into the engine's `Endpoint` and adds nothing to it: every session of the engine is pinned
-by `engine.mysql.connection`. Messages contain host and user, never a password.
+The hook only converts a connection to the engine's `Endpoint`; `engine.mysql.connection` sets the session variables.
+Messages contain host and user, never a password.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DmDatabaseHook(BaseHook):
         return endpoint_of(self.connection, self.name)
 
     def get_conn(self) -> Session:
-        """Open a PyMySQL connection with the engine's pinned session; the caller closes it.
+        """Open a PyMySQL connection with the engine's session variables; the caller closes it.
 
         Raises ServerUnreachable, AccessDenied, ConnectionUnusable.
         """
@@ -137,7 +137,7 @@ def _as_json(value: Any) -> Any:
 
 
 def extra_of(connection: Connection) -> dict[str, Any]:
-    """Return a connection's extra. Airflow treats an unreadable one as empty, and so without TLS.
+    """Return a connection's extra. Airflow treats an unreadable extra as empty, which would disable TLS.
 
     Raises ConnectionUnusable.
     """
@@ -160,10 +160,10 @@ def tls_of(connection: Connection, extra: dict[str, Any]) -> Tls | None:
     if wanted is None:
         raise ConnectionUnusable(connection.conn_id, f"`tls` is {extra[TLS]!r}, neither true nor false")
     if unknown and not (wanted or any(files)):
-        # Without it the connection would be unencrypted, or to an unverified server.
+        # If the key were ignored, the connection would be unencrypted, or the server not verified.
         known = ", ".join((TLS, *TLS_FILES))
         raise ConnectionUnusable(
-            connection.conn_id, f"its extra `{unknown[0]}` is not known; the keys of TLS are {known}"
+            connection.conn_id, f"its extra has the unknown key `{unknown[0]}`; the keys of TLS are {known}"
         )
     return Tls(*files) if wanted or any(files) else None
 

@@ -1,7 +1,7 @@
 """The metadata DB as an Airflow connection of type `dm_meta`; never Airflow's own database.
 
-One machine needs none: if the configured default (`[dm] metadata_conn_id`) does not exist, a SQLite file in the
-work directory is used, whose schema is upgraded when it is opened. The schema on a server is upgraded by a person
+A single machine needs no connection: if the configured default (`[dm] metadata_conn_id`) does not exist, a SQLite file
+in the work directory is used, whose schema is upgraded when it is opened. The schema on a server is upgraded by a user
 (`dmctl meta migrate`): an operator that finds an old schema fails with an error.
 """
 
@@ -122,7 +122,9 @@ def url_without_connection(conn_id: str) -> Secret:
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
     if conn_id != settings.option("metadata_conn_id"):
-        raise ConnectionUnusable(conn_id, "it does not exist, and only the default one (type dm_meta) may be missing")
+        raise ConnectionUnusable(
+            conn_id, "it does not exist, and only the default connection (type dm_meta) may be missing"
+        )
     return Secret(f"sqlite:///{settings.configured_work_root() / 'meta.db'}")
 
 

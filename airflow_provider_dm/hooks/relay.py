@@ -57,7 +57,8 @@ class RelayLogHook(BaseHook):
             return store.relay_status(source_id)
 
     def request_stop(self, source_id: str) -> None:
-        """Ask the relay to end after what it has received; it remains stopped until it is started again."""
+        """Ask the relay to stop once it has written all received events; it remains stopped until it is started
+        again."""
         from airflow_provider_dm.engine.meta.model import Stage
 
         self.set_desired(source_id, Stage.STOPPED)
@@ -69,7 +70,7 @@ class RelayLogHook(BaseHook):
 
     def purge(self, source_id: str, order: PurgeOrder) -> PurgeReport:
         """Remove the files of the order that no task needs; with `PurgeOrder.preview` only return them. A relay that
-        runs on another machine carries the order out itself.
+        runs on another machine removes the files itself.
 
         Raises the errors of `launch.relay_purge.purge_relay_log`.
         """
@@ -124,7 +125,7 @@ class CaughtUp:
 
 @dataclass(frozen=True)
 class Behind:
-    """Not yet. `why`: a line for the log."""
+    """The relay has not reached the goal yet. `why`: a line for the log."""
 
     why: str
 
@@ -140,7 +141,7 @@ RelayProgress = CaughtUp | Behind | RelayEnded
 
 
 def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
-    """Return a relay's progress to a goal.
+    """Return a relay's progress towards a goal.
 
     A live relay has not ended: it may be paused, or wait for its upstream or for disk space.
     """
@@ -153,7 +154,7 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     server_uuid = status.sub_dir.rpartition(".")[0]
     held = status.relay is not None and holds(replace(status.relay, server_uuid=server_uuid), goal)
     if held is None:
-        return RelayEnded(f"the relay is at {status.relay}, which is unrelated to {goal}: another upstream?")
+        return RelayEnded(f"the relay is at {status.relay}, which is unrelated to {goal}: is that of another server?")
     if held and status.relay is not None:
         return CaughtUp(status.relay)
     where = f"the relay is at {status.relay or 'its start'}, the goal is {goal}"

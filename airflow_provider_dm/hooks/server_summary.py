@@ -1,7 +1,8 @@
 """The report of a database's Test button: its version, and whether it and the account fit a source or a target.
 
-It runs the precheck's checks that need no task. A source's account need not write, nor a target's account read a
-binlog, so the roles that the account fits come first, and only then why it does not fit the other role.
+It runs the precheck's checks that need no task. Most accounts fit one role only, because a source's
+account need not write and a target's need not read a binlog: the report states first which role the account fits, then
+why it does not fit the other one.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from airflow_provider_dm.engine.mysql.location import Location
 def checkpoint_json(session: Connection, ref: SubtaskRef) -> dict[str, Any] | None:
     """Return a subtask's checkpoint as JSON; None if neither this provider nor DM has written one.
 
-    ``{"task", "source", "unit", "start", "location", "overwrite_until", "applied", "begun_up_to", "dm"}``: everything
-    before ``applied`` is in the target, and possibly parts of what is before ``begun_up_to`` (sort keys of locations);
-    ``dm``: the points of DM's own table. Raises CheckpointUnusable.
+    ``{"task", "source", "unit", "start", "location", "overwrite_until", "applied", "begun_up_to", "dm"}``: all changes
+    before ``applied`` are in the target, and changes before ``begun_up_to`` may be (sort keys of locations); ``dm``:
+    the points of DM's own table. Raises CheckpointUnusable.
     """
     found = known_subtasks(session, ref.meta_schema, ref.task, [ref.source]).get(ref.source)
     frontier = read_whole_frontier(session, ref) if found is not None else []

@@ -1,4 +1,4 @@
-"""DDL locks of merged tables for people: the documents of DM's shard-ddl-lock, and the decisions of a person."""
+"""DDL locks of merged tables: the JSON of DM's shard-ddl-lock, and the decisions of users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def stored_locks(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> list[tuple[Lock, float]]:
-    """Return (lock, age in seconds) of a task (None: all tasks) and its sources (none given: all)."""
+    """Return the locks of a task (None: all tasks) and its sources (none given: all), each with its age in seconds."""
     found = [(Lock.from_json(body), age) for body, age in store.ddl_locks(task)]
     return [(lock, age) for lock, age in found if not sources or set(sources) & set(lock.expected)]
 
@@ -63,8 +63,8 @@ def unlock(
 ) -> Lock:
     """Decide about the oldest DDL of the lock with this id. Return the lock with the decision.
 
-    `number`: the DDL that the person saw (None: any). All DDL of a table have the same lock id, and the DDL that was
-    shown may have been resolved since; the decision is then not applied to the next one. The owner executes the
+    `number`: the DDL that the user saw (None: any). All DDL of a table have the same lock id, and the DDL that was
+    shown may have been resolved since; the decision is then not applied to the next DDL. The owner executes the
     decision when it reads the lock: in the current run, or in the next one. Raises LockRefuses.
     """
     found = [lock for lock, _ in stored_locks(store) if lock.id == lock_id]

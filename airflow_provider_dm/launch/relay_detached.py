@@ -108,7 +108,7 @@ class DetachedRelay:
             return False
         return status is not None and is_alive(status) and note == {"process": status.process}
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """Release the process: it continues independently and is not ended here any more."""
         self.process = None
 

@@ -3,7 +3,7 @@
 The start of an app, and the events that end it, are the same for all callers. Who may stop it and how it is retried
 differ: Ctrl-C and a few attempts for `dmctl run`, a killed task and Airflow's retries for the operators.
 
-    prepared   the metadata DB is completed from the target; the sources' logs are located
+    prepared   the metadata DB records which logs the target's state needs; the sources' logs are located
     take       no other run works on the sources; stop and pause requests that no longer apply are withdrawn
     idle       a sync whose checkpoint is the end of the log needs no app
     job        the input of an app

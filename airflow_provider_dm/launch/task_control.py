@@ -1,4 +1,5 @@
-"""Requests of people to tasks: written to the metadata DB, which every running app reads, and awaited.
+"""Users' requests to pause, resume or stop tasks. The metadata DB stores them, every running app reads them, and the
+caller waits until they are fulfilled.
 
 A request is valid until another one replaces it or the subtask is removed, so it holds for a restarted app as well. A
 new start of the task withdraws it (`want_running`), once no other run works on the task (`wait_for_others`): until then
@@ -119,7 +120,7 @@ def refusal(subtasks: Sequence[SubtaskStatus], known: Sequence[SubtaskStatus]) -
     loading = {one.task for one in subtasks if one.unit is Unit.LOAD and one.stage is Stage.RUNNING}
     left = [one for one in known if one.task in tasks & loading and (one.task, one.source) not in asked]
     if left:
-        return f"task {left[0].task} is loading, which all of its sources do together: leave -s out"
+        return f"task {left[0].task} is loading, and all of its sources pause, resume and stop a load together"
     return ""
 
 

@@ -14,22 +14,24 @@ _MEMORY: Final = re.compile(r"[1-9]\d*([kmgtp]b?)?", re.IGNORECASE)
 
 
 def text_argument(value: Any, argument: str) -> str:
-    """Return a text that is not empty. Raises ArgumentUnusable."""
+    """Return `value`, a string that is not empty. Raises ArgumentUnusable."""
     if not isinstance(value, str) or not value.strip():
         raise ArgumentUnusable(argument, f"it is {_shown(value)}; it has to be a string")
     return value
 
 
 def chosen(value: Any, argument: str, known: Sequence[str]) -> str:
-    """Return a text that is one of `known`. Raises ArgumentUnusable."""
+    """Return `value`, which is one of `known`. Raises ArgumentUnusable."""
     if value not in known:
         raise ArgumentUnusable(argument, f"it is {_shown(value)}; it has to be one of {', '.join(known)}")
     return str(value)
 
 
 def texts(value: Any, argument: str) -> tuple[str, ...]:
-    """Return a list of texts. A single string is rejected: Python would read it as a list of letters. Raises
-    ArgumentUnusable."""
+    """Return a list of strings. A single string is rejected: Python would read it as a list of letters.
+
+    Raises ArgumentUnusable.
+    """
     return tuple(text_argument(one, argument) for one in listed(value, argument))
 
 
@@ -43,11 +45,14 @@ def listed(value: Any, argument: str) -> Sequence[Any]:
 
 
 def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[str, str]:
-    """Return a mapping of some of the `known` names to texts, without those that are None. Raises ArgumentUnusable."""
+    """Return a mapping of some of the `known` names to strings, without names whose value is None.
+
+    Raises ArgumentUnusable.
+    """
     given = {name: one for name, one in _mapping(value, argument).items() if one is not None}
     for name in given:
         if name not in known:
-            raise ArgumentUnusable(argument, f"it names {name!r}, which is none of {', '.join(known)}")
+            raise ArgumentUnusable(argument, f"it names {name!r}, which is not one of {', '.join(known)}")
     return {name: text_argument(one, f"{argument}.{name}") for name, one in given.items()}
 
 
@@ -80,7 +85,7 @@ def _mapping(value: Any, argument: str) -> Mapping[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """Return a short text of any value, for a message."""
+    """Return a short description of any value for an error message."""
     if value is None or value == "":
         return "empty"
     shown = repr(value)

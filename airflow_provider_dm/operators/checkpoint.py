@@ -1,4 +1,4 @@
-"""Shows or deletes the checkpoints of a DM task."""
+"""An operator that shows or deletes the checkpoints of a DM task."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ CheckpointAction = Literal["show", "reset"]
 class DmCheckpointOperator(BaseOperator):
     """An operator that shows the checkpoints of a task, or deletes them, as ``dmctl start-task --remove-meta`` does.
 
-    Checkpoints are in the target and move with the rows, so none can be set. After a reset the task starts from the
-    beginning; its rows remain in the target. A reset is rejected while a run of the task is working.
+    A checkpoint is stored in the target and changes only together with the rows, so it cannot be set. After a reset the
+    task starts from the beginning; its rows remain in the target. A reset is rejected while a run of the task is
+    working.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
         (str | dict, required, templated)

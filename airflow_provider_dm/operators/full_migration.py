@@ -23,9 +23,9 @@ class DmFullMigrationOperator(DmSparkAppOperator):
         None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
-    :param spark_conn_id: Airflow connection of type ``spark``; ``[dm] spark_master`` is the master where it does not
-        exist (str, default 'spark_default', templated)
-    :param spark_conf: Spark configuration, which goes before the provider's own; it must not hold secrets (dict[str,
+    :param spark_conn_id: Airflow connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is the
+        master (str, default 'spark_default', templated)
+    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (dict[str,
         str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
     :param executor_python: path of Python on the executors; None: the driver's (str | None, default None, templated)

@@ -1,4 +1,4 @@
-"""The precheck of a DM task: everything that would make the migration fail, found before anything is touched."""
+"""An operator that finds the causes for which a migration would fail, before anything is changed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class DmPrecheckOperator(DmTaskOperator):
     """An operator that checks logins, grants, binlog settings and the tables of both sides, and changes nothing.
 
-    Runs in the task's own process, without Spark. What fails is listed with its remedy, all of it at once, and the task
-    fails without a retry; warnings are logged.
+    Runs in the task's own process, without Spark. If checks fail, the task fails without a retry, and the
+    error lists all of them with their remedies; warnings are logged.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
         required, templated)

@@ -43,17 +43,18 @@ class DmRelayOperator(BaseOperator):
     deferred.
 
     Give the task retries: if the relay crashes, the task fails, and the next attempt continues after the last file. If
-    another relay already writes the directory (that of a sync, or of `dmctl`), the task waits, and takes over.
+    another relay already writes the directory (that of a sync, or of `dmctl`), the task waits until
+    that relay ends, and takes over.
 
-    Deferrable, the relay is an independent process, which outlives the task's process; a later attempt finds it and
-    continues watching. A relay that crashes is started again on a worker, in the same attempt. It ends on request, and
-    when the deferred task is marked or cleared by a person. All attempts must run on the machine with the relay
+    With `deferrable`, the relay is an independent process, which outlives the task's process; a later attempt finds the
+    relay and continues to watch it. A relay that crashes is started again on a worker, in the same attempt. It ends on
+    request, and when a user marks or clears the deferred task. All attempts must run on the machine with the relay
     directory: give the task a queue that one worker serves.
 
     :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
         | dict, required, templated)
     :param until: ``"stopped"`` (by :class:`DmRelayStopOperator`, `RelayLogHook.request_stop` or `dmctl stop-relay`), or
-        ``"caught-up"`` (with the end of the source's binlog when the relay starts) (Until, default 'stopped',
+        ``"caught-up"`` (with the end that the source's binlog has when the relay starts) (Until, default 'stopped',
         templated)
     :param source_conn_id: Airflow connection of the source; None: ``from`` of its source.yaml, else the connection of
         the same id (str | None, default None, templated)
@@ -99,7 +100,7 @@ class DmRelayOperator(BaseOperator):
             push_dm_page(context, source=upstream.source_id)
             attempt = task_holder(context["ti"]).attempt
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-                # A person's pause ends only when a person resumes the relay.
+                # A relay that a user has paused remains paused until a user resumes it.
                 if store.relay_desired(upstream.source_id) is not Stage.PAUSED:
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
                 log_path = self._log_path(upstream, attempt)
@@ -136,14 +137,14 @@ class DmRelayOperator(BaseOperator):
                     raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
 
     def on_kill(self) -> None:
-        """End the relay process, within three seconds. What it has received is on disk."""
+        """End the relay process, within three seconds. The events that it has received are on disk."""
         self._end_process()
         detached, self._detached = self._detached, None
         if detached is not None:
             self.log.info("ending the relay of %s", detached.source_id)
             detached.end(RELAY_KILL_SECONDS)
 
-    # A process of its own, watched from the triggerer
+    # With `deferrable`: an independent process, which the triggerer watches
 
     def _start_or_defer(
         self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Location | None, deaths: int = 0
@@ -161,7 +162,7 @@ class DmRelayOperator(BaseOperator):
         caught_up = goal is not None and isinstance(progress_to(status, goal), CaughtUp)
         mine = relay.is_ours()
         self._detached = None  # from here on the trigger controls it
-        relay.let_go()
+        relay.detach()
         if found is not None and not caught_up:
             self._defer(upstream.source_id, found, goal, mine=mine)
         return summary(upstream.source_id, status)
@@ -186,7 +187,7 @@ class DmRelayOperator(BaseOperator):
         )
         raise AssertionError("defer raises")
 
-    # A process that lives and dies with the task
+    # Without `deferrable`: a process that ends with the task
 
     def _end_process(self) -> None:
         if self._kept is not None and self._kept.process is not None:
@@ -229,7 +230,7 @@ class DmRelayOperator(BaseOperator):
         stopped = store.relay_desired(source_id) is Stage.STOPPED
         return stopped or (self.until == "caught-up" and status is not None and status.caught_up)
 
-    # Both
+    # With and without `deferrable`
 
     def _spec(
         self, upstream: Upstream, *, launcher_pid: int | None
@@ -252,7 +253,7 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.operators.inputs import read_source, source_endpoint
 
         if self.until not in get_args(Until):
-            raise ArgumentUnusable("until", f"{self.until!r} is none of {', '.join(get_args(Until))}")
+            raise ArgumentUnusable("until", f"{self.until!r} is not one of {', '.join(get_args(Until))}")
         conn_ids = {self.source: self.source_conn_id} if isinstance(self.source, str) and self.source_conn_id else {}
         config = read_source(self.source, files_of(self, context), conn_ids)
         config.require_supported()
@@ -275,8 +276,8 @@ class DmRelayStopOperator(BaseOperator):
     """An operator that asks the relay of one or more sources to stop, and waits until it has: the counterpart of
     :class:`DmRelayOperator`.
 
-    A good teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG even if other tasks failed.
-    The request is valid until :class:`DmRelayOperator` or a sync withdraws it at its start.
+    Suitable as a teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG even if other tasks
+    failed. The request is valid until :class:`DmRelayOperator` or a sync withdraws it at its start.
 
     :param source_ids: the sources whose relays are stopped (list[str], required, templated)
     :param wait_seconds: how long to wait until the relays report that they have stopped; 0: not at all (float, default
@@ -284,7 +285,7 @@ class DmRelayStopOperator(BaseOperator):
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
 
-    Returns the last status of each, as :class:`DmRelayOperator` does.
+    Returns a list with the last status of each relay, in the format of :class:`DmRelayOperator`.
     """
 
     template_fields: Sequence[str] = ("source_ids", "dm_meta_conn_id")
@@ -316,15 +317,19 @@ class DmRelayStopOperator(BaseOperator):
             for source_id in source_ids:
                 store.set_relay_desired(source_id, Stage.STOPPED)
             deadline = time.monotonic() + self.wait_seconds
-            while self.wait_seconds and (running := [one for one in source_ids if _obeys(store.relay_status(one))]):
+            while self.wait_seconds and (
+                running := [one for one in source_ids if _is_shared_and_alive(store.relay_status(one))]
+            ):
                 if time.monotonic() > deadline:
-                    raise AirflowException(f"asked to stop, and still running after {self.wait_seconds} s: {running}")
+                    raise AirflowException(
+                        f"relays still run {self.wait_seconds} s after they were asked to stop: {running}"
+                    )
                 time.sleep(0.5)
             return [summary(source_id, store.relay_status(source_id)) for source_id in source_ids]
 
 
-def _obeys(status: RelayStatus | None) -> bool:
-    """Return True if a shared relay runs: the relay of a single task does not obey requests for the source's relay."""
+def _is_shared_and_alive(status: RelayStatus | None) -> bool:
+    """Return True if the source's shared relay runs. A relay of a single task ignores requests to the shared relay."""
     from airflow_provider_dm.engine.relay.health import is_alive
 
     return status is not None and not status.task and is_alive(status)
@@ -343,7 +348,7 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
 
 
 def status_line(status: RelayStatus | None) -> str:
-    """Return a relay's status as a line of a log."""
+    """Return a relay's status as a log line."""
     if status is None:
         return "it has not reported yet"
     from airflow_provider_dm.engine.errors import ReportedError

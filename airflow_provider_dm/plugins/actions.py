@@ -81,7 +81,7 @@ def decide_lock(store: MetaStore, decision: LockDecision) -> str:
         force=decision.force,
         number=decision.number,
     )
-    return f"{lock.owner} executes it when it next reads the lock: in the running run, or in the task's next run."
+    return f"{lock.owner} carries out the decision when it next reads the lock: now, or in the task's next run."
 
 
 def decide_statement(store: MetaStore, decision: StatementDecision) -> str:
@@ -95,7 +95,7 @@ def decide_statement(store: MetaStore, decision: StatementDecision) -> str:
     at = At() if decision.place == str(subtask.error_at) else At(decision.place)
     accepted(set_operators(store, decision.task, [decision.source], at, OperatorKind(decision.kind), sqls))
     if live_run(store, decision.task) is None:
-        return "The decision is stored. No run of the task is at work: clear its task in Airflow, or start it again."
+        return "The decision is stored. No run of the task is working: clear its task in Airflow, or start it again."
     return set_stage(store, StageRequest(task=decision.task, source=decision.source), Stage.RUNNING)
 
 

@@ -76,7 +76,7 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
         return SourceVerdict(Level.IDLE, "Finished")
     sync = subtask.get("sync", {})
     if sync.get("heldBackSeconds") is not None:
-        reason = f"For {duration(sync['heldBackSeconds'])}; no run of the task is at work."
+        reason = f"For {duration(sync['heldBackSeconds'])}; no run of the task is working."
         return SourceVerdict(Level.WARN, "Rows held back", _held_back(sync) if at_work else reason)
     if at_work and sync.get("secondsBehindMaster") is None:
         return SourceVerdict(Level.BUSY, "Starting")

@@ -108,7 +108,7 @@ class MetadataSensor(BaseSensorOperator):
             raise
 
     def _defer(self, context: Context) -> None:
-        """Continue in the triggerer, and at its event in `execute_complete`."""
+        """Continue in the triggerer, whose event resumes the task in `execute_complete`."""
         poll = max(float(self.poke_interval), 1.0)
         self.defer(
             trigger=self._trigger(

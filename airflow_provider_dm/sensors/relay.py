@@ -29,8 +29,8 @@ class RelayCatchUpSensor(MetadataSensor):
     """A sensor that waits until the relay log of a source holds everything up to a location.
 
     The default is the end of the source's binlog at the sensor's start, so the sensor also ends while applications
-    write. With ``deferrable`` it uses no worker slot. If the relay switches to another server, the default goal counts
-    by its GTID set; a given ``min_location`` counts in the log of the server that the relay follows then.
+    write. With ``deferrable`` it uses no worker slot. If the relay switches to another server, the default goal is
+    compared by its GTID set; a given ``min_location`` then refers to the binlog of the new server.
 
     The sensor waits for a relay that is paused, cannot reach its source, or has no disk space, because it can continue
     later. A relay that has ended with an error fails the sensor.

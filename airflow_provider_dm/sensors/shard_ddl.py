@@ -35,16 +35,16 @@ class ShardDdlLockSensor(MetadataSensor):
     A DDL is resolved when all shards of all sources have executed it, the target has executed it, and every source has
     applied its held-back rows. Meanwhile the log shows the missing shards or sources, and for how long. The sensor
     resolves nothing: a sync of the task must run at the same time or afterwards (a sync with ``caught-up`` ends
-    meanwhile with the status ``waiting for lock``). Deferred, it takes no worker slot.
+    meanwhile with the status ``waiting for lock``). While deferred, it uses no worker slot.
 
     If the sync of the task has not reported to the metadata DB yet, the sensor waits for its report.
 
     :param task: name of the task, path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
         (str | dict | None, default None, templated)
-    :param lock_id: the one lock to wait for, as ``dmctl shard-ddl-lock`` names it; None: all of the task (str | None,
-        default None, templated)
-    :param fail_on_conflict: fail at once, without a retry, when sources have executed different DDL, or one has
-        executed it out of order; both sides are in the message, and the locks in the XCom ``dm_ddl_locks``, as after a
+    :param lock_id: the one lock to wait for, an ID that ``dmctl shard-ddl-lock`` shows; None: all locks of the task
+        (str | None, default None, templated)
+    :param fail_on_conflict: fail at once, without a retry, when sources have executed different DDL, or a source has
+        executed DDL out of order; both sides are in the message, and the locks in the XCom ``dm_ddl_locks``, as after a
         timeout (bool, default True)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)

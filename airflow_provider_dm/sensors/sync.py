@@ -30,7 +30,7 @@ class SyncBroken(AirflowFailException):
 
 
 class _SyncSensor(MetadataSensor):
-    """The base of the sensors of this module: a condition, and how the sync's state is read."""
+    """The base of this module's sensors, which read the state of a sync until it meets a condition."""
 
     success_status = "met"
     failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": SyncBroken}
@@ -52,7 +52,7 @@ class _SyncSensor(MetadataSensor):
         """Return the sources to wait for; []: all."""
 
     def _waits_since(self, context: Context) -> float:
-        """Return when this attempt began to wait, in seconds since the epoch: errors before do not count."""
+        """Return when this attempt began to wait, in seconds since the epoch. Earlier errors are ignored."""
         if self._began_waiting_at is None:
             self._began_waiting_at = float(self._once_per_attempt(context, WAITS_SINCE_KEY, lambda: str(time.time())))
         return self._began_waiting_at
@@ -138,7 +138,7 @@ class SyncLagSensor(_SourcesSensor):
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)
     :param max_lag: the largest lag, in seconds if it is a number (timedelta | float, default 10.0)
-    :param sources: source-ids; None: all that a run has reported (list[str] | None, default None, templated)
+    :param sources: source-ids; None: all sources that a run has reported (list[str] | None, default None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
         (str | None, default None, templated)
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
@@ -171,8 +171,8 @@ class CheckpointPassedSensor(_SyncSensor):
     """A sensor that waits until a task has applied everything before a location of one source's log.
 
     Rows that are held back for other shards may still be missing: see :class:`NoRowsHeldBackSensor`. If the source
-    fails over while the sensor waits, the default goal counts by its GTID set; a given ``location`` counts in the log
-    of the server that is read then. A sync that an error has ended fails the sensor.
+    fails over while the sensor waits, the default goal is compared by its GTID set; a given ``location`` then
+    refers to the binlog of the new server. A sync that an error has ended fails the sensor.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)
@@ -234,7 +234,7 @@ class NoRowsHeldBackSensor(_SourcesSensor):
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)
-    :param sources: source-ids; None: all that a run has reported (list[str] | None, default None, templated)
+    :param sources: source-ids; None: all sources that a run has reported (list[str] | None, default None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
         (str | None, default None, templated)
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
@@ -242,7 +242,7 @@ class NoRowsHeldBackSensor(_SourcesSensor):
         ``outlets``, which only a worker handles (bool, default True)
     :param poke_interval: seconds between two polls (timedelta | float, default 10)
 
-    Returns the sources, each with null.
+    Returns a mapping from each source to null.
     """
 
     def _condition(self, context: Context) -> Condition:

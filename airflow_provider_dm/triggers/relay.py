@@ -23,8 +23,8 @@ POLLS_LOG_SECONDS: Final = 300.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RelayCatchUpTrigger(MetadataTrigger):
-    """A trigger that fires when the relay log of a source has reached a location, will not reach it, or at the
-    deadline.
+    """A trigger that fires when the relay log of a source has reached a location or can no longer reach it, and at
+    the deadline.
 
     :param source_id: the source (str, required)
     :param goal: ``FILE:POSITION``, or a `hooks.relay.goal_text` (str, required)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from airflow_provider_dm.launch.run_state import RunState
 
 STOP_SECONDS: Final = 25.0
-"""Longest time for which a stop is requested again and again, at a kill and at the deadline."""
+"""Maximum time for which the request to stop is repeated, after a kill and at the deadline."""
 PAUSE_SECONDS: Final = 3.0
 """The time in which a launcher reads a pause request before a stop request replaces it. The launcher restores the pause
 after the stop."""
 _ENDING: Final[set[asyncio.Future[None]]] = set()
-"""Running requests to stop."""
+"""Requests to stop that are in progress."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SyncStateTrigger(MetadataTrigger):
-    """A trigger that fires when the sync of a task meets a condition, an error has ended it, or at the deadline.
+    """A trigger that fires when a sync meets a condition, when an error has ended the sync, and at the deadline.
 
     :param task_name: the task's name (str, required)
-    :param sources: the sources to wait for; empty: all that have reported (list[str], required)
+    :param sources: the sources to wait for; empty: all that a run has reported (list[str], required)
     :param condition: the condition, from `launch.sync_state.condition_json` (dict[str, Any], required)
     :param began_at: when the task began to wait, in seconds since the epoch: earlier errors do not count (float,
         required)

@@ -66,8 +66,8 @@ def test_a_request_that_no_run_can_fulfil_says_so(store: MetaStore) -> None:
 
 
 def test_a_statement_is_skipped_or_replaced_at_the_place_that_was_shown(store: MetaStore) -> None:
-    assert "No run of the task is at work" in decide_statement(store, order(str(AT)))
-    assert "No run of the task is at work" in decide_statement(store, order(str(AT), "replace", "DROP TABLE a.b"))
+    assert "No run of the task is working" in decide_statement(store, order(str(AT)))
+    assert "No run of the task is working" in decide_statement(store, order(str(AT), "replace", "DROP TABLE a.b"))
     (found,) = store.operators(TASK, SOURCE)
     assert isinstance(found, Operator)
     assert (found.kind, found.place, found.statements) == (OperatorKind.REPLACE, AT, ("DROP TABLE a.b",))

@@ -66,7 +66,7 @@ def test_a_connection_becomes_an_endpoint() -> None:
         ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '["/ca.pem"]'}, "its extra is not a JSON object"),
         (
             {"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"ssl": {"ca": "/ca.pem"}}'},
-            "its extra `ssl` is not known",
+            "its extra has the unknown key `ssl`",
         ),
         ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"tls": "perhaps"}'}, "neither true nor false"),
     ],
@@ -233,7 +233,7 @@ def test_without_a_connection_it_is_a_file_of_this_machine(work_dir: Path) -> No
 
 
 def test_a_connection_that_was_named_must_exist(work_dir: Path) -> None:
-    with pytest.raises(ConnectionUnusable, match="only the default one"):
+    with pytest.raises(ConnectionUnusable, match="only the default connection"):
         DmMetadataHook("production").get_store()
     assert not DmMetadataHook("production").test_connection()[0]
 
@@ -268,7 +268,7 @@ def test_a_metadata_db_is_reached_by_tls(driver: str, extra: dict[str, Any], que
 
 def test_tls_that_a_metadata_connection_cannot_have_is_refused() -> None:
     given = Connection(conn_id="m", conn_type="dm_meta", host="h", schema="d", extra='{"sslmode": "verify-full"}')
-    with pytest.raises(ConnectionUnusable, match="its extra `sslmode` is not known"):
+    with pytest.raises(ConnectionUnusable, match="its extra has the unknown key `sslmode`"):
         url_of(given)
 
 

@@ -138,7 +138,7 @@ def instance(try_number: int = 1) -> SimpleNamespace:
         ({"sources": 3}, "`sources` cannot be used: it is the int 3"),
         ({"sources": [""]}, "`source` cannot be used: it is empty"),
         ({"source_conn_ids": "one"}, "`source_conn_ids` cannot be used: it is the str 'one'; it has to be a mapping"),
-        ({"source_conn_ids": {"oen": "replica"}}, "it names 'oen', which is none of one"),
+        ({"source_conn_ids": {"oen": "replica"}}, "it names 'oen', which is not one of one"),
         ({"source_conn_ids": {"one": ["replica"]}}, "`source_conn_ids.one` cannot be used"),
         ({"until": None}, "`until` cannot be used: it is empty"),
         ({"until": 5}, "`until` cannot be used: it is the int 5"),

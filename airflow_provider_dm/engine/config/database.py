@@ -81,7 +81,7 @@ class DatabaseConfig(DmModel):
     max_allowed_packet: int | None = None
     """Without effect: statements are kept below the limit that the server reports."""
     session: dict[str, str] = Field(default_factory=dict)
-    """SET SESSION for every connection. `sql_mode` adds to the product's own; a `time_zone` has no effect."""
+    """SET SESSION for every connection. `sql_mode` is added to the product's own; a `time_zone` has no effect."""
     security: Security | None = None
     """TLS; without it, TLS is used where the server offers it."""
 
@@ -109,7 +109,7 @@ class DatabaseConfig(DmModel):
     def unsupported(self, where: str) -> Iterator[NotSupportedYet]:
         """Yield the settings that this release does not support. `where`: the server's name in messages."""
         if self.security is not None and self.security.cert_allowed_cn:
-            remedy = "Give ssl-ca: a host that the certificate names is verified."
+            remedy = "Set ssl-ca: the host is verified if the certificate names one."
             yield NotSupportedYet("cert-allowed-cn", where, remedy)
         if self.security is not None and self.security.embedded:
             remedy = "Name files by ssl-ca, -cert, -key."

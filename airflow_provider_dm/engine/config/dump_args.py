@@ -1,6 +1,6 @@
 """`extra-args` of a mydumper: the flags of dumpling that DM accepts, and their meaning for our copy.
 
-Flags for speed, chunks or locks of a copy have their effect or need none; flags that choose which rows are read, or
+Flags for speed, chunks or locks take effect, or the copy does not need them; flags that choose which rows are read, or
 as of which time, are not supported (`TaskConfig.unsupported`)."""
 
 from __future__ import annotations

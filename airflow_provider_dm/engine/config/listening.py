@@ -1,4 +1,4 @@
-"""The addresses at which a process of a task listens, as the task's file names them."""
+"""The addresses of the task file at which a process of the task listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of a task without effect from which a user may expect one: the precheck warns of them."""
+"""Task keys that have no effect although a user may expect one: the precheck warns of them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def checked_time(text: str) -> str:
     try:
         return datetime.strptime(text.replace("T", " "), _TIME).strftime(_TIME) if text else ""  # noqa: DTZ007 (its zone is the source's)
     except ValueError:
-        raise ValueError(f"{text!r} is not a time, as 2026-11-22 19:50:00") from None
+        raise ValueError(f"{text!r} is not a time such as 2026-11-22 19:50:00") from None
 
 
 def location_of(name: str, position: int, gtid_set: str = "") -> Location:
@@ -50,7 +50,8 @@ class StartMeta(DmModel):
     binlog_pos: int = Field(default=BINLOG_HEADER_SIZE, ge=0)
     """Position between two transactions of that file."""
     binlog_gtid: str = ""
-    """GTID set: the start is where exactly these transactions are committed; with a file, the position counts."""
+    """GTID set: the start is the location at which exactly these transactions are committed; with a file, its
+    position."""
 
     @field_validator("binlog_name")
     @classmethod

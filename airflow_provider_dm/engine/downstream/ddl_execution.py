@@ -246,7 +246,7 @@ class _Work:
         return refusal is None
 
     def _check_result(self, statement: TargetDdl, part: str, refusal: DdlRefused) -> None:
-        """Raise the refusal unless the table has the column that the part would add, or the key that it would rename."""
+        """Raise the refusal unless the table has the column that the part adds, or the key that it renames."""
         shown = look_of(self.connection, statement.tables[0])  # in the statement's session: it has its time zone
         if not has_result(part, self.sql_mode, shown):
             raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_UNLESS_EQUAL[refusal.number]}")

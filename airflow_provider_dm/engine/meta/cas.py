@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 
 class StorePart:
-    """A part of MetaStore: the statements for one noun."""
+    """A part of MetaStore: the statements for one kind of row."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,7 +45,7 @@ def put(
     *,
     at_first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Update columns of the row, or insert it; increments `version`. `at_first`: columns of a new row only.
+    """Update columns of the row, or insert it, and increment `version`. `at_first`: columns of a new row only.
 
     The row is read under a lock and written against its version. Of two concurrent inserts one fails with an
     IntegrityError, and `Database.write` runs its body again. Raises LostRace."""
@@ -61,7 +61,7 @@ def put_over(
     *,
     at_first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Do the same for a row that the transaction has read, if the values depend on it. Raises LostRace."""
+    """Do the same as `put` for a row that the transaction has read, if the values depend on it. Raises LostRace."""
     if found is None:
         connection.execute(insert(table).values({**key, **at_first, **values, "version": 1}))
         return

@@ -39,7 +39,7 @@ def _mysql(*_: Any, **__: Any) -> str:
 
 @compiles(db_now, "postgresql")
 def _postgresql(*_: Any, **__: Any) -> str:
-    # Not now(): that is the begin of the transaction, which may have waited for a lock since.
+    # Not now(): that is the beginning of the transaction, which may have waited for a lock since.
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 

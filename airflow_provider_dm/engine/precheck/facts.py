@@ -130,7 +130,8 @@ class BegunSchemas:
     altering: frozenset[TableName] = frozenset()
     """The source tables that differ from their target tables because of a pending DDL, which the sync executes."""
     held: Mapping[TableName, Table] = field(default_factory=dict)
-    """Those of these that are held until all shards have executed a DDL, with the definition of their applied rows."""
+    """The tables of `altering` whose rows are held back until all shards have executed a DDL, each with the definition
+    of its applied rows."""
 
 
 @dataclass

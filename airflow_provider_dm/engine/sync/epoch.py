@@ -2,9 +2,9 @@
 
 The driver itself applies an epoch of up to `in_driver` bytes, because a Spark job would take longer than the work: a
 sync that has caught up starts none. While workers start, it applies the epochs of usual size, too. An epoch of up to
-`one_task` bytes is one task, because an exchange would cost more than it saves; on one machine every epoch is, as an
-exchange would only write and read files. A larger epoch is folded by range and written by group of buckets; if a table
-has several unique keys, wave 1 is a separate job, so that it ends before wave 2 begins.
+`one_task` bytes is one task, because an exchange would cost more than it saves; on one machine every epoch is one task,
+because an exchange would only write and read files. A larger epoch is folded by range and written by group of buckets;
+if a table has several unique keys, wave 1 is a separate job, so that it ends before wave 2 begins.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class EpochSize:
     """The size limit of the next epoch, chosen so that applying it takes about TARGET_SECONDS. Sizes are in bytes.
 
     Each epoch has a fixed cost, so the limit falls below `usual` only if an epoch of that size takes longer than
-    LONGEST_SECONDS. The driver's epochs are not measured while workers start, which takes the time of its processors.
+    LONGEST_SECONDS. The driver's epochs are not measured while workers start, because the start uses the same CPUs.
     """
 
     limit: int = 8 * MIB
@@ -118,7 +118,7 @@ class EpochSize:
 
     @property
     def _most_in_driver(self) -> int:
-        return self.in_driver if self.warm else 2 * self.usual  # an epoch ends behind the transaction at its limit
+        return self.in_driver if self.warm else 2 * self.usual  # an epoch ends after the transaction at its limit
 
     def tasks(self, epoch_bytes: int, slots: int) -> int:
         """Return the number of tasks that write an epoch, on a cluster with `slots` slots."""
@@ -138,7 +138,7 @@ class EpochSize:
         return min(self.cut, max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots))))
 
     def keeping(self) -> EpochSize:
-        """Return the size for epochs that keep every change in memory, with the values for its dependences."""
+        """Return the size for epochs that keep every change, and the values it depends on, in memory."""
         return replace(self, largest=self.usual, limit=min(self.limit, self.usual))
 
     def is_backlog(self, size: int) -> bool:

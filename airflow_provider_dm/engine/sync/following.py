@@ -124,8 +124,8 @@ class Following:
         behind, found = self._meaning(parsed, ddl, state.plan, memory)
         not_understood = isinstance(found, Concerns) and found.statement is None
         if not_understood and is_ignored_by_filter(parsed, ddl, self.source.rules.events):
-            log.warning("DDL at %s is not understood, and a filter rule leaves it out", ddl.at)
-            found = PassOver("a filter rule leaves it out")
+            log.warning("DDL at %s cannot be parsed, and a filter rule skips it", ddl.at)
+            found = PassOver("a filter rule skips it")
         return Meaning(ddl, found, memory, behind)
 
     def _meaning(
@@ -147,7 +147,7 @@ class Following:
             case PassOver() | ApplyDdl():
                 return behind, outcome
             case outcomes.Remember(ghost):
-                return behind, PassOver(f"it is remembered with {ghost}")
+                return behind, PassOver(f"it is recorded for the ghost table {ghost}")
             case outcomes.Stop(why):
                 return behind, Concerns(why)
             case outcomes.Ordinary(rest):
@@ -187,8 +187,8 @@ class Following:
         `statement`: None if it is not understood; then an operator must replace or skip it.
         `operator`: a user's decision: other statements instead of it, or before it.
 
-        Raises CannotFollow, ShardDdlOutOfSequence (nothing of the statement was executed), and what executing and
-        planning raise.
+        Raises CannotFollow, ShardDdlOutOfSequence (nothing of the statement was executed), and the errors of executing
+        and planning.
         """
         ddl, fence, plan = meaning.ddl, self.source.fence, state.plan
         position = ddl.end.sort_key

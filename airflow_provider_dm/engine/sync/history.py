@@ -22,7 +22,7 @@ OLDER_POINTS: Final = 90
 
 @dataclass
 class History:
-    """Points of the last hours, for any thread."""
+    """The points of the last hours. Thread-safe."""
 
     _recent: deque[LagPoint] = field(default_factory=lambda: deque(maxlen=RECENT_POINTS))
     _older: deque[LagPoint] = field(default_factory=lambda: deque(maxlen=OLDER_POINTS))
@@ -51,8 +51,8 @@ class History:
     def points(self) -> list[LagPoint]:
         """Return all points, the oldest first; where both resolutions have a time, the finer point.
 
-        Until the finer points have filled their time they are the whole history. The first coarser point begins before
-        the sync did.
+        While there are fewer than RECENT_POINTS finer points, they are the whole history: a coarser point would begin
+        before the sync.
         """
         with self._lock:
             recent, older = list(self._recent), list(self._older)

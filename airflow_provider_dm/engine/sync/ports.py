@@ -108,7 +108,7 @@ class SharedTables(Protocol):
         ...
 
     def overwrite_by_waiting(self, plan: SyncPlan) -> list[Collision]:
-        """Write the contested rows into their places, over the rows there."""
+        """Write the contested rows, over the rows that have their keys in the target."""
         ...
 
     def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:

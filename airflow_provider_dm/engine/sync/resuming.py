@@ -8,7 +8,7 @@ error (DM's auto-resume).
         ── error, stop ───▶ Paused with the error, until a user decides (`wait_for_resumption`)
         ── error, fenced ─▶ the end; a newer run reports the state
 
-It pauses where it stops: between two epochs, so what is applied are complete transactions of the log.
+The sync pauses between two epochs, so the target has complete transactions of the log.
 
 The pause after an error grows with each failure by the source's `checker` settings: from 1 s, doubled, up to 5 min,
 with 50 % jitter; 5 min without failure undo one doubling. A sync with a goal gives up after GIVE_UP_SECONDS without
@@ -48,7 +48,7 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 log = logging.getLogger(__name__)
 
 GIVE_UP_SECONDS: Final = 300.0
-"""Airflow's own default for `retry_delay`, which takes over then, and the longest pause."""
+"""Airflow's default `retry_delay`, as its retries take over then, and the longest pause."""
 NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesNeeded,)
 """Errors that are transient for another run, with other sources, but permanent for this run."""
 
@@ -78,8 +78,8 @@ class Backoff:
     failing_since: float | None = None
 
     def failed(self, life: LoopLife, *, now: float) -> Backoff:
-        """Return the state after a failure at `now`. Only a life that `worked` undoes doublings: retries inside
-        transactions and epochs can make a life without progress long.
+        """Return the state after a failure at `now`. Only a run of the loop that `worked` undoes doublings: retries
+        inside transactions and epochs can prolong a run without progress.
         """
         rollback = self.checker.backoff_rollback
         back = int(life.seconds // rollback) if rollback else self.steps
@@ -99,7 +99,7 @@ class Backoff:
         return replace(self, steps=self.steps + 1)
 
 
-def passes(error: DmError, never: tuple[type[DmError], ...] = ()) -> bool:
+def is_transient(error: DmError, never: tuple[type[DmError], ...] = ()) -> bool:
     """Return True if the same run may succeed after a pause. `never`: errors that need a new process."""
     return error.reacts() is Reaction.RETRY and not isinstance(error, (*NOT_ALONE, *never))
 
@@ -118,8 +118,8 @@ def run_sync_resuming(
 ) -> SyncResult:
     """Call `run` until it has finished or `gate` requests the end; `run` ends soon after `gate.closed` is set.
 
-    `never`: see `passes`. Raises every DmError that stops a task, and the last transient error if the end is requested
-    during its pause.
+    `never`: see `is_transient`. Raises every DmError that stops a task, and the last transient error if the end is
+    requested during its pause.
     """
     backoff, seconds = Backoff(source.spec.config.checker, bounded=source.job.until != UNTIL_FOREVER), 0.0
     while True:
@@ -131,7 +131,7 @@ def run_sync_resuming(
         if isinstance(outcome, DmError):
             if not gate.closed.is_set():
                 backoff = backoff.failed(LoopLife(now - began, progress.epochs > epochs or progress.caught_up), now=now)
-                pause = backoff.pause_seconds(now=now) if passes(outcome, never) else None
+                pause = backoff.pause_seconds(now=now) if is_transient(outcome, never) else None
                 if pause is not None:
                     _report(store, source, outcome, pause, progress.ddl_at)
                     progress.pauses(f"{ReportedError.of(outcome).code}, again in {pause:.1f} s")
@@ -158,7 +158,7 @@ def run_sync_resuming(
 
 
 def _outcome_of(source: SyncSource, applied: Location | None, run: Callable[[], SyncResult]) -> SyncResult | DmError:
-    """Return the result of `run`, or its error. `applied`: what this run has committed so far."""
+    """Return the result of `run`, or its error. `applied`: the location up to which this run has committed."""
     try:
         if applied is not None:
             _check_target(source, applied)

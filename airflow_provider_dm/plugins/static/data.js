@@ -3,7 +3,7 @@
 const LIVE_POINTS = 180;
 const live = new Map();
 
-/** Thrown where the server refuses: `status` is HTTP's, `error` DM's document of an error where there is one. */
+/** Thrown if the server rejects a request. `status`: the HTTP status; `error`: the error in DM's JSON format, or null. */
 export class Refused extends Error {
   constructor(status, body) {
     super(body?.error?.Message ?? body?.detail ?? `The server answered ${status}.`);

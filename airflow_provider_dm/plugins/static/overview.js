@@ -28,7 +28,7 @@ export function overview(page, context) {
       ? h(
           "section",
           { class: "card", "data-key": "locks" },
-          h("header", {}, h("h2", {}, "DDL locks"), h("span", { class: "muted" }, "DDL of merged tables that not all shards have made")),
+          h("header", {}, h("h2", {}, "DDL locks"), h("span", { class: "muted" }, "DDL of merged tables that not all shards have executed")),
           locks.map((lock) => lockCard(lock, { named: true, mayAct: context.mayAct })),
         )
       : null,
@@ -41,11 +41,11 @@ function headline(level, sources) {
   const amount = (wanted) => sources.filter(({ verdict }) => verdict.level === wanted).length;
   switch (level) {
     case "bad":
-      return amount("bad") === 1 ? "One source needs you" : `${plural(amount("bad"), "source")} need you`;
+      return amount("bad") === 1 ? "One source needs your action" : `${plural(amount("bad"), "source")} need your action`;
     case "warn":
       return amount("warn") === 1 ? "One source is late or waits" : `${plural(amount("warn"), "source")} are late or wait`;
     case "busy":
-      return "On the way";
+      return "In progress";
     case "good":
       return "Everything is in sync";
     default:
@@ -108,7 +108,7 @@ export function runText(run) {
   const app = { incremental_sync: "sync", full_migration: "copy", verify: "verification" }[run.app] ?? run.app;
   const since = duration((Date.now() - new Date(run.finishedAt ?? run.startedAt).getTime()) / 1000);
   if (run.lives) return `${app} for ${since} on ${run.host}`;
-  return run.finishedAt ? `last ${app} ended ${since} ago` : `last ${app} is silent for ${duration(run.heartbeatAgeSeconds)}`;
+  return run.finishedAt ? `last ${app} ended ${since} ago` : `last ${app}: no heartbeat for ${duration(run.heartbeatAgeSeconds)}`;
 }
 
 const cell = (name, ...content) => h("td", { "data-name": name }, content);

@@ -55,7 +55,7 @@ export function sparkline(points, value) {
   );
 }
 
-/** A plot with its title, axis and pointer. `show` makes text of a value. */
+/** A plot with its title, axis and pointer. `show` formats a value. */
 export function plot({ key, title, points, value, show }) {
   const known = points.filter((point) => point[value] !== null);
   const head = h("div", { class: "plot-title" }, h("span", {}, title), h("output", { "data-plot-value": key }, ""));
@@ -95,7 +95,7 @@ export function plot({ key, title, points, value, show }) {
   );
 }
 
-/** Let mouse and arrow keys point at a moment; `redraw` shows it. */
+/** Make mouse and arrow keys select a moment of a plot; `redraw` shows the selection. */
 export function listenToPlots(root, redraw) {
   const area = (event) => event.target.closest?.("[data-plot]");
   root.addEventListener("pointermove", (event) => {

@@ -81,7 +81,7 @@ def test_a_later_starter_finds_it_and_ends_it(kit: Kit) -> None:
     life = first.ensure()
     assert isinstance(life, RelayStart)
     assert first.is_ours()
-    first.let_go()
+    first.detach()
     pid = kit.status().pid
 
     second = kit.relay()

@@ -118,5 +118,5 @@ def test_rows_that_are_held_back_by_now_are_not_compared(monkeypatch: pytest.Mon
     summary = Summary(locations={"one": at(4)})
     migration._verify(context, summary, "caught-up")
     assert (done[0], done[2]) == ("compare", "sync")
-    assert done[-1] == "nothing is compared: rows are held"
+    assert done[-1] == "the comparison is skipped, because rows are held back"
     assert summary.verified is None

@@ -200,7 +200,7 @@ def test_one_file_name_means_one_source(desk: Desk) -> None:
     assert main(["purge-relay", *both, "--filename", "mysql-bin.000001", "--work-dir", str(desk.work)]) == 1
     assert "for --filename, only one source can be given at a time" in desk.capsys.readouterr().err
     assert main(["purge-relay", "-s", SOURCE, "--inactive", "--sub-dir", "x", "--work-dir", str(desk.work)]) == 1
-    assert "--sub-dir needs a file. Name the file by --filename." in desk.capsys.readouterr().err
+    assert "--sub-dir needs a file. Give the file with --filename." in desk.capsys.readouterr().err
     assert main(["purge-relay", *both, "--inactive", "--work-dir", str(desk.work)]) == 1
     answers = json.loads(desk.capsys.readouterr().out)["sources"]
     assert [answer["result"] for answer in answers] == [True, False]

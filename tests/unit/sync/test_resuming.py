@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.sync.errors import NeitherServes, RelaySilent
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
-from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, LoopLife, passes, run_sync_resuming
+from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, LoopLife, is_transient, run_sync_resuming
 from airflow_provider_dm.engine.sync.source import SyncSource
 from tests.unit.sync.loop_world import FENCE, NOWHERE
 
@@ -106,11 +106,11 @@ def test_a_pause_that_would_be_too_long_is_not_begun() -> None:
     ],
 )
 def test_only_what_may_pass_for_this_very_run_is_waited_for(error: DmError, expected: bool) -> None:
-    assert passes(error) is expected
+    assert is_transient(error) is expected
 
 
 def test_what_only_a_new_process_can_get_over_is_the_callers_to_say() -> None:
-    assert not passes(LOST, (TargetUnreachable,))
+    assert not is_transient(LOST, (TargetUnreachable,))
 
 
 # Requests of a person

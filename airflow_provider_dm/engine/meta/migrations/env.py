@@ -1,4 +1,4 @@
-"""What alembic executes: on the connection that `migrate` hands over, inside its transaction."""
+"""The script that alembic executes, on the connection and inside the transaction of `migrate`."""
 
 from alembic import context
 

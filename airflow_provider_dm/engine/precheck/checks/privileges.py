@@ -76,7 +76,7 @@ def _locks(facts: SourceFacts) -> Findings:
         return
     what = f"snapshots are opened under a momentary lock: {' or '.join(what for what, _ in missing)} is missing"
     if consistency is Consistency.AUTO and server.snapshots_are_located:
-        what = f"{what}. Without it, only few readers can copy while the source is written to"
+        what = f"{what}. Without it, only a few readers can copy while the source is written to"
         yield State.WARN, what, missing[-1][1]
     else:
         yield State.FAIL, what, missing[0][1]

@@ -70,13 +70,13 @@ def check_shards(facts: TargetFacts) -> Findings:
 def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
     safe = {target: {shard.source.subtask.syncer.safe_mode for shard in shards} for target, shards in merged.items()}
     if mixed := [str(target) for target, found in safe.items() if len(found) > 1]:
-        what = f"safe-mode: true for some of the sources of {short_list(mixed)}, which merge several"
-        yield State.FAIL, f"{what}, but not for others", "Set it for all of them, or for none."
+        what = f"safe-mode is true for some of the sources of the merged tables {short_list(mixed)}"
+        yield State.FAIL, f"{what}, but not for others", "Set safe-mode for all of these sources, or for none."
     loose = [str(target) for target, found in safe.items() if found == {True}]
     if loose:
         what = f"safe-mode: true, so rows with the same key in several source tables of {short_list(loose)}"
         remedy = (
-            "Remove safe-mode unless this is wanted: restarts are exact without it, and a collision stops the task. "
+            "Remove safe-mode unless you want them to: restarts are exact without it, and a collision stops the task. "
             "query-status counts collisions (docs/how-to/safe-mode.md)."
         )
         yield State.WARN, f"{what} overwrite each other", remedy

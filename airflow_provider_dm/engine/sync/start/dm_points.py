@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.relay.places import find_place
 def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: bool) -> Location:
     """Return the location from which the source's log is needed, as known before that log is read.
 
-    `by_gtid`: the source's `enable-gtid`. Raises PlaceNotFound, CheckpointUnusable, InvalidGtidSet, and what asking the
-    source raises.
+    `by_gtid`: the source's `enable-gtid`. Raises PlaceNotFound, CheckpointUnusable, InvalidGtidSet, and the errors of
+    querying the source.
     """
     point = checkpoint.point
     if point.gtid_set and (by_gtid or point.place is None):
@@ -31,7 +31,8 @@ def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: boo
 def is_after(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
     """Return True if `point` is after `other` in the log, False if it is not, None if the order is unknown.
 
-    If the GTID sets are equal, the position decides: inside a transaction the set may be that of its beginning.
+    If the GTID sets are equal, the position decides: inside a transaction the set may be that of the transaction's
+    beginning.
     """
     if by_gtid and point.gtid_set and other.gtid_set:
         here, there = GtidSet.of_text(point.gtid_set), GtidSet.of_text(other.gtid_set)

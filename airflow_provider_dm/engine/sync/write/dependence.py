@@ -11,7 +11,7 @@ epoch that is repeated with the same bounds has the same groups (a change of thi
     group                           A              B              B                     C              A
     level                           0              0              1                     0              1
 
-A *mark* stands for a value of a unique key. A change's *level* is one more than that of the last change with the same
+A *mark* identifies a value of a unique key. A change's *level* is one more than that of the last change with the same
 mark. The changes of a level concern different rows and values, so they are written together, in multi-row statements;
 levels are written one after the other. Without conflicts, all changes have level 0. A row that is changed a thousand
 times has a thousand levels.
@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, columns_
 Mark: TypeAlias = int
 MarkOf: TypeAlias = Callable[[Row], Mark | None]
 LoggedChange: TypeAlias = tuple[int, Row | None, Row | None]
-"""(index of the source table, a lead; row before; row after) as logged."""
+"""(index of the source table (a lead, see `plan`), row before, row after), as logged."""
 
 
 class ChangeKind(Enum):

@@ -2,8 +2,8 @@
 
     worker-count    target connections that write at the same time. Default: two for each task of an epoch, one if there
                     are more than eight tasks
-    batch           most rows of a target transaction, which writes whole buckets or whole transactions; epochs are made
-                    small enough that no bucket has more
+    batch           maximum rows of a target transaction, which writes whole buckets or whole transactions; epochs are
+                    made small enough that no bucket has more
     multiple-rows   false: a statement writes one row
     queue-size      changes in memory for each two workers, as DM's queues: limits the size of epochs
 
