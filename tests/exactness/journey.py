@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Cells
-from airflow_provider_dm.engine.ddl.create_like import create_table_like
+from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
 from airflow_provider_dm.engine.downstream.session import execute
@@ -83,8 +83,7 @@ class Journey:
                 create_statement(upstream, name),
                 table,
                 name,
-                source_flavour=ours[0],
-                target_flavour=ours[1],
+                ServerPair(*ours),
                 collation="utf8mb4_bin",
             ).sql
         except CannotCreateTarget:

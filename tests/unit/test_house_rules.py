@@ -18,7 +18,6 @@ KERNELS = "kernels"
 OWN_REASONS = {
     "_expect": "a condition comes first, as in `assert`",
     "_read_query_result": "the signature is pymysql's",
-    "plan_epoch": "all but two of its parameters are given by keyword",
 }
 MUTABLE = ("binlog", "ddl", "expressions")
 """Scanners and parsers advance a state that several functions share."""
@@ -26,7 +25,7 @@ OF_LIBRARIES = ("airflow_commands.py", "cli", "launch", "meta", "mysql")
 """Attributes of a parser, an archive, a connection or a TLS context are a library's way to configure it."""
 NOT_YET = ("audit", "relay", "spark_apps")
 """A few attributes are still set by another object here."""
-MOST_PARAMETERS, MOST_OF_A_CONSTRUCTOR, MOST_LINES = 9, 8, 500
+MOST_PARAMETERS, MOST_LINES = 8, 500
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -48,9 +47,8 @@ def crowded(tree: ast.AST) -> list[str]:
     found = []
     for function in functions(tree):
         taken = parameters(function)
-        most = MOST_OF_A_CONSTRUCTOR if function.name == "__init__" else MOST_PARAMETERS
         by_position = any(map(is_boolean, (*function.args.posonlyargs, *function.args.args)))
-        if len(taken) > most or sum(map(is_boolean, taken)) > 1 or by_position:
+        if len(taken) > MOST_PARAMETERS or sum(map(is_boolean, taken)) > 1 or by_position:
             found.append(function.name)
     return found
 

@@ -13,7 +13,7 @@ from typing import Final
 import pymysql
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.ddl.create_like import NewSchema, NewTable, create_schema_like
+from airflow_provider_dm.engine.ddl.create_like import NewSchema, NewTable, ServerPair, create_schema_like
 from airflow_provider_dm.engine.downstream.errors import translate
 from airflow_provider_dm.engine.downstream.keyless import check_keyless, key_demanded
 from airflow_provider_dm.engine.downstream.session import fresh_target
@@ -40,9 +40,7 @@ def schemas_to_create(
                 continue
             if name not in made:
                 first[name] = collation
-                made[name] = create_schema_like(
-                    name, collation, source_flavour=survey.flavour, target_flavour=target, strict=strict
-                )
+                made[name] = create_schema_like(name, collation, ServerPair(survey.flavour, target, strict=strict))
             elif collation != first[name]:
                 note = f"default collations differ at the sources; {collation} is left out, tables have their own"
                 made[name] = replace(made[name], notes=tuple(dict.fromkeys((*made[name].notes, note))))

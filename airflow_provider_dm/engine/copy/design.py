@@ -15,7 +15,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
 from airflow_provider_dm.engine.copy.errors import TargetNotEmpty
-from airflow_provider_dm.engine.ddl.create_like import NewTable, Spread, create_table_like
+from airflow_provider_dm.engine.ddl.create_like import NewTable, ServerPair, Spread, create_table_like
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
@@ -95,17 +95,15 @@ def _creations(
                 raise target_table_gone(str(one.target), _feeder(survey.source_id, one.table.name))
             if one.target in made:
                 continue
-            rules, tidb = SubtaskRules.of(subtasks[survey.source_id]), subtasks[survey.source_id].tidb
+            subtask = subtasks[survey.source_id]
             statement = create_table_like(
                 one.create,
                 one.table,
                 one.target,
-                source_flavour=survey.flavour,
-                target_flavour=target.flavour,
+                ServerPair(survey.flavour, target.flavour, strict=subtask.strict_collations),
                 collation=one.collation,
-                parent=rules.target_of,
-                strict=subtasks[survey.source_id].strict_collations,
-                spread=Spread(tidb.auto_random, tidb.pre_split_regions),
+                parent=SubtaskRules.of(subtask).target_of,
+                spread=Spread(subtask.tidb.auto_random, subtask.tidb.pre_split_regions),
             )
             made[one.target] = (replace(one.table, name=one.target), statement)
     return made

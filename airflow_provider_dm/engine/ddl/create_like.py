@@ -28,6 +28,18 @@ from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
 
 @dataclass(frozen=True)
+class ServerPair:
+    """The servers between which definitions are converted.
+
+    `strict`: no collation is replaced; a schema gets the source's, which the target rejects if it lacks it.
+    """
+
+    source: Flavour
+    target: Flavour
+    strict: bool = False
+
+
+@dataclass(frozen=True)
 class NewTable:
     """A statement for the target. `notes`: differences from the source that a person may want to know."""
 
@@ -83,17 +95,13 @@ class NewSchema:
         return f"{plain} CHARACTER SET {charset_of(self.collation)} COLLATE {self.collation}"
 
 
-def create_schema_like(
-    name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour, strict: bool = False
-) -> NewSchema:
-    """Return a schema whose tables get the same default collation as the source's. `strict`: no replacement is used, so
-    the server rejects a collation that it lacks.
-    """
-    if strict:
+def create_schema_like(name: str, collation: str, servers: ServerPair) -> NewSchema:
+    """Return a schema whose tables get the same default collation as the source's, or its replacement."""
+    if servers.strict:
         return NewSchema(name, collation, strict=True)
-    if target_flavour is not Flavour.MYSQL and charset_of(collation) in MYSQL_ONLY_CHARSETS:
+    if servers.target is not Flavour.MYSQL and charset_of(collation) in MYSQL_ONLY_CHARSETS:
         return NewSchema(name, None, (f"the target has no {collation}; the schema has the target's default",))
-    becomes = collation_for(collation, source_flavour, target_flavour)
+    becomes = collation_for(collation, servers.source, servers.target)
     return NewSchema(name, becomes, () if becomes == collation else (replaced(collation, becomes),))
 
 
@@ -101,12 +109,10 @@ def create_table_like(
     statement: str,
     source: Table,
     target: TableName,
+    servers: ServerPair,
     *,
-    source_flavour: Flavour,
-    target_flavour: Flavour,
     collation: str,
     parent: Callable[[TableName], TableName | None] = lambda _: None,
-    strict: bool = False,
     spread: Spread = Spread(),
 ) -> NewTable:
     """Return the target's CREATE TABLE. `statement`: the source's own; `collation`: the source table's default; ""
@@ -127,13 +133,13 @@ def create_table_like(
 
         way = Way(
             sql_mode=0,
-            source=source_flavour,
-            target_can=CAPABILITIES[target_flavour],
+            source=servers.source,
+            target_can=CAPABILITIES[servers.target],
             route=lambda name: parent(name) or name,
             allows=lambda name: parent(name) is not None,
             resolve=resolve,
             collation=lambda _: collation or None,
-            strict_collations=strict,
+            strict_collations=servers.strict,
         )
         made = Carrier(way, source.name, notes).definition(definition)
         if way.target_can.spreads_rows:

@@ -5,7 +5,13 @@ import re
 import pytest
 
 from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES
-from airflow_provider_dm.engine.ddl.create_like import NewTable, Spread, create_schema_like, create_table_like
+from airflow_provider_dm.engine.ddl.create_like import (
+    NewTable,
+    ServerPair,
+    Spread,
+    create_schema_like,
+    create_table_like,
+)
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
@@ -30,11 +36,9 @@ def made(
         statement,
         Table(TableName("old", "t"), columns_of(statement, collation), primary_of(statement)),
         TableName("new`s", "all"),
-        source_flavour=way[0],
-        target_flavour=way[1],
+        ServerPair(*way, strict=strict),
         collation=collation,
         parent={TableName("old", "o"): TableName("new`s", "o")}.get,
-        strict=strict,
         spread=spread or Spread(),
     )
 
@@ -217,9 +221,7 @@ def test_strict_collations_are_those_of_the_source_or_none(line: str, collation:
     assert made(line, collation=collation, strict=True, way=(MYSQL, MYSQL)).sql.endswith(f"COLLATE={collation}")
     assert "COLLATE=utf8mb4_bin" in made("`c` varchar(9)", strict=True).sql
     schemas = [
-        create_schema_like(
-            "s", "utf8mb4_0900_ai_ci", source_flavour=MYSQL, target_flavour=MARIADB, strict=strict
-        ).collation
+        create_schema_like("s", "utf8mb4_0900_ai_ci", ServerPair(MYSQL, MARIADB, strict=strict)).collation
         for strict in (True, False)
     ]
     assert schemas == ["utf8mb4_0900_ai_ci", "utf8mb4_unicode_520_nopad_ci"]

@@ -8,7 +8,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.design import target_table_gone
 from airflow_provider_dm.engine.copy.preconditions import table_not_copied
-from airflow_provider_dm.engine.ddl.create_like import create_table_like
+from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.downstream.errors import KeyDemanded
 from airflow_provider_dm.engine.downstream.keyless import check_keyless
@@ -213,11 +213,9 @@ def _creation(
             create_statement(source.connection, table.name),
             table,
             target,
-            source_flavour=source.info.flavour,
-            target_flavour=facts.info.flavour,
+            ServerPair(source.info.flavour, facts.info.flavour, strict=source.subtask.strict_collations),
             collation="",
             parent=source.rules.target_of,
-            strict=source.subtask.strict_collations,
         )
         if made.keyless:
             check_keyless(facts.connection, [str(target)], str(facts.endpoint))

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
-from airflow_provider_dm.engine.ddl.create_like import create_schema_like
+from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_schema_like
 from airflow_provider_dm.engine.ddl.dialects import collation_for
 from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotCopyable, NotKnown
 from airflow_provider_dm.engine.ddl.explicit_keys import (
@@ -418,13 +418,8 @@ class _Change:
         collation = self.tables.tracker.collations().get(source)
         if collation is None:
             return
-        made = create_schema_like(
-            target,
-            collation,
-            source_flavour=self.tables.tracker.server.flavour,
-            target_flavour=self.around.target.flavour,
-            strict=self.around.strict_collations,
-        )
+        flavours = self.tables.tracker.server.flavour, self.around.target.flavour
+        made = create_schema_like(target, collation, ServerPair(*flavours, strict=self.around.strict_collations))
         self.notes += made.notes
         self.statements.append(TargetDdl(made.sql(), ()))
 
