@@ -18,6 +18,9 @@ KERNELS = "kernels"
 OWN_REASONS = {
     "_expect": "a condition comes first, as in `assert`",
     "_read_query_result": "the signature is pymysql's",
+    "SourceOptions": "a field is an option of the data source",
+    "Subtask": "a field is a column of dm_subtask",
+    "SubtaskConfig": "a field is a part of a task's configuration",
 }
 MUTABLE = ("binlog", "ddl", "expressions")
 """Scanners and parsers advance a state that several functions share."""
@@ -38,13 +41,24 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg
     return [one for one in every if one is not None and one.arg not in ("self", "cls")]
 
 
+def given_fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
+    """Return the fields of a dataclass without a default: they are the parameters that each caller gives."""
+    is_value = any("dataclass" in ast.unparse(one) for one in node.decorator_list)
+    return [one for one in node.body if is_value and isinstance(one, ast.AnnAssign) and one.value is None]
+
+
 def is_boolean(parameter: ast.arg) -> bool:
     return parameter.annotation is not None and ast.unparse(parameter.annotation) == "bool"
 
 
 def crowded(tree: ast.AST) -> list[str]:
-    """Return the functions with too many parameters, with several booleans, or with one that is given by position."""
-    found = []
+    """Return the functions with too many parameters, with several booleans, or with one that is given by position, and
+    the dataclasses with too many parameters."""
+    found = [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and len(given_fields(node)) > MOST_PARAMETERS
+    ]
     for function in functions(tree):
         taken = parameters(function)
         by_position = any(map(is_boolean, (*function.args.posonlyargs, *function.args.args)))
@@ -83,11 +97,13 @@ def test_an_attribute_is_set_by_its_own_object(file: Path) -> None:
 
 
 def test_these_rules_find_what_breaks_them() -> None:
-    many = "def one(self, a, b, c, *, d, e, f, g, h, i, **j): ...\ndef two(*, b: bool, c: bool): ..."
+    many = "def one(self, a, b, c, *, d, e, f, g, h, **i): ...\ndef two(*, b: bool, c: bool): ..."
     assert crowded(ast.parse(many)) == ["one", "two"]
     assert crowded(ast.parse("def one(a: bool): ...")) == ["one"]
-    assert crowded(ast.parse("def __init__(self, a, b, c, *, d, e, f, g, h, i): ...")) == ["__init__"]
-    assert crowded(ast.parse("def one(self, a, b, c, *, d: bool, e, f, g, h, i): ...")) == []
+    assert crowded(ast.parse("def one(self, a, b, c, *, d: bool, e, f, g, h): ...")) == []
+    fields = "".join(f"\n {name}: int" for name in "abcdefgh")
+    assert crowded(ast.parse(f"@dataclass(frozen=True)\nclass A:{fields}\n j: int = 0")) == []
+    assert crowded(ast.parse(f"@dataclass\nclass A:{fields}\n j: int")) == ["A"]
     assigned = "class A:\n def b(self):\n  self.c, other.d = 1, 2\n  self.e.f += 1\n  g = 2\n  h.i: int = 3"
     assert set_from_outside(ast.parse(assigned)) == ["other.d", "self.e.f", "h.i"]
 
