@@ -26,8 +26,6 @@ MUTABLE = ("binlog", "ddl", "expressions")
 """Scanners and parsers advance a state that several functions share."""
 OF_LIBRARIES = ("airflow_commands.py", "cli", "launch", "meta", "mysql")
 """Attributes of a parser, an archive, a connection or a TLS context are a library's way to configure it."""
-NOT_YET = ("audit", "relay", "spark_apps")
-"""A few attributes are still set by another object here."""
 MOST_PARAMETERS, MOST_LINES = 8, 500
 
 
@@ -89,9 +87,7 @@ def test_a_function_has_few_parameters_and_one_boolean_that_is_named(file: Path)
     assert set(crowded(ast.parse((ROOT / file).read_text()))) <= OWN_REASONS.keys()
 
 
-@pytest.mark.parametrize(
-    "file", [one for one in files() if not {*MUTABLE, *OF_LIBRARIES, *NOT_YET} & {*one.parts}], ids=str
-)
+@pytest.mark.parametrize("file", [one for one in files() if not {*MUTABLE, *OF_LIBRARIES} & {*one.parts}], ids=str)
 def test_an_attribute_is_set_by_its_own_object(file: Path) -> None:
     assert set_from_outside(ast.parse((ROOT / file).read_text())) == []
 

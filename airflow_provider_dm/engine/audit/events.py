@@ -104,9 +104,7 @@ def server_page(endpoint: Endpoint, wanted: Wanted) -> EventPage:
     received = _ReceivedHeaders()
 
     def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
-        connection = _Recording(database=db, **settings)  # the reader passes PyMySQL's old name
-        connection.received = received
-        return connection
+        return _Recording(received, database=db, **settings)  # the reader passes PyMySQL's old name
 
     try:
         return _page(wanted, received, login(endpoint), connect)
@@ -126,8 +124,11 @@ def relay_page(files: Sequence[LogFile], wanted: Wanted) -> EventPage:
 class _Recording(GuardedConnection):
     """A connection to a server that records the headers of events after the request for them."""
 
-    received: _ReceivedHeaders | None = None
     is_recording = False
+
+    def __init__(self, received: _ReceivedHeaders, **settings: Any) -> None:
+        self.received = received
+        super().__init__(**settings)
 
     def _write_bytes(self, data: bytes) -> None:
         if data[4:5] == _DUMP:
@@ -138,7 +139,7 @@ class _Recording(GuardedConnection):
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
         packet = super()._read_packet(packet_type)  # type: ignore[no-untyped-call]
-        return self.received.record(packet) if self.is_recording and self.received is not None else packet
+        return self.received.record(packet) if self.is_recording else packet
 
 
 # Reading

@@ -74,6 +74,10 @@ class ReceiveBuffer:
     def received(self, count: int) -> None:
         self.end += count
 
+    def taken(self, up_to: int) -> None:
+        """Continue at `up_to`, after a run was taken from the buffer."""
+        self.start = up_to
+
     def missing(self) -> int:
         """Return the number of missing bytes of the next packet; 0 if unknown."""
         if self.end - self.start < 4:

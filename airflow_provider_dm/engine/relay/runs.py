@@ -56,7 +56,7 @@ def compiled_take() -> Take | None:
             out = np.empty(len(buffer.view), np.uint8)
         data = np.frombuffer(buffer.view, np.uint8)
         position, size, marked = take(data, buffer.start, buffer.end, cursor, actions, checksums, out, marks)
-        buffer.start = position
+        buffer.taken(position)
         taken = out[:size].data
         starts = marks[:marked].tolist()
         heads = [_head(taken, start) for start in starts]

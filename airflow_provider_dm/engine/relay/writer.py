@@ -67,10 +67,10 @@ class RelayWriter:
         cls, directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour, found: Recovered, carried: GtidSet | None
     ) -> RelayWriter:
         """Continue at the end of a recovered file. Raises RelayDiskFailed."""
-        writer = cls(directory, sub_dir, flavour, found.file, found.size, found.begun, carried)
+        # Dirty: pages in the cache from the previous writer are not on disk yet.
+        writer = cls(directory, sub_dir, flavour, found.file, found.size, found.begun, carried, _dirty=True)
         writer.tracker.restart(found.gtid_set)
         writer._open()
-        writer._dirty = True  # pages in the cache from the previous writer are not on disk yet
         return writer
 
     @property
@@ -103,7 +103,8 @@ class RelayWriter:
             self._cut_back()
             raise disk_error(self.path, error) from error
         self.size += len(data)
-        self._syncer.dirty = self._dirty = True
+        self._dirty = True
+        self._syncer.written()
 
     def begin_transactions(self, gtid_heads: list[bytes], begun: int) -> None:
         """Record the first bytes of the GTID events that were appended; the last of them begins at `begun`."""
@@ -130,7 +131,8 @@ class RelayWriter:
             log.warning("%s: cutting off the incomplete transaction after %d", self.path, boundary)
             os.ftruncate(self._descriptor, boundary)
             self.tracker.forget_open()
-            self.size, self._syncer.dirty, self._dirty = boundary, True, True
+            self.size, self._dirty = boundary, True
+            self._syncer.written()
 
     def holds(self, position: int, event: memoryview) -> bool:
         """Return True if the file has exactly these bytes at `position`."""
@@ -201,7 +203,7 @@ class _Syncer:
     """A thread that forces the open file to disk every second, so that pulling does not wait for the disk."""
 
     def __init__(self) -> None:
-        self.dirty = False
+        self._dirty = False
         self._descriptor = -1
         self._failed: OSError | None = None
         self._busy = threading.Lock()
@@ -212,8 +214,8 @@ class _Syncer:
     def _loop(self) -> None:
         while not self._ended.wait(SYNC_SECONDS):
             with self._busy:
-                if self.dirty and self._descriptor >= 0 and self._failed is None:
-                    self.dirty = False
+                if self._dirty and self._descriptor >= 0 and self._failed is None:
+                    self._dirty = False
                     self._sync()
 
     def _sync(self) -> None:
@@ -224,7 +226,10 @@ class _Syncer:
 
     def watch(self, descriptor: int) -> None:
         with self._busy:
-            self._descriptor, self.dirty = descriptor, False
+            self._descriptor, self._dirty = descriptor, False
+
+    def written(self) -> None:
+        self._dirty = True
 
     def unwatch(self) -> None:
         self.watch(-1)
@@ -233,7 +238,7 @@ class _Syncer:
         """Force the data to disk now. Raises RelayDiskFailed, also for a failure of the thread."""
         with self._busy:
             if self._failed is None:
-                self.dirty = False
+                self._dirty = False
                 self._sync()
         self.check(path)
 
