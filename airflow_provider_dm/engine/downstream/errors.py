@@ -364,6 +364,12 @@ def translate(
     return TargetRefused(table, number, redacted(number, message), statement=statement)
 
 
+def transient(error: Exception) -> DmError | None:
+    """Translate a driver's error of a query outside of a transaction if it may pass; None for all other errors."""
+    found = translate(error, server="or a source") if isinstance(error, pymysql.err.Error) else None
+    return found if found is not None and found.reaction is Reaction.RETRY else None
+
+
 def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:
     """Translate an error of `connect`, whose text is about an upstream."""
     if isinstance(error, AccessDenied):

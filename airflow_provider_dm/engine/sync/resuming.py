@@ -31,7 +31,7 @@ import pymysql
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.config.source import CheckerConfig
 from airflow_provider_dm.engine.downstream.claim import check_still_has
-from airflow_provider_dm.engine.downstream.errors import TargetUnreachable, translate
+from airflow_provider_dm.engine.downstream.errors import transient
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
@@ -177,15 +177,15 @@ def _check_target(source: SyncSource, applied: Location) -> None:
 
 
 def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmError:
-    """Translate a lost connection to a DmError: reads outside of transactions raise the driver's error. Raises all
+    """Translate an error that may pass to a DmError: reads outside of transactions raise the driver's error. Raises all
     other errors of the driver."""
     if isinstance(raised, DmError):
         return raised
     close_target(source.target)
-    error = translate(raised, server="a server")
-    if isinstance(error, TargetUnreachable):
-        return error
-    raise raised
+    error = transient(raised)
+    if error is None:
+        raise raised
+    return error
 
 
 def _report(store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None) -> None:

@@ -1,14 +1,19 @@
-"""A target that was restored to an older state, or lost commits: it is told as such, and people say how to go on."""
+"""A target that was restored to an older state, or lost commits, or is gone: it is told as such, and how to go on."""
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
+import pymysql
 import pytest
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.downstream.session import target_connection
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.mysql.connection import query
+from airflow_provider_dm.engine.reported import EXIT_ERROR, reported_in
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from spark_apps.app import App
+from spark_apps.app import App, Outcome, _run
 from testbed import Server
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
 from tests.integration.sync.tail_kit import wait_for
@@ -124,3 +129,23 @@ def test_while_a_sync_is_running_it_is_told(kit: SyncKit, what: str) -> None:
         stop.set()
         thread.join()
     assert [error.code for error in failed] == ["DM-6015"]
+
+
+def test_a_lost_connection_is_told_as_such_wherever_it_is_noticed(
+    kit: SyncKit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(app: App) -> Outcome:
+        connection = target_connection(app.target)
+        with suppress(pymysql.err.Error):
+            query(connection, "KILL CONNECTION_ID()")
+        query(connection, "SELECT 1")
+        return Outcome({})
+
+    spec = kit.spec()
+
+    code = _run(App(spec, kit.store, threading.Event(), threading.Event(), spec.target.resolve()), work)
+
+    told = reported_in(capsys.readouterr().err)
+    assert told is not None
+    assert (code, told.code, told.reaction) == (EXIT_ERROR, "DM-6001", Reaction.RETRY)
+    assert told.message.startswith("the target or a source cannot be reached: ")
