@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPat
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify.verification import verify
-from testbed import Flavour, Server
+from testbed import Server
 from tests.ddl_campaign.cases import EQUAL, Case, named
 from tests.ddl_campaign.comparing import columns_of, different
 from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit
@@ -235,7 +235,7 @@ class Campaign:
 
     def _remedy(self, one: Tried) -> None:
         """Do what the case has for its stop; of a type change, what the error advises."""
-        steps = one.case.remedy or _remedy_of_type_change(one.case, self.kit.source.flavour)
+        steps = one.case.remedy or _remedy_of_type_change(one.case)
         if not steps:
             return
         if steps == ("leave out",):
@@ -264,12 +264,10 @@ class Campaign:
             one.why += f"\n    behind its remedy: {why}"
 
 
-def _remedy_of_type_change(case: Case, source: Flavour) -> tuple[str, ...]:
+def _remedy_of_type_change(case: Case) -> tuple[str, ...]:
     if case.types is None or " KEY" in case.line or " UNIQUE" in case.line:
         return ()
     _, new = case.types
-    if source == "mariadb" and new.startswith("json"):
-        return (f"ALTER TABLE t MODIFY c {new.replace('json', 'longtext COLLATE utf8mb4_bin')}",)
     return (
         "ALTER TABLE t DROP COLUMN c",
         f"ALTER TABLE t ADD COLUMN c {new}",

@@ -7,7 +7,8 @@ refuses some charsets and NULL → NOT NULL, which stops the task):
 
     integer → integer, DECIMAL        all values fit
     integer → CHAR, VARCHAR, TEXT     likewise, without ZEROFILL
-    DECIMAL → DECIMAL                 at least as many digits before and after the point
+    DECIMAL → DECIMAL                 at least as many digits before the point; one more with fewer behind it, as all
+                                      servers round halves away from zero
     FLOAT → DOUBLE                    both without digits
     CHAR, VARCHAR, TEXT → the same    at least as long, or from CHAR to VARCHAR and TEXT; also from ascii, latin1 or
                                       utf8mb3 to utf8mb4, and to any other collation
@@ -199,8 +200,9 @@ def keeps_values(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
     match old.name, new.name:
         case ("decimal", "decimal"):
             (precision, scale), (new_precision, new_scale) = _decimal(old), _decimal(new)
-            fits = new_precision - new_scale >= precision - scale and old.unsigned >= new.unsigned
-            return new_scale >= scale and (strict or fits)
+            carry = new_scale < scale  # 9.99 becomes 10.0
+            fits = new_precision - new_scale >= precision - scale + carry and old.unsigned >= new.unsigned
+            return strict or fits
         case ("float", "double"):
             return not old.arguments and not new.arguments and (strict or old.unsigned >= new.unsigned)
         case ("enum", "enum") | ("set", "set"):

@@ -129,8 +129,10 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
             if not way.fills(column.default):
                 raise NotCopyable(f"the default {column.default} of {quote(column.name)}, computed for existing rows")
             return replace(spec, column=carrier.column(column))
-        case ddl.ChangeColumn(_, column):
-            if column.type.name == "json" and not one_family:
+        case ddl.ChangeColumn(name, column):
+            # MariaDB's is text, with the same characters in the target, except in a JSON column that a person made.
+            formatted = way.source is not Flavour.MARIADB or way.is_json(source, name)
+            if column.type.name == "json" and formatted and not one_family:
                 raise NotCopyable(f"{quote(column.name)}, whose rows become JSON, which flavours format differently")
             return replace(spec, column=carrier.column(column))
         case ddl.SetDefault(name, default):

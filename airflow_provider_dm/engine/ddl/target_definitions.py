@@ -76,10 +76,10 @@ class Way:
 
     `sql_mode`: the statement's, which the session that runs it has too. `resolve`: a column after the statement, as the
     source has it, by the table's name before it; `collation`: that table's default; `was`: that table before it.
-    `numbers_alike`: whether a new
-    AUTO_INCREMENT assigns the same numbers to rows: the table has a primary key before the statement, and exactly the
-    source's rows. `cascades_are_logged`: the source's log has the rows that its foreign keys change.
-    `strict_collations`: a collation that the target's family lacks raises an error (`collation_compatible`).
+    `numbers_alike`: whether a new AUTO_INCREMENT assigns the same numbers to rows: the table has a primary key before
+    the statement, and exactly the source's rows. `is_json`: whether the target's column is JSON before it.
+    `cascades_are_logged`: the source's log has the rows that its foreign keys change. `strict_collations`: a collation
+    that the target's family lacks raises an error (`collation_compatible`).
     """
 
     sql_mode: int
@@ -91,6 +91,7 @@ class Way:
     collation: Callable[[TableName], str | None] = lambda _: None
     was: Callable[[TableName], ddl.TableDefinition | None] = lambda _: None
     numbers_alike: Callable[[TableName], bool] = lambda _: False
+    is_json: Callable[[TableName, str], bool] = lambda _table, _column: False
     cascades_are_logged: bool = False
     strict_collations: bool = False
 

@@ -199,7 +199,7 @@ class Following:
         tables = state.tables or load_tables(self.source)
         around = self._surroundings(ddl, statement, tables)
         if not entries:  # else the statement may have changed the key already
-            around = replace(around, ordered_differently=plan.ordered_differently)
+            around = replace(around, ordered_differently=plan.ordered_differently, json_columns=plan.json_columns)
         change = self._change(statement, operator, tables, around)
         session = self._session(ddl, change, operator)
         in_front = _injected(operator, tables, around)

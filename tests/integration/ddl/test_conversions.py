@@ -28,6 +28,12 @@ NUMBERS: Final = (
     *("4294967295", "-9223372036854775808", "9223372036854775807", "18446744073709551615"),
 )
 DECIMALS: Final = ("NULL", "0", "-1", "1.005", "-1.005", "0.5", "123456.789", "999999999.999", "-999999999.999")
+HALVES: Final = (
+    *("NULL", "-0.4", "0.5", "-0.5", "1.5", "-2.5", "0.005", "-0.005", "99999999.995", "1e-30", "-1e-30"),
+    *("0.0499999999999999999999999999", "9.99999999949999999999999999", "-9.9999999995", "0.9999999999999999995"),
+    *("123456789012345678.0000000005", "-123456789012345678901234567890.12345678901234567895", f"{'9' * 35}.95"),
+)
+"""They are rounded: away from zero at halves, over words of nine digits, beyond what a double keeps, to 0."""
 FLOATS: Final = ("NULL", "0", "0.1", "-1.5", "2.5", "123.456", "16777217", "-3.4e38", "1e-38")
 WORDS: Final = ("NULL", "''", "'a'", "'a  '", "' b'", "'é'", "'12'", "'-7x'", "'ÿ€'", "'ABCDEFGH'")
 BYTES: Final = ("NULL", "''", "'a  '", "x'00'", "x'00ff'", "x'ff00'", "x'e9'")
@@ -84,6 +90,8 @@ def _all() -> Iterator[Conversion]:
         yield from ((old, new, NUMBERS) for new in ("varchar(21)", "char(21)", "varchar(3)", "text"))
     for new in ("decimal(12,3)", "decimal(14,5)", "decimal(20,3)", "decimal(11,3)", "decimal(13,3) unsigned"):
         yield "decimal(12,3)", new, DECIMALS
+    for new in ("65,20", "37,1", "36,0", "54,18", "10,2", "20,9"):
+        yield from (("decimal(65,30)", f"decimal({new}){sign}", HALVES) for sign in ("", " unsigned"))
     yield "float", "double", FLOATS
     for old in TEXTS:
         yield from ((old, new, WORDS) for new in TEXTS)
@@ -118,7 +126,7 @@ UNLIKE: Final = (
     "timestamp(6) → date", "date → timestamp",
     "time → datetime", "varchar(9) → int", "varbinary(9) → int", "varchar(9) → date", "varchar(9) → decimal(5,2)",
     "int(8) zerofill → varchar(20)", "int → float", "float → decimal(20,3)", "double → float", "double → int",
-    "float(5,2) → double", "decimal(12,3) → decimal(12,2)", "decimal(12,3) → double", "enum('a','b') → enum('b','a')",
+    "float(5,2) → double", "decimal(12,3) → double", "enum('a','b') → enum('b','a')",
     "enum('a','b') → enum('a')", "enum('a','b') → varchar(9)", "set('a','b') → set('b','a')", "varchar(9) → char(9)",
     "varchar(9) → varbinary(40)",
     "varchar(9) CHARACTER SET gbk → varchar(9) CHARACTER SET utf8mb4", "blob → text", "varbinary(9) → binary(9)",
@@ -128,7 +136,7 @@ UNLIKE: Final = (
 LOSSY: Final = (
     "int → smallint", "int → int unsigned", "int unsigned → int", "varchar(9) → varchar(8)", "text → varchar(9)",
     "varbinary(9) → varbinary(8)", "varchar(9) CHARACTER SET utf8mb4 → varchar(9) CHARACTER SET latin1",
-    "decimal(12,3) → decimal(11,3)", "longtext → text", "tinytext → varchar(63)",
+    "decimal(12,3) → decimal(11,3)", "decimal(12,3) → decimal(11,2)", "longtext → text", "tinytext → varchar(63)",
     "text CHARACTER SET latin1 → text CHARACTER SET utf8mb4", "varchar(9) → tinytext NOT NULL COLLATE utf8mb4_bin",
 )  # fmt: skip
 """Conversions whose values a strict session has shown to fit; all but the last, which fits anyway."""

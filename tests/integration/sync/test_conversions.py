@@ -127,3 +127,17 @@ def test_servers_of_one_release_convert_under_the_sources_sql_mode(
         kit.write("SET sql_mode = ''", f"ALTER TABLE m {changes}")
         kit.sync()
         check(kit)
+
+
+def test_json_of_mariadb_keeps_its_text_unless_the_target_has_documents(unlike: SyncKit) -> None:
+    unlike.write("CREATE TABLE m (id int PRIMARY KEY, c json)")
+    unlike.write("""INSERT INTO m VALUES (1, '{"b": 1,  "a": [1.50]}')""")
+    unlike.sync()
+    if unlike.source.flavour == "mariadb":
+        unlike.write("ALTER TABLE m MODIFY c json NOT NULL", "INSERT INTO m VALUES (2, '[ 2 ]')")
+        unlike.sync()
+        check(unlike)
+        unlike.target.sql("ALTER TABLE m MODIFY c json NOT NULL", database=unlike.schema)
+    unlike.write("ALTER TABLE m MODIFY c json COMMENT 'changed'")
+    with pytest.raises(DdlNotSupported, match=r"DM-6032.*`c`, whose rows become JSON"):
+        unlike.sync()

@@ -427,7 +427,7 @@ class _Change:
         """Add the target's statements for a statement. `before`: the tables before it."""
         if self.around.executed is Executed.NOTHING:
             return
-        around, mode = self.around, self.around.session.sql_mode
+        around, mode, flavour = self.around, self.around.session.sql_mode, self.around.target.flavour
 
         def numbers_alike(name: TableName) -> bool:
             ordered = any(key.primary for key in before.table(name).unique_keys)
@@ -443,13 +443,13 @@ class _Change:
             collation=self._collation,
             was=lambda name: before.definition(name) if name in before.names() else None,
             numbers_alike=numbers_alike,
+            is_json=lambda name, column: (name, column.lower()) in around.json_columns,
             cascades_are_logged=self.tables.cascades_are_logged,
             strict_collations=around.strict_collations,
         )
         emitted = for_target(self._with_implicit_changes(statement, before), way)
         self.notes += emitted.notes
         for one in emitted.statements:
-            flavour = around.target.flavour
             parts = tuple(statement_sql(part, mode, flavour) for part in single_changes(one))
             sql, alike = statement_sql(one, mode, flavour), same_for_same_changes(one, mode, flavour)
             new = newly_made(one, self.gone)

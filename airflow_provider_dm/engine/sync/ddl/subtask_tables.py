@@ -88,7 +88,7 @@ class Surroundings:
     no collation is replaced by a similar one. `overwrites`: the target may have rows of other origin. `unlike`: the
     names of source and target if they may convert rows differently (ddl/conversions.py); "" if they compute the same
     values, or a user has decided. `ordered_differently`: tables whose target does not have the order of their primary
-    key.
+    key. `json_columns`: columns, in lower case, that are JSON in the target.
     """
 
     rules: SubtaskRules
@@ -104,6 +104,7 @@ class Surroundings:
     unlike: str = ""
     executed: Executed = Executed.ITSELF
     ordered_differently: frozenset[TableName] = frozenset()
+    json_columns: frozenset[tuple[TableName, str]] = frozenset()
 
     def by_hand(self, executed: Executed) -> Surroundings:
         """Return the facts for a user's decision: no event filter, and the target converts rows in its own way."""

@@ -161,6 +161,17 @@ class SyncPlan:
         return frozenset(source.name for source, target in pairs if not _orders_alike(source, target))
 
     @property
+    def json_columns(self) -> frozenset[tuple[TableName, str]]:
+        """Return the columns, in lower case, of source tables that are JSON in the target."""
+        pairs = ((one.table.name, self.targets[one.target].mapping.target) for one in self.sources)
+        return frozenset(
+            (name, column.name.lower())
+            for name, table in pairs
+            for column in table.columns
+            if column.data_type == "json"
+        )
+
+    @property
     def overwritable(self) -> frozenset[int]:
         """Return the merged targets whose rows overwrite each other: in safe mode, those that allow it."""
         return self._can_be_overwritten if self.safe else frozenset()
