@@ -1,7 +1,7 @@
 """Merge the shards of a MariaDB and a MySQL into one database: full migration, incremental sync, cut-over.
 
 The two sources and the target are Airflow connections; `dm_demo.task.yaml` next to this file is an ordinary DM task
-file. The form by which it is triggered asks for that file and the target. The relay tasks run in parallel to the others
+file. The trigger form asks for that file and the target. The relay tasks run in parallel to the others
 until `stop_relay` ends them. If shards of a merged table execute the same DDL at different times, `incremental_sync`
 may end while it waits for some of them; `drain` continues.
 
@@ -67,7 +67,7 @@ with DAG(
     full_migration = DmFullMigrationOperator(task_id="full_migration", task=TASK)
     incremental_sync = DmIncrementalSyncOperator(task_id="incremental_sync", task=TASK, until="caught-up")
     drain = DmIncrementalSyncOperator(task_id="drain", task=TASK, until="caught-up")
-    # Rows that are held back until all shards have executed a DDL would be differences.
+    # A comparison would report held-back rows as differences: wait until all shards have executed their DDL.
     agreed = ShardDdlLockSensor(task_id="agreed", task=TASK, deferrable=True, timeout=600)
     verify = DmVerifyOperator(task_id="verify", task=TASK)
     writes_stopped = stop_writes.expand(source=list(SOURCES))

@@ -1,7 +1,7 @@
 """Sync every five minutes: each run applies the changes since the last one, and ends.
 
 A run without changes starts no Spark app. Only one run is active at a time; the next one continues at the checkpoint in
-the target. While the task is paused the run waits; `dmctl resume-task` resumes it.
+the target. While the DM task is paused the run waits; `dmctl resume-task` resumes the task.
 """
 
 from __future__ import annotations

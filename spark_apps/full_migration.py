@@ -13,9 +13,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
-    gc.disable()  # until `main` is called: what an import makes is no garbage
+    gc.disable()  # until `main` is called: imports make no garbage
 
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadStopped, load_all, load_progress

@@ -1,4 +1,4 @@
-"""The metrics of an app for Prometheus, in the text format, with DM's names if they exist, as of the last beat.
+"""The metrics of an app for Prometheus, in the text format, with DM's names if they exist, as of the last heartbeat.
 
     task file   metrics-addr: 127.0.0.1:8262        GET /metrics
 
@@ -43,7 +43,9 @@ LAG: Final = Metric(
 REMAINING: Final = Metric(
     "dm_syncer_remaining_time", "gauge", "Seconds to the goal, or to the source's end, at the current speed."
 )
-FILE: Final = Metric("dm_syncer_binlog_file", "gauge", "Number of the binlog file, of the source and of the sync.")
+FILE: Final = Metric(
+    "dm_syncer_binlog_file", "gauge", "Number of the binlog file of the source (master) and of the sync (syncer)."
+)
 POSITION: Final = Metric("dm_syncer_binlog_pos", "gauge", "Position in that file.")
 TRANSACTIONS: Final = Metric("dm_syncer_finished_transaction_total", "counter", "Transactions of the log applied.")
 JOBS: Final = Metric("dm_syncer_finished_jobs_total", "counter", "Row changes and DDL statements applied.")

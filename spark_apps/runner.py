@@ -2,7 +2,7 @@
 
 It uses neither DataFrames nor Structured Streaming: a job of one RDD stage costs about 10 ms over Unix sockets, and the
 engine has its own checkpoint. Blobs are exchanged by `partitionBy`; both waves of an epoch read the same shuffle files,
-so the first stage runs once. Spark deletes them when the driver's RDD is collected.
+so the first stage runs once. Spark deletes these files after the driver's RDD object is garbage-collected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SPARK_DEFAULTS: Final = {
     "spark.speculation": "false",
     "spark.scheduler.mode": "FAIR",
     "spark.python.unix.domain.socket.enabled": "true",  # over TCP every hop costs 40 ms
-    "spark.cleaner.periodicGC.interval": "5min",  # shuffle files go when the driver's JVM collects
+    "spark.cleaner.periodicGC.interval": "5min",  # the driver's garbage collection deletes shuffle files
 }
 """The defaults of the apps, unless spark-submit sets other values."""
 
@@ -85,12 +85,12 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
 
 
 def _nothing(_item: int) -> None:
-    """The task for which workers are started."""
+    """An empty task, by which a worker is started."""
 
 
 @dataclass
 class SparkRunner:
-    """Tasks as Spark jobs."""
+    """A runner that executes tasks as Spark jobs."""
 
     context: SparkContext
     _slots: int = field(default=1, init=False)
@@ -175,8 +175,8 @@ def _reason(error: Exception) -> str:
 def freeze_modules() -> None:
     """Exclude the imported objects of this worker from garbage collection. Called at the end of a task.
 
-    pyspark's daemon collects after every task, and with the kernels loaded it would scan 146,000 permanent objects in
-    77 ms, which is longer than a small epoch takes.
+    pyspark's daemon runs a garbage collection after every task, and with the kernels loaded it would scan 146,000
+    permanent objects in 77 ms, which is longer than a small epoch takes.
     """
     global _frozen_modules  # noqa: PLW0603 (the state of this process)
     if len(sys.modules) > _frozen_modules:
@@ -203,7 +203,8 @@ class _Each:
 
 @dataclass(frozen=True)
 class _Produce:
-    """The function from numbered items to (group, blob). A failure goes to every group: none may act on a part."""
+    """The function from numbered items to (group, blob). A failure goes to every group, because no group may apply a
+    part."""
 
     produce: Callable[[Any], Sequence[bytes]]
     groups: int

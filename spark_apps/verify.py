@@ -1,4 +1,4 @@
-"""The comparison of every row: `spark-submit verify.py JOBSPEC.json`. The work is engine/verify; this ties it to Spark.
+"""The comparison of every row: `spark-submit verify.py JOBSPEC.json`. This app runs engine/verify on Spark.
 
 The exit code is 0 only if all tables are equal. Otherwise the run's error is DataDiffers; its result has the tables.
 Result: see `engine.verify.verification.verify`.
@@ -10,9 +10,9 @@ import gc
 import sys
 from pathlib import Path
 
-if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
-    gc.disable()  # until `main` is called: what an import makes is no garbage
+    gc.disable()  # until `main` is called: imports make no garbage
 
 from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.verify.verification import failure, verify

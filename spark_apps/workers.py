@@ -2,9 +2,9 @@
 
     python -m spark_apps.workers pyspark.worker         as Spark calls it (`spark.python.daemon.module`)
 
-With pyspark's own daemon, each worker would import the engine and load the kernels, which takes a second of processor
-time and 100 MB; forked workers share both. It is used for workers of this machine only: on a cluster the engine is in
-an archive that comes with the app, after the daemon has started.
+With pyspark's own daemon, each worker would import the engine and load the kernels, which takes a second of CPU and 100
+MB; forked workers share the imported modules. It is used for workers of this machine only: on a cluster the engine is
+in an archive that comes with the app, after the daemon has started.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def prepare(names: Sequence[str]) -> None:
     No thread may run in a process that forks, so numpy's threads for linear algebra are disabled.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.disable()  # what an import makes is no garbage
+    gc.disable()  # imports make no garbage
     for name in names:
         module, _, function = name.partition(":")
         try:
@@ -47,7 +47,7 @@ def prepare(names: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Prepare, then do as pyspark's daemon does."""
+    """Prepare, then run pyspark's daemon."""
     from pyspark import daemon
 
     if sys.argv[1:] == [TASKS]:  # other daemons only plan the read of a data source

@@ -1,4 +1,4 @@
-"""The servers that tests run against, and what happens where one cannot be had.
+"""The servers that tests run against, and what happens where one is not available.
 
 Four servers at most, a source and a target of each flavour, are started the first time any of them is asked for: all
 that the collected tests need, at once, and hostile ones likewise. A run of unit tests alone starts none.

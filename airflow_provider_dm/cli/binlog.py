@@ -3,7 +3,7 @@
     binlog skip TASK                   the statement counts as executed, without being executed
     binlog replace TASK SQL…           other DDL is executed instead of it
     binlog inject TASK SQL…            other DDL is executed before it
-    binlog revert TASK                 a request that the task has not reached is removed
+    binlog revert TASK                 a decision that the task has not reached is removed
     binlog list TASK [--all]           the pending requests; with --all also those that the task has passed
     binlog events --source-file FILE   a page of a log for people (binlog_events)
     handle-error TASK [-s …] skip …    the same, as older releases of DM have it
@@ -60,7 +60,7 @@ def add_verbs(verbs: Verbs) -> None:
     _add_place(revert)
     listing = actions.add("list", _list, "show the pending requests")
     _add_task(listing)
-    listing.add_argument("--all", action="store_true", dest="passed", help="also requests that the task has passed")
+    listing.add_argument("--all", action="store_true", dest="passed", help="also decisions that the task has passed")
     add_events(actions)
     _add_handle_error(verbs)
 

@@ -96,7 +96,7 @@ class Summary:
     def waiting(self) -> str:
         """Describe rows that are held until other shards have executed a DDL; "" if there are none."""
         groups = ((source, one) for source, groups in self.unresolved_groups.items() for one in groups)
-        waiting = [f"{source} holds rows of {one['target']}, and waits {one['waits']}" for source, one in groups]
+        waiting = [f"{source} holds back rows of {one['target']}, and waits {one['waits']}" for source, one in groups]
         return f"{WAITING_FOR_LOCK}: {'; '.join(waiting)}" if waiting else ""
 
     def add_sync(self, result: Mapping[str, Any]) -> None:

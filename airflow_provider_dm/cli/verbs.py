@@ -98,7 +98,7 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
         ),
     ),
     "handle-error": CommandVerb(
-        "binlog", "DM's old name of `binlog`, with the action after the task", ("handle-error shop -s mysql-01 skip",)
+        "binlog", "DM's older name for `binlog`, the action after the task", ("handle-error shop -s mysql-01 skip",)
     ),
     "binlog-schema": CommandVerb(
         "binlog_schema",
@@ -110,7 +110,7 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
         ),
     ),
     "operate-schema": CommandVerb(
-        "binlog_schema", "DM's old name of `binlog-schema`", ("operate-schema get task.yaml -d shop -t orders",)
+        "binlog_schema", "DM's older name for `binlog-schema`", ("operate-schema get task.yaml -d shop -t orders",)
     ),
     "shard-ddl-lock": CommandVerb(
         "shard_ddl_lock",
@@ -120,9 +120,9 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
             "shard-ddl-lock unlock 'shop-`shop`.`orders`' --owner mysql-02",
         ),
     ),
-    "show-ddl-locks": CommandVerb("shard_ddl_lock", "DM's old name of `shard-ddl-lock`", ("show-ddl-locks shop",)),
+    "show-ddl-locks": CommandVerb("shard_ddl_lock", "DM's older name for `shard-ddl-lock`", ("show-ddl-locks shop",)),
     "unlock-ddl-lock": CommandVerb(
-        "shard_ddl_lock", "DM's old name of `shard-ddl-lock unlock`", ("unlock-ddl-lock 'shop-`shop`.`orders`'",)
+        "shard_ddl_lock", "DM's older name for `shard-ddl-lock unlock`", ("unlock-ddl-lock 'shop-`shop`.`orders`'",)
     ),
     "start-relay": CommandVerb(
         "relay",

@@ -87,7 +87,7 @@ def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
         if run is None or one.source not in run.progress or one.stage is not Stage.PAUSED:
             continue
         if one.desired is Stage.PAUSED:
-            reasons.append(f"{one.source} is paused by a person; `dmctl resume-task {one.task}` resumes it")
+            reasons.append(f"{one.source} is paused by a user; `dmctl resume-task {one.task}` resumes it")
         elif one.error and RESUMES_IN_SECONDS not in one.error:
             reasons.append(f"{one.source} is paused by an error: {error_text(one.error)}")
     return reasons

@@ -1,6 +1,6 @@
 """`python -m testbed fetch`: make sure that both flavours can be started here, and say which versions they are.
 
-Exit code 0 when they can, 3 when one of them cannot be had; the line says which and why. `python -m testbed sweep DIR`
+Exit code 0 when they can, 3 when one is not available; the line says which and why. `python -m testbed sweep DIR`
 ends the servers that were started in a folder and left there."""
 
 import sys

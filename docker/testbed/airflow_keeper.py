@@ -3,9 +3,10 @@
 Like `keeper.py`, it reads folders from its standard input and blocks; end of file means that the harness is gone. Then
 every process whose environment names one of these folders as `AIRFLOW_HOME` is ended.
 
-By environment, because what Airflow starts does not stay in one process group or session: task supervisors, Spark
-drivers and relay processes each open their own. All of them inherit `AIRFLOW_HOME`, and no other process names
-the folder of a test, so a pid that another program has now is never hit. Run as a file: standard library only."""
+Processes are found by their environment, because those that Airflow starts do not stay in one process group or session:
+task supervisors, Spark drivers and relay processes each open their own. All of them inherit `AIRFLOW_HOME`, and no
+other process names the folder of a test, so a process that has reused a pid is never ended. Run as a file: standard
+library only."""
 
 import os
 import signal
@@ -34,7 +35,7 @@ def processes_of(home: Path) -> list[int]:
 
 
 def end_processes_of(home: Path, *, term_seconds: float = TERM_SECONDS) -> None:
-    """Send SIGTERM to all of them, then SIGKILL to what is left, until nothing is."""
+    """Send SIGTERM to all processes of `home`, then SIGKILL to those that are left, until none is left."""
     _signal_all(processes_of(home), signal.SIGTERM)
     deadline = time.monotonic() + term_seconds
     while processes_of(home) and time.monotonic() < deadline:

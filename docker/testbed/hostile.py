@@ -2,8 +2,8 @@
 other time zones, other isolation.
 
 `ServerSpec(hostile=True)`, or `DM_HOSTILE_SERVERS=1` for every server of a run, starts a server with all of them, by an
-init-file, so that they are there again after a restart. `Server.connect` and `Server.sql` undo them in their own
-sessions: tests speak to a hostile server as to any other, and what is tested does not.
+init-file, so that they also apply after a restart. `Server.connect` and `Server.sql` undo them in their own sessions:
+tests use a hostile server like any other, and only the tested code meets the settings.
 """
 
 from collections.abc import Iterable
@@ -19,14 +19,15 @@ _HOSTILE_MODES: Final = f"'{_MODES}{_MORE_MODES}'"
 _MYSQL_MODES: Final = "NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 _MARIADB_MODES: Final = "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION"
 
-_EMPTY: Final = "LEFT('-', 0)"  # under EMPTY_STRING_IS_NULL the literal is none
+_EMPTY: Final = "LEFT('-', 0)"  # under EMPTY_STRING_IS_NULL the literal '' would be NULL
 
 
 @dataclass(frozen=True)
 class Hostile:
-    """A variable, its hostile value, and what a session of a calm server has. `since`: of a MariaDB, `100600`.
+    """A variable, its hostile value, and its value in a session of an ordinary server. `since`: the first MariaDB that
+    has the variable, such as `100600`.
 
-    `calm` None: PyMySQL sets it itself at login."""
+    `calm` None: PyMySQL sets the variable itself at login."""
 
     name: str
     value: str
@@ -34,7 +35,7 @@ class Hostile:
     since: int = 0
 
     def assignment(self, scope: str, value: str) -> str:
-        """Return `SESSION name = value`, behind a comment's mark where older releases do not have it."""
+        """Return `SESSION name = value`, in a version comment if older releases lack the variable."""
         text = f"{scope} {self.name} = {value}"
         return f"/*M!{self.since} , {text} */" if self.since else f", {text}"
 
@@ -50,7 +51,7 @@ _COMMON: Final = (
     Hostile("wait_timeout", "3", "28800"),
     Hostile("lock_wait_timeout", "2", "86400"),
     Hostile("innodb_lock_wait_timeout", "1", "50"),
-    Hostile("completion_type", "1", "0"),  # before autocommit, whose turning on is a commit
+    Hostile("completion_type", "1", "0"),  # before autocommit: setting autocommit to 1 commits
     Hostile("autocommit", "0", "1"),
     Hostile("character_set_client", "latin1", None),
     Hostile("character_set_connection", "latin1", None),
@@ -105,12 +106,12 @@ HOSTILE: Final[dict[Flavour, tuple[Hostile, ...]]] = {
 
 
 def init_file(flavour: Flavour) -> str:
-    """Return what a server that is to be hostile runs when it starts: one statement, on one line."""
+    """Return the init-file of a hostile server: one statement, on one line."""
     return f"SET {_joined(one.assignment('GLOBAL', one.value) for one in HOSTILE[flavour])};\n"
 
 
 def calming(flavour: Flavour) -> str:
-    """Return the statement that gives one session the settings of a calm server."""
+    """Return the statement that gives one session the settings of an ordinary server."""
     known = [one for one in HOSTILE[flavour] if one.calm is not None]
     return f"SET {_joined(one.assignment('SESSION', str(one.calm)) for one in known)}"
 

@@ -280,7 +280,7 @@ def start_servers(specs: Sequence[ServerSpec], root: Path, *, keep: bool = False
     """Start all of them at once, in the order of the specs; all or none.
 
     They end with this process, unless `keep`: then `stop_servers(attach_servers(root))` ends them.
-    Raises ServerUnavailable (a flavour cannot be had here) or ServerStartFailed."""
+    Raises ServerUnavailable (a flavour is not available here) or ServerStartFailed."""
     root = root.resolve()
     root.mkdir(parents=True, exist_ok=True)
     for spec in {(spec.flavour, spec.series, spec.lasting): spec for spec in specs}.values():

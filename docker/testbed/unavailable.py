@@ -1,12 +1,11 @@
-"""Why a kind of server cannot be had on this machine.
+"""Errors for servers that are not available on this machine.
 
-`Unavailable` is about the machine (nothing installed, no network, another architecture); it is a reason to leave tests
-out where the caller allows that. A server that is there and does not start is a failure (`ServerStartFailed`), never
-an excuse."""
+`ServerUnavailable` is about the machine (nothing installed, no network, another architecture); it is a reason to skip
+tests if the caller allows that. An installed server that does not start is a failure (`ServerStartFailed`)."""
 
 
 class ServerUnavailable(RuntimeError):
-    """A flavour cannot be had here. `reason` is one line a person can act on."""
+    """A flavour is not available here. `reason`: one line that a person can act on."""
 
     flavour = "server"
 
@@ -15,7 +14,7 @@ class ServerUnavailable(RuntimeError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.flavour} cannot be had here: {self.reason}"
+        return f"{self.flavour} is not available here: {self.reason}"
 
 
 class MysqlUnavailable(ServerUnavailable):

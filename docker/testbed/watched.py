@@ -10,7 +10,7 @@ from typing import Final
 
 _lock: Final = threading.Lock()
 _keepers: Final[dict[str, tuple[int, "subprocess.Popen[str]"]]] = {}
-"""The keepers by the file that each runs, and whose they are: a forked child has its own life, and its own keeper."""
+"""The keepers by the file that each runs, with the pid of their owner: a forked child starts its own keepers."""
 
 
 def watch(folder: Path, keeper: ModuleType) -> None:

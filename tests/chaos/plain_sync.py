@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are beside its folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from airflow_provider_dm.engine.sync.runner import LocalRunner

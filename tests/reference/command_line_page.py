@@ -15,7 +15,7 @@ from airflow_provider_dm.cli.verbs import VERBS
 from tests.reference.markdown import cell, head, page, table
 
 ABOUT: Final = """\
-`dmctl VERB …`, or with Airflow `airflow dm VERB …`. [How to run a migration by it](../how-to/dmctl.md). Options may
+`dmctl VERB …`, or with Airflow `airflow dm VERB …`. [How to run a migration with it](../how-to/dmctl.md). Options may
 precede or follow the verb; `-s` and the like may be repeated. DM's verbs answer with DM's JSON document, on a terminal
 with tables."""
 OF_MANY: Final = ("json", "verbose", "meta_url", "work_dir", "password_env")

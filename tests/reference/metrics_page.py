@@ -12,7 +12,7 @@ from tests.reference.markdown import cell, head, page, table
 
 ABOUT: Final = """\
 With `metrics-addr: :8262` in the task's file the task's app serves these at `http://127.0.0.1:8262/metrics`
-([how to use them](../how-to/dmctl.md#how-far-it-is)). Names that DM has mean what they mean in DM. Each metric has
+([how to use them](../how-to/dmctl.md#progress)). Metrics with DM's names have DM's meaning. Each metric has
 the labels `task` and `source_id`; a number that is not known is left out."""
 _SYNC: Final = {
     "lag_seconds": 0,

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 ABOUT: Final = """\
 Classes of `airflow_provider_dm`. All arguments are given by name; those of Airflow's `BaseOperator` (`task_id`,
-`retries`, `queue`, …) come beside them. [How to use them](../how-to/airflow.md)."""
+`retries`, `queue`, …) are accepted, too. [How to use them](../how-to/airflow.md)."""
 COLUMNS: Final = ("argument", "meaning", "type", "default", "template")
+LITERALS: Final = re.compile(r"\w*Action|Until")
+"""Names of types that are literals."""
 SHARED: Final = 4
 """Classes whose argument is the same, for it to be shown once."""
 Row = tuple[str, ...]
@@ -86,7 +88,7 @@ def _arguments(documented: type) -> list[Row]:
     rows: list[Row] = []
     for found in PARAM.finditer(_doc(documented)):
         kind, default, *templated = re.split(r", (?=required|default |templated)", _line(found["kind"]))
-        shown = cell(f"`{kind.replace('Action', 'str')}`")
+        shown = cell(f"`{LITERALS.sub('str', kind)}`")
         rows.append(
             (f"`{found['name']}`", cell(_line(found["text"])), shown, _default(default), "yes" if templated else "")
         )

@@ -49,14 +49,14 @@ def test_what_is_named_wins_over_what_is_on_the_path(tmp_path: Path, monkeypatch
     monkeypatch.delenv(VARIABLE, raising=False)
     assert tidb_program() == str(tmp_path / "tidb-server")
     monkeypatch.setenv(VARIABLE, str(tmp_path / "none"))
-    with pytest.raises(TidbUnavailable, match=rf"^TiDB cannot be had here: .*none \({VARIABLE}\) is no program$"):
+    with pytest.raises(TidbUnavailable, match=rf"^TiDB is not available here: .*none \({VARIABLE}\) is no program$"):
         tidb_program()
 
 
 def test_without_a_program_the_reason_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert str(available("tidb")) == f"TiDB cannot be had here: no tidb-server on PATH; {VARIABLE} may name one"
+    assert str(available("tidb")) == f"TiDB is not available here: no tidb-server on PATH; {VARIABLE} may name one"
 
 
 def test_a_program_that_is_something_else_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

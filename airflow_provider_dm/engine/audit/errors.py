@@ -13,8 +13,8 @@ class TableUndefined(DmError):
     scope = Scope.UPSTREAM
     what = "there is no definition of {table}, which has rows in {at}."
     hint = (
-        "It was dropped or renamed since? Give a definitions file that has it, choose by table or schema, or leave "
-        "such tables out with undefined=skip."
+        "It may have been dropped or renamed since. Give a definitions file that has it, choose by table or schema, or "
+        "leave such tables out with undefined=skip."
     )
 
 

@@ -88,7 +88,7 @@ class TidbConfig(DmModel):
     """Tables that the load creates in TiDB; and the import by Lightning in DM 5.3, which `loaders` has replaced."""
 
     auto_random: int = Field(default=0, ge=0, le=15)
-    """Extension: a BIGINT AUTO_INCREMENT that is the whole primary key becomes AUTO_RANDOM with as many bits."""
+    """Extension: a BIGINT AUTO_INCREMENT that is the whole primary key becomes AUTO_RANDOM with this number of bits."""
     pre_split_regions: int = Field(default=0, ge=0, le=15)
     """Extension: PRE_SPLIT_REGIONS of these tables, in bits."""
     backend: Literal["", "tidb", "local"] = ""
@@ -195,7 +195,7 @@ class TaskConfig(DmModel):
     task_mode: TaskMode = TaskMode.ALL
     """`full`: copy tables. `incremental`: apply the binlog. `all`: both. The others are refused."""
     shard_mode: ShardMode = ShardMode.NONE
-    """`pessimistic`: DDL on a merged table is executed once, when all shards have made it. `optimistic` is refused."""
+    """`pessimistic`: DDL on a merged table is executed once, after all its shards. `optimistic` is refused."""
     is_sharding: bool = False
     """Deprecated: true means shard-mode pessimistic."""
     strict_optimistic_shard_mode: bool = False

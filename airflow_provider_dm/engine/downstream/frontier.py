@@ -244,7 +244,7 @@ def begin_frontier(connection: Connection, fence: Fence, position: str, buckets:
 
 
 class _NotAllMatched(DmError):
-    """A mismatch, which rolls the transaction back; `judge` then decides."""
+    """The frontier is not where the transaction expects it. The transaction is rolled back; `judge` compares them."""
 
     code = "DM-6012"
     what = "the frontier did not match."

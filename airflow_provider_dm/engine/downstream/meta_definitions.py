@@ -18,7 +18,7 @@ TABLES: Final[Mapping[str, str]] = {
     "dm_subtask": f"""
         {_SUBTASK},
         generation bigint NOT NULL COMMENT 'fencing token: writers with another one are refused',
-        claim varchar(36) CHARACTER SET ascii NOT NULL COMMENT 'which claim set the generation',
+        claim varchar(36) CHARACTER SET ascii NOT NULL COMMENT 'id of the start that took the generation',
         unit varchar(16) NOT NULL,
         buckets int NOT NULL,
         hash_version int NOT NULL,
@@ -32,7 +32,7 @@ TABLES: Final[Mapping[str, str]] = {
         {_SUBTASK},
         bucket int NOT NULL,
         position {_POSITION} COMMENT 'all changes of this bucket up to here are applied',
-        released {_POSITION} DEFAULT '' COMMENT 'the epoch ending here has done its wave 1 in this bucket',
+        released {_POSITION} DEFAULT '' COMMENT 'wave 1 of the epoch that ends here is written in this bucket',
         generation bigint NOT NULL,
         PRIMARY KEY (task, source, bucket)""",
     "dm_copy_chunk": f"""
@@ -46,7 +46,7 @@ TABLES: Final[Mapping[str, str]] = {
         done tinyint NOT NULL DEFAULT 0,
         rows_copied bigint NOT NULL DEFAULT 0,
         round bigint NOT NULL DEFAULT 0 COMMENT 'the round in which pages may be written; 0: none is open',
-        birth varchar(255) NOT NULL DEFAULT '' COMMENT 'reading/births.py: its table in that round',
+        birth varchar(255) NOT NULL DEFAULT '' COMMENT 'identity of its table in that round (reading/births.py)',
         generation bigint NOT NULL,
         PRIMARY KEY (task, source, chunk)""",
     "dm_table_schema": f"""

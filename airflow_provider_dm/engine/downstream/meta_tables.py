@@ -4,7 +4,7 @@
     dm_subtask       one row for each task and source: who may write (generation), where the log is read from
     dm_frontier      one row for each bucket: up to where its rows are applied
     dm_copy_chunk    one row for each chunk of a full load: how far it is copied, and in which round it may grow
-    dm_table_schema  a source's tables at the start of the load: rows are decoded by them
+    dm_table_schema  a source's tables at the frontier: rows are decoded by them
     dm_table_definition  the same tables as SQL, at the frontier: the next DDL is applied to them
     dm_ddl           DDL that is being executed: the tables before each of its statements, and which are done
     dm_xa            XA transactions that are prepared at the source: the location of their rows in its log

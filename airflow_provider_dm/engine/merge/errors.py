@@ -12,7 +12,7 @@ _ROWS_WAIT: Final = (
 
 
 class TooManyContested(DmError):
-    """Too many rows wait for their keys to be explained by rows that move between tables."""
+    """Too many rows wait for keys that rows of other source tables hold."""
 
     source: str
     table: str

@@ -100,7 +100,7 @@ class OtherUpstream(DmError):
 
 
 class TransactionGroupsChanged(DmError):
-    """The frontier is inside a group of transactions: after a failed epoch, the new plan divides it otherwise."""
+    """The frontier is inside a group of transactions: after a failed epoch, the new plan groups them differently."""
 
     lo: str
     hi: str
@@ -152,7 +152,7 @@ class MissingRow(RowStatementError):
 
 
 class CountsDiffer(DmError):
-    """An UPSERT did not change exactly its rows. Raising it rolls the transaction back."""
+    """An UPSERT did not change exactly its rows. The transaction is rolled back."""
 
     code = "DM-6022"
     what = "an upsert changed fewer rows than it was given."

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final, cast
 
-if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are beside its folder
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
 from airflow_provider_dm.engine.downstream.session import run_transaction

@@ -94,7 +94,7 @@ def test_many_differing_tables_are_counted() -> None:
 def test_a_run_says_what_it_leaves_held_back() -> None:
     group = {"target": "`shop`.`o`", "waits": "for mysql-02"}
     waiting = Summary(unresolved_groups={"mysql-01": [group]}).waiting
-    assert waiting == "waiting for lock: mysql-01 holds rows of `shop`.`o`, and waits for mysql-02"
+    assert waiting == "waiting for lock: mysql-01 holds back rows of `shop`.`o`, and waits for mysql-02"
     assert Summary().waiting == ""
 
 

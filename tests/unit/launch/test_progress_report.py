@@ -67,7 +67,7 @@ def test_a_sync_is_shown_from_its_start_to_its_pause(
         "incremental sync: starting Spark, 0 s",
         "incremental sync: preparing, 0 s",
         line,
-        f"{line}, waits for 0 s: one is paused by a person; `dmctl resume-task shop` resumes it",
+        f"{line}, waits for 0 s: one is paused by a user; `dmctl resume-task shop` resumes it",
     ]
 
 
