@@ -121,7 +121,8 @@ def _surveyed(
         )
         for name, table in there.items()
     )
-    collations = _schema_collations(connection, {name.schema for name in names})
+    known = schema_collations(connection)
+    collations = {name.schema: known[name.schema] for name in names}
     return SourceSurvey(endpoint.name, info.flavour, info.server_uuid, tables, collations)
 
 
@@ -199,12 +200,6 @@ def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName
         if name not in found:
             raise TableNotFound(str(name))  # dropped since it was listed
     return {name: found[name] for name in names}
-
-
-def _schema_collations(connection: Connection, schemas: Collection[str]) -> dict[str, str]:
-    rows = query_whole(connection, "schema_name, default_collation_name", "FROM information_schema.schemata")
-    found = {text(schema): text(collation) for schema, collation in rows}
-    return {schema: found[schema] for schema in schemas}
 
 
 def _check_engine(server: str, name: TableName, engine: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, NamedTuple
@@ -28,7 +29,13 @@ from airflow_provider_dm.engine.relay.errors import PacketsBroken, PlaceNotFound
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE, fold
 from airflow_provider_dm.engine.relay.kinds import CARRIED, HEARTBEATS
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE
-from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
+from airflow_provider_dm.engine.relay.protocol import (
+    HEARTBEAT_SECONDS,
+    DumpRequest,
+    DumpStream,
+    open_dump,
+    some_server_id,
+)
 
 _FOUR_GIB: Final = 1 << 32
 
@@ -187,17 +194,12 @@ def file_after(connection: Connection, flavour: Flavour, request: DumpRequest) -
 
     Raises GtidsPurged, StreamLost and the other errors of `protocol`, PacketsBroken.
     """
-    stream = open_dump(connection, flavour, request)
-    try:
-        while (event := stream.event()) is None:
-            stream.receive()
-        header = header_of(event)
+    with closing(open_dump(connection, flavour, request)) as stream:
+        header, event = _next_event(stream)
         if header.code != events.ROTATE:
             raise PacketsBroken(f"a stream that begins with an event of type {header.code}")
         end = len(event) - (4 if crc32(event) == CRC_RESIDUE else 0)
         return named_by(bytes(event[HEADER_SIZE:end]))[0]
-    finally:
-        stream.close()
 
 
 def has_bytes(connection: Connection, flavour: Flavour, request: DumpRequest, held: RelayFile) -> bool:
@@ -205,22 +207,28 @@ def has_bytes(connection: Connection, flavour: Flavour, request: DumpRequest, he
 
     The connection cannot be used afterwards. Raises the errors of `protocol`, PacketsBroken, OSError.
     """
-    stream = open_dump(connection, flavour, request)
-    try:
-        with open(held.path, "rb") as ours:
-            ours.seek(BINLOG_HEADER_SIZE)
-            while ours.tell() < held.size:
-                if (event := stream.event()) is None:
-                    stream.receive()
-                    continue
-                header = header_of(event)
-                if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
-                    continue
-                if ours.read(len(event)) != event:
-                    return False
-        return True
-    finally:
-        stream.close()
+    with closing(open_dump(connection, flavour, request)) as stream, open(held.path, "rb") as ours:
+        ours.seek(BINLOG_HEADER_SIZE)
+        while ours.tell() < held.size:
+            _, event = _next_of_file(stream)
+            if ours.read(len(event)) != event:
+                return False
+    return True
+
+
+def _next_event(stream: DumpStream) -> tuple[EventHeader, memoryview]:
+    """Wait for the next event of a dump. It is valid until the following one."""
+    while (event := stream.event()) is None:
+        stream.receive()
+    return header_of(event), event
+
+
+def _next_of_file(stream: DumpStream) -> tuple[EventHeader, memoryview]:
+    """Wait for the next event of a dump that the upstream's file contains."""
+    header, event = _next_event(stream)
+    while header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
+        header, event = _next_event(stream)
+    return header, event
 
 
 @dataclass
@@ -253,20 +261,12 @@ class _Dumps:
         """Yield a file's events with their positions; the bytes of irrelevant events are left empty."""
         request = DumpRequest(file.name, BINLOG_HEADER_SIZE, some_server_id(), str(uuid.uuid4()))
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
-            stream = open_dump(connection, self.flavour, request)
-            try:
+            with closing(open_dump(connection, self.flavour, request)) as stream:
                 position = BINLOG_HEADER_SIZE
                 while position < file.size:
-                    if (event := stream.event()) is None:
-                        stream.receive()
-                        continue
-                    header = header_of(event)
-                    if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
-                        continue
+                    header, event = _next_of_file(stream)
                     if header.log_position and file.size < _FOUR_GIB:
                         position = header.log_position - header.size  # includes events that the dump omits
                     is_needed = header.code in events.GTIDS or header.code in CARRIED
                     yield position, header, bytes(event) if is_needed else b""
                     position += header.size
-            finally:
-                stream.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
@@ -77,6 +77,26 @@ class Written(NamedTuple):
     collisions: tuple[Collision, ...]
 
 
+T = TypeVar("T")
+
+
+def with_retries(transaction: Callable[..., T], *, safe: bool) -> T:
+    """Return the result of a transaction, which is rolled back and repeated if its rows do not match those expected.
+
+    It is repeated `careful`: before each upsert it checks that the row exists. In safe mode it is repeated once more
+    with the collision as `met`, to overwrite the rows.
+    """
+    try:
+        try:
+            return transaction(careful=False)
+        except CountsDiffer:
+            return transaction(careful=True)
+    except (MissingRow, DuplicateInTarget) as error:
+        if not safe:
+            raise
+        return transaction(careful=True, met=error)
+
+
 @dataclass(frozen=True)
 class WaveWriter:
     """The writer of the waves of one epoch. `pool`: runs batches concurrently; None: one after the other.
@@ -126,16 +146,7 @@ class WaveWriter:
         return min(most, max(1, rows * BATCH_BYTES // max(1, self.log_bytes)))
 
     def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: FrontierMove) -> int:
-        try:
-            try:
-                return self._transaction(waves, batch, act, careful=False)
-            except CountsDiffer:
-                # Rolled back. Retry, and check before each upsert that its row exists.
-                return self._transaction(waves, batch, act, careful=True)
-        except (MissingRow, DuplicateInTarget) as error:
-            if not self.plan.safe:
-                raise
-            return self._transaction(waves, batch, act, careful=True, met=error)
+        return with_retries(partial(self._transaction, waves, batch, act), safe=self.plan.safe)
 
     def _transaction(
         self,

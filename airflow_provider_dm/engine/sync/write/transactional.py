@@ -27,15 +27,15 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetLimit, TargetRefused
+from airflow_provider_dm.engine.downstream.errors import TargetLimit, TargetRefused
 from airflow_provider_dm.engine.downstream.frontier import common_position, read_frontier, whole_transaction
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.errors import CountsDiffer, MissingRow, TransactionGroupsChanged
+from airflow_provider_dm.engine.sync.errors import TransactionGroupsChanged
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, WaveWriter
+from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, WaveWriter, with_retries
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 
@@ -175,15 +175,7 @@ class TransactionalWriter:
 
     def _write_transaction(self, here: str, transaction: _TargetTransaction) -> Applied | None:
         """Write a target transaction that begins at `here`; return None if another call has written it."""
-        try:
-            try:
-                return self._try_transaction(here, transaction, careful=False)
-            except CountsDiffer:
-                return self._try_transaction(here, transaction, careful=True)
-        except (MissingRow, DuplicateInTarget) as error:
-            if not self.writer.plan.safe:
-                raise
-            return self._try_transaction(here, transaction, careful=True, met=error)
+        return with_retries(partial(self._try_transaction, here, transaction), safe=self.writer.plan.safe)
 
     def _try_transaction(
         self, here: str, transaction: _TargetTransaction, *, careful: bool, met: DmError | None = None
