@@ -216,12 +216,19 @@ def scan_xa(log: OpenLog, start: int, *, cut: int, state: int = OUTSIDE) -> Scan
 
 
 def verify_events(log: OpenLog, start: int, end: int) -> None:
-    """Check every event from boundary `start` to `end`, as the row decoder does. Raises ChecksumMismatch."""
-    if not log.format.checksum:
-        return
+    """Check that every event from `start`, the beginning of one, to `end` is complete and has the right checksum.
+
+    Raises MalformedEvent, ChecksumMismatch.
+    """
     while start < end:
-        size = START.unpack_from(log.window.read(start, HEADER_SIZE))[3]
-        verify_checksum(log.window.read(start, size), f"{log.name}:{start}")
+        at, head = f"{log.name}:{start}", log.window.read(start, HEADER_SIZE)
+        size = START.unpack_from(head)[3] if len(head) == HEADER_SIZE else HEADER_SIZE
+        if start + size > end:
+            raise MalformedEvent(at, f"{log.name} ends inside of it")
+        if size < HEADER_SIZE:
+            raise MalformedEvent(at, f"a size of {size} bytes")
+        if log.format.checksum:
+            verify_checksum(log.window.read(start, size), at)
         start += size
 
 

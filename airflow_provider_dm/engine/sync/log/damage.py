@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_dm.engine.binlog.boundary import opened_log, read_format, verify_events
+from airflow_provider_dm.engine.binlog.boundary import opened_log, verify_events
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
-from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.binlog.xa import Prepared, file_of
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
@@ -23,21 +21,10 @@ def check_events(file: LogFile, at: Location) -> None:
     Raises MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.
     """
     begins = (file.suffix, file.name) == (at.suffix, at.file)
-    position = max(at.position, BINLOG_HEADER_SIZE) if begins else BINLOG_HEADER_SIZE
-    with Window(file.path, file.size) as window:
-        log_format = read_format(window, file.name)
-        if log_format is None:
+    with opened_log(file.path, file.size, file.name) as log:
+        if log is None:
             raise MalformedEvent(f"{file.name}:{BINLOG_HEADER_SIZE}", "no whole format description")
-        while position < file.size:
-            place, head = f"{file.name}:{position}", window.read(position, HEADER_SIZE)
-            size = START.unpack_from(head)[3] if len(head) == HEADER_SIZE else HEADER_SIZE
-            if position + size > file.size:
-                raise MalformedEvent(place, f"{file.name} ends inside of it")
-            if size < HEADER_SIZE:
-                raise MalformedEvent(place, f"a size of {size} bytes")
-            if log_format.checksum:
-                verify_checksum(window.read(position, size), place)
-            position += size
+        verify_events(log, max(at.position, BINLOG_HEADER_SIZE) if begins else BINLOG_HEADER_SIZE, file.size)
 
 
 def check_prepared(files: Sequence[LogFile], prepared: Sequence[Prepared]) -> None:
