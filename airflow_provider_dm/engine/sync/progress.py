@@ -159,10 +159,19 @@ class SyncProgress:
     def contested(self, rows: int, since: float | None) -> None:
         """Set the number of contested rows, and since when the oldest waits."""
         self.contested_rows, self.contested_since = rows, since
+        self._compare_clocks(time.time())
 
-    def holds(self, groups: list[dict[str, Any]]) -> None:
+    def holds(self, groups: list[dict[str, Any]], now: float | None = None) -> None:
         """Set the merged tables with held-back rows."""
         self.unresolved_groups = groups
+        self._compare_clocks(time.time() if now is None else now)
+
+    def _compare_clocks(self, now: float) -> None:
+        since = self._noted_since()
+        if since is None:
+            self.held_in_future_since = None
+        elif since >= now and self.held_in_future_since is None:
+            self.held_in_future_since = now - 1.0
 
     def in_safe_mode(self, shown: dict[str, Any]) -> None:
         """Set the state of safe mode."""
@@ -199,7 +208,7 @@ class SyncProgress:
         the source has no new commits, it is the time since the sync last saw the end of the source's log.
         """
         now = time.time() if now is None else now
-        held = self._held_since(now)
+        held = self._held_since()
         if self.holds_back and held is None:
             return None
         if self.caught_up and self.at_end and not self.holds_back:
@@ -216,20 +225,18 @@ class SyncProgress:
 
         Counts rows after a DDL that not all shards have executed, and contested rows.
         """
-        now = time.time() if now is None else now
-        held = self._held_since(now)
-        return None if held is None else now - held
+        held = self._held_since()
+        return None if held is None else (time.time() if now is None else now) - held
 
-    def _held_since(self, now: float) -> float | None:
-        """Return the time since which rows have been held back, at least a second ago. If the source's clock is ahead
-        of ours, return the time of the first call."""
+    def _held_since(self) -> float | None:
+        """Return the time since which rows have been held back. If the source's clock is ahead of ours, return the time
+        at which this process knew of them."""
+        since, known = self._noted_since(), self.held_in_future_since
+        return since if since is None or known is None else min(since, known)
+
+    def _noted_since(self) -> float | None:
         times = [group["since"] for group in self.unresolved_groups or ()]
-        since = min((one for one in (*times, self.contested_since) if one is not None), default=None)
-        if since is None:
-            self.held_in_future_since = None
-        elif since >= now and self.held_in_future_since is None:
-            self.held_in_future_since = now - 1.0
-        return since if self.held_in_future_since is None else min(since or now, self.held_in_future_since)
+        return min((one for one in (*times, self.contested_since) if one is not None), default=None)
 
     @property
     def holds_back(self) -> bool:
