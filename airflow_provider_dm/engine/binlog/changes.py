@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 
 
 class RowChange(NamedTuple):
-    """The change of one row: `before` None is an insert, `after` None a delete. `table`: index into the tables."""
+    """The change of one row: an insert has no `before`, a delete no `after`. `table`: index into the tables."""
 
     table: int
     before: Row | None
@@ -38,25 +38,25 @@ class Batch:
     changes: Any
     layouts: Sequence[TableLayout]
     compiled: bool
-    """The kernels are to be used."""
+    """True to use the compiled kernels."""
 
     def __len__(self) -> int:
         return len(self.changes)
 
     def rows(self) -> list[RowChange]:
-        """Return all changes as canonical values. Raises MalformedImage, whose index is the change's."""
+        """Return all changes as canonical values. Raises MalformedImage with the index of the change."""
         layouts = self.changes[:, LAYOUT]
-        tables = np.array([one.table for one in self.layouts], np.int64)[layouts].tolist()
-        numbers = np.unique(layouts).tolist()
-        before, after = (self._side(numbers, place) for place in (BEFORE, AFTER))
+        tables = np.array([layout.table for layout in self.layouts], np.int64)[layouts].tolist()
+        used = np.unique(layouts).tolist()
+        before, after = (self._side(used, place) for place in (BEFORE, AFTER))
         return list(map(_change, zip(tables, before, after, strict=True)))
 
-    def _side(self, numbers: Sequence[int], place: int) -> list[Row | None]:
-        """Return the rows of these layouts at `place`, one for each change."""
+    def _side(self, layouts: Sequence[int], place: int) -> list[Row | None]:
+        """Return the row at `place` (BEFORE or AFTER) of each change, or None. `layouts`: those of the changes."""
         side: list[Row | None] = [None] * len(self)
-        for number in numbers:
-            chosen, images = self.images(number, place)
-            rows = self._rows_of(number, chosen, images)
+        for layout in layouts:
+            chosen, images = self.images(layout, place)
+            rows = self._rows_of(layout, chosen, images)
             if len(rows) == len(side):
                 return list(rows)
             for which, row in zip(chosen.tolist(), rows, strict=True):
@@ -78,26 +78,26 @@ class Batch:
         """Return the file position of each change's event."""
         return self.changes[:, EVENT].tolist()  # type: ignore[no-any-return]
 
-    def cells(self, number: int, place: int, columns: Sequence[int]) -> Cells:
+    def cells(self, layout: int, place: int, columns: Sequence[int]) -> Cells:
         """Return these columns of the rows of this layout at `place`. Raises MalformedImage as `rows` does."""
-        chosen, images = self.images(number, place)
+        chosen, images = self.images(layout, place)
         with _located(chosen):
-            return cells_of(self.layouts[number].layout, self.data, images, columns, compiled=self.compiled)
+            return cells_of(self.layouts[layout].layout, self.data, images, columns, compiled=self.compiled)
 
     def with_changes(self, changes: Any) -> Batch:
         """Return a batch of these changes, with offsets into the same data."""
         return replace(self, changes=changes)
 
-    def _rows_of(self, number: int, chosen: Any, images: Any) -> list[Row]:
-        of = self.layouts[number]
+    def _rows_of(self, layout: int, chosen: Any, images: Any) -> list[Row]:
+        table = self.layouts[layout]
         with _located(chosen):
-            rows = rows_of(of.layout, self.data, images, compiled=self.compiled)
-        return [_without(row, of.absent) for row in rows] if of.absent else rows
+            rows = rows_of(table.layout, self.data, images, compiled=self.compiled)
+        return [_without(row, table.absent) for row in rows] if table.absent else rows
 
 
 @contextmanager
 def _located(chosen: Any) -> Iterator[None]:
-    """Convert the index in a MalformedImage from images to changes: `chosen` are the changes of the images."""
+    """Convert the index in a MalformedImage from that of an image to that of its change. `chosen`: image -> change."""
     try:
         yield
     except MalformedImage as error:

@@ -15,9 +15,9 @@ import zlib
 from typing import Final
 
 from airflow_provider_dm.engine.binlog import events as codes
+from airflow_provider_dm.engine.binlog.byte_reader import ByteReader
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent
 from airflow_provider_dm.engine.binlog.header import LARGEST_UNPACKED
-from airflow_provider_dm.engine.binlog.lengths import Lengths
 from airflow_provider_dm.engine.binlog.splitting import HAS_EXTRA, OPERATION, OPERATIONS, UPDATES
 
 PLAIN_ROWS: Final = {
@@ -42,7 +42,7 @@ def uncompressed_query(body: bytes | memoryview, at: str) -> bytes:
 
     Raises MalformedEvent, EventTooLarge.
     """
-    reader = Lengths(body, at, "a compressed statement")
+    reader = ByteReader(body, at, "a compressed statement")
     fixed = reader.take(_QUERY_FIXED)
     reader.take(int.from_bytes(fixed[11:13], "little") + fixed[8] + 1)
     return _with_plain_tail(reader, body, at)
@@ -69,10 +69,10 @@ def uncompressed_rows(code: int, body: bytes | memoryview, at: str) -> tuple[int
     return PLAIN_ROWS[code], _with_plain_tail(_behind_bitmaps(code, body, at), body, at)
 
 
-def _behind_bitmaps(code: int, body: bytes | memoryview, at: str) -> Lengths:
+def _behind_bitmaps(code: int, body: bytes | memoryview, at: str) -> ByteReader:
     """Return a reader of a compressed rows event's body, positioned before its tail. Raises MalformedEvent."""
     operation = OPERATIONS[PLAIN_ROWS[code]]
-    reader = Lengths(body, at, "a compressed rows event")
+    reader = ByteReader(body, at, "a compressed rows event")
     reader.take(_TABLE_AND_FLAGS)
     if operation & HAS_EXTRA:
         reader.take(max(reader.fixed(2) - 2, 0))  # it counts itself
@@ -81,7 +81,7 @@ def _behind_bitmaps(code: int, body: bytes | memoryview, at: str) -> Lengths:
     return reader
 
 
-def _with_plain_tail(reader: Lengths, body: bytes | memoryview, at: str) -> bytes:
+def _with_plain_tail(reader: ByteReader, body: bytes | memoryview, at: str) -> bytes:
     """Return the part that the reader has passed, and the rest uncompressed."""
     head = body[: reader.position]
     first = reader.take(1)[0]

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.byte_reader import ByteReader
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.layout import Layout
-from airflow_provider_dm.engine.binlog.lengths import Lengths
 from airflow_provider_dm.engine.binlog.row_decoder import CellPlace, image_end, locate
 from airflow_provider_dm.engine.schema.errors import MalformedValue
 from airflow_provider_dm.engine.schema.json_binary import apply_diffs, json_text
@@ -40,7 +40,7 @@ def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Ite
     while start < end:
         before = locate(layout.cells, data, start, end)
         options_at = image_end(layout.cells, data, start, end)
-        reader = Lengths(data[options_at:end], at, "an update with JSON differences")
+        reader = ByteReader(data[options_at:end], at, "an update with JSON differences")
         options, partial = reader.number(), 0
         if options & ~_DIFFERENCES:
             raise MalformedValue(f"value options {options:#x}")

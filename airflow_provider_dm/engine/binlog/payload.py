@@ -18,9 +18,9 @@ from typing import Final, Protocol
 
 import zstandard
 
+from airflow_provider_dm.engine.binlog.byte_reader import ByteReader
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent
 from airflow_provider_dm.engine.binlog.header import LARGEST_UNPACKED
-from airflow_provider_dm.engine.binlog.lengths import Lengths
 
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
 _ZSTD, _NONE = 0, 255
@@ -37,10 +37,10 @@ def open_payload(body: bytes | memoryview, at: str) -> PayloadWindow:
     `at` is the event's location; errors of inner events name it with their offset (`inner_place`).
     Raises MalformedEvent.
     """
-    reader = Lengths(body, at, "the header of its payload")
+    reader = ByteReader(body, at, "the header of its payload")
     fields: dict[int, int] = {}
     while (field := reader.number()) != _END:
-        value = Lengths(reader.take(reader.number()), at, f"field {field} of its payload")
+        value = ByteReader(reader.take(reader.number()), at, f"field {field} of its payload")
         if field not in (_SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE) or field in fields:
             raise MalformedEvent(at, f"field {field} in the header of a compressed transaction")
         fields[field] = value.number()

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.binlog.boundary import opened_log, scan_xa
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, NoRows, XaRowsGone
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import ByteRange
-from airflow_provider_dm.engine.binlog.transaction import FoundEnd, FoundPrepared, ScannedRange, Seam
+from airflow_provider_dm.engine.binlog.transaction import FoundXaEnd, FoundXaPrepare, ScannedRange, Seam
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid, file_of
 from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
@@ -41,7 +41,7 @@ class PreparedRanges:
         """Return the ranges of a stretch that are to be applied, in order. If NoRows is raised, nothing has changed."""
         ranges: list[ByteRange] = []
         prepared, start = dict(self.prepared), stretch.start
-        left_out: FoundPrepared | None = None  # the last one, while the next transaction is unknown
+        left_out: FoundXaPrepare | None = None  # the last one, while the next transaction is unknown
 
         def flush(end: int, behind: int) -> None:
             nonlocal start
@@ -50,7 +50,7 @@ class PreparedRanges:
             start = behind
 
         for one in found.xa:
-            if isinstance(one, FoundEnd) and one.committed and left_out is not None and not left_out.seams:
+            if isinstance(one, FoundXaEnd) and one.committed and left_out is not None and not left_out.seams:
                 if (one.xid, one.start) == (left_out.xid, left_out.end):  # adjacent: its rows count where they are
                     del prepared[one.xid]
                     left_out = None
@@ -60,7 +60,7 @@ class PreparedRanges:
                 left_out = None
             # A name is unique on the server: if it is prepared again, the earlier transaction has ended unlogged.
             known = prepared.pop(one.xid, None)
-            if isinstance(one, FoundPrepared):
+            if isinstance(one, FoundXaPrepare):
                 at = Location(file.name, one.start, "", file.suffix, file.server_uuid)
                 prepared[one.xid] = Prepared(one.xid, at, one.end, one.rows, one.seams)
                 left_out = one
@@ -142,7 +142,7 @@ def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Pre
             return None
         for found in reversed(listed):
             if found.xid == xid:
-                if not isinstance(found, FoundPrepared):
+                if not isinstance(found, FoundXaPrepare):
                     return None  # it had ended before, so the committed one is unknown
                 at = Location(file.name, found.start, "", file.suffix, file.server_uuid)
                 return Prepared(xid, at, found.end, found.rows), file

@@ -22,6 +22,7 @@ import numpy as np
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog import splitting
 from airflow_provider_dm.engine.binlog.boundary import OpenLog, scan_xa
+from airflow_provider_dm.engine.binlog.byte_reader import ByteReader
 from airflow_provider_dm.engine.binlog.cells import Cell
 from airflow_provider_dm.engine.binlog.changes import Batch, RowChange
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_rows
@@ -36,7 +37,6 @@ from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.binlog.lengths import Lengths
 from airflow_provider_dm.engine.binlog.maps import Maps, WantedTables
 from airflow_provider_dm.engine.binlog.partial_json import row_pairs
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
@@ -44,7 +44,7 @@ from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.row_decoder import CellPlace, image_end
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS
-from airflow_provider_dm.engine.binlog.transaction import BEGUN, OUTSIDE, FoundPrepared
+from airflow_provider_dm.engine.binlog.transaction import BEGUN, OUTSIDE, FoundXaPrepare
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
@@ -142,7 +142,7 @@ class _Range:
         walked = scan_xa(log, self.range.start, cut=self.range.end, state=state)
         last = walked.xa[-1] if walked.xa else None
         # Between a prepared transaction and its commit: its changes are not before `key`.
-        return last.start if isinstance(last, FoundPrepared) and last.end == walked.end else walked.end
+        return last.start if isinstance(last, FoundXaPrepare) and last.end == walked.end else walked.end
 
     def _sort_key(self, position: int) -> str:
         return Location(self.range.file, position, "", self.range.suffix).sort_key
@@ -315,7 +315,7 @@ class _Splitter:
         """
         of = self.maps.layouts[layout].layout
         operation = splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES)
-        reader = Lengths(memoryview(data)[start + ID_AND_FLAGS : end], at, "the head of its rows")
+        reader = ByteReader(memoryview(data)[start + ID_AND_FLAGS : end], at, "the head of its rows")
         present = _present(reader, table, len(of.cells), operation)
         start += ID_AND_FLAGS + reader.position
         whole = (1 << len(of.cells)) - 1
@@ -385,7 +385,7 @@ def _is_end_of_statement_only(number: int, code: int, body: bytes) -> bool:
     return number in _NO_TABLE and body[ID_AND_FLAGS:] == extra + b"\0"
 
 
-def _present(reader: Lengths, table: str, columns: int, operation: int) -> list[int]:
+def _present(reader: ByteReader, table: str, columns: int, operation: int) -> list[int]:
     """Read the bytes between the flags of a rows event and its images.
 
     Return bitmaps of the columns that each image has (of an update: before and after).

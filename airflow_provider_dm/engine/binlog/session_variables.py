@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from pymysqlreplication.constants import STATUS_VAR_KEY
 
-from airflow_provider_dm.engine.binlog.lengths import Lengths
+from airflow_provider_dm.engine.binlog.byte_reader import ByteReader
 
 EXPLICIT_TIMESTAMPS: Final = 1 << 24
 """A bit of `Session.flags`: explicit_defaults_for_timestamp, MariaDB's from 10.8.2 on."""
@@ -52,7 +52,7 @@ class Session:
 def read_session(variables: bytes, at: str) -> Session:
     """Read the block of status variables. Raises MalformedEvent if a variable is too short."""
     found: dict[str, Any] = {}
-    reader = Lengths(variables, at, "the status variables of a QUERY event")
+    reader = ByteReader(variables, at, "the status variables of a QUERY event")
     while reader.left:
         number = reader.fixed(1)
         variable = _VARIABLES.get(number)
@@ -70,31 +70,31 @@ class _Variable(NamedTuple):
     """One variable. `field`: of Session, or "" if the value is not needed."""
 
     field: str
-    read: Callable[[Lengths], object]
+    read: Callable[[ByteReader], object]
 
 
-def _number(size: int) -> Callable[[Lengths], int]:
+def _number(size: int) -> Callable[[ByteReader], int]:
     return lambda reader: reader.fixed(size)
 
 
-def _numbers(*sizes: int) -> Callable[[Lengths], tuple[int, ...]]:
+def _numbers(*sizes: int) -> Callable[[ByteReader], tuple[int, ...]]:
     return lambda reader: tuple(map(reader.fixed, sizes))
 
 
-def _switch(reader: Lengths) -> bool:
+def _switch(reader: ByteReader) -> bool:
     return bool(reader.fixed(1))
 
 
-def _prefixed_with_nul(reader: Lengths) -> None:
+def _prefixed_with_nul(reader: ByteReader) -> None:
     reader.take(reader.fixed(1) + 1)
 
 
-def _two_prefixed(reader: Lengths) -> None:
+def _two_prefixed(reader: ByteReader) -> None:
     reader.prefixed()
     reader.prefixed()
 
 
-def _schemas(reader: Lengths) -> None:
+def _schemas(reader: ByteReader) -> None:
     """Skip texts that each end with a NUL."""
     count = reader.fixed(1)
     for _ in range(count if count <= _MOST_SCHEMAS else 0):
@@ -102,12 +102,12 @@ def _schemas(reader: Lengths) -> None:
             pass
 
 
-def _alter_phase(reader: Lengths) -> None:
+def _alter_phase(reader: ByteReader) -> None:
     if reader.fixed(1) & _SECOND_PHASE:
         reader.take(8)
 
 
-def _collations(reader: Lengths) -> tuple[tuple[int, int], ...]:
+def _collations(reader: ByteReader) -> tuple[tuple[int, int], ...]:
     return tuple((reader.fixed(2), reader.fixed(2)) for _ in range(reader.fixed(1)))
 
 
@@ -118,8 +118,8 @@ _VARIABLES: Final = {
     STATUS_VAR_KEY.Q_CATALOG_CODE: _Variable("", _prefixed_with_nul),  # MySQL 5.0.0 to 5.0.3
     STATUS_VAR_KEY.Q_AUTO_INCREMENT: _Variable("auto_increment", _numbers(2, 2)),
     STATUS_VAR_KEY.Q_CHARSET_CODE: _Variable("charsets", _numbers(2, 2, 2)),
-    STATUS_VAR_KEY.Q_TIME_ZONE_CODE: _Variable("time_zone", Lengths.prefixed),
-    STATUS_VAR_KEY.Q_CATALOG_NZ_CODE: _Variable("", Lengths.prefixed),
+    STATUS_VAR_KEY.Q_TIME_ZONE_CODE: _Variable("time_zone", ByteReader.prefixed),
+    STATUS_VAR_KEY.Q_CATALOG_NZ_CODE: _Variable("", ByteReader.prefixed),
     STATUS_VAR_KEY.Q_LC_TIME_NAMES_CODE: _Variable("", _number(2)),
     STATUS_VAR_KEY.Q_CHARSET_DATABASE_CODE: _Variable("", _number(2)),
     STATUS_VAR_KEY.Q_TABLE_MAP_FOR_UPDATE_CODE: _Variable("", _number(8)),

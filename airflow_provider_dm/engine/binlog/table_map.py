@@ -14,9 +14,9 @@ from typing import Final
 from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import map_texts
+from airflow_provider_dm.engine.binlog.byte_reader import ByteReader
 from airflow_provider_dm.engine.binlog.cells import METADATA_SIZE, NUMERIC, Cell, CellKind, cell_for
 from airflow_provider_dm.engine.binlog.errors import Contradiction, MalformedEvent, SchemaMismatch
-from airflow_provider_dm.engine.binlog.lengths import Lengths
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -43,15 +43,15 @@ class TableMap:
 
 def map_name(body: bytes, at: str) -> TableName:
     """Read the table of a map, from its body after id and flags. Raises MalformedEvent."""
-    return _name(Lengths(body, at, "a TABLE_MAP"))
+    return _name(ByteReader(body, at, "a TABLE_MAP"))
 
 
 def parse_map(body: bytes, at: str) -> TableMap:
     """Parse a complete map, from its body after id and flags. Raises MalformedEvent."""
-    reader = Lengths(body, at, "a TABLE_MAP")
+    reader = ByteReader(body, at, "a TABLE_MAP")
     name = _name(reader)
     types = bytes(reader.take(reader.number()))
-    block = Lengths(reader.take(reader.number()), at, "the column metadata of a TABLE_MAP")
+    block = ByteReader(reader.take(reader.number()), at, "the column metadata of a TABLE_MAP")
     metadata = tuple(bytes(block.take(_metadata_size(code, at))) for code in types)
     if block.left:
         raise MalformedEvent(at, f"{block.left} bytes of column metadata too many")
@@ -63,7 +63,7 @@ def parse_map(body: bytes, at: str) -> TableMap:
     return TableMap(name, types, metadata, _signs(fields, types), _names(fields, at), fields)
 
 
-def _name(reader: Lengths) -> TableName:
+def _name(reader: ByteReader) -> TableName:
     schema = reader.prefixed()
     reader.take(1)
     table = reader.prefixed()
@@ -87,7 +87,7 @@ def _signs(fields: Mapping[int, bytes], types: bytes) -> tuple[bool, ...] | None
 def _names(fields: Mapping[int, bytes], at: str) -> tuple[str, ...] | None:
     if _COLUMN_NAME not in fields:
         return None
-    reader, found = Lengths(fields[_COLUMN_NAME], at, "a TABLE_MAP's list of columns"), list[str]()
+    reader, found = ByteReader(fields[_COLUMN_NAME], at, "a TABLE_MAP's list of columns"), list[str]()
     while reader.left:
         found.append(bytes(reader.take(reader.number())).decode("utf-8", "replace"))
     return tuple(found)

@@ -8,11 +8,11 @@
     outside   DDL              -> a transaction of its own
     outside   any event without a change        a boundary after it
 
-MariaDB can log an ALTER in two transactions (binlog_alter_two_phase). It counts with the second:
+MariaDB can log an ALTER in two transactions (binlog_alter_two_phase). It takes effect at the second:
 
-    START ALTER  … rows of others, by the old definition …  COMMIT ALTER      DDL, at its commit
-    START ALTER  …                                          ROLLBACK ALTER    nothing
-    START ALTER  … the server crashes                                         nothing
+    START ALTER  … other transactions, in the old definition …  COMMIT ALTER      DDL, at its commit
+    START ALTER  …                                              ROLLBACK ALTER    nothing
+    START ALTER  … the server crashes                                             nothing
 
 Between a GTID and the statement or BEGIN that must follow, a transaction is *opened*; after BEGIN it is *begun*
 (MariaDB's GTID does both). A compressed transaction (TRANSACTION_PAYLOAD) follows its GTID and is scanned by a separate
@@ -89,7 +89,7 @@ class FoundDdl:
 
 
 @dataclass(frozen=True)
-class FoundPrepared:
+class FoundXaPrepare:
     """A prepared XA transaction; `rows`: it has rows, which count at its commit."""
 
     xid: Xid
@@ -100,7 +100,7 @@ class FoundPrepared:
 
 
 @dataclass(frozen=True)
-class FoundEnd:
+class FoundXaEnd:
     """The end of a prepared XA transaction, `start` to `end`: its commit, or its rollback."""
 
     xid: Xid
@@ -111,11 +111,11 @@ class FoundEnd:
 
 @dataclass(slots=True)
 class ScannedRange:
-    """Complete transactions from `start` to the boundary `end`; if DDL is the next thing, it is after `end`.
+    """Complete transactions from `start` to the boundary `end`. A DDL statement that ends the range is after `end`.
 
     `seams`: where the transactions before `end` may be cut into parts of the requested size. `xa`: XA transactions and
-    their ends, if they are to be recorded. `unpacked`: additional bytes of compressed rows and transactions when
-    unpacked, as far as those are to be applied.
+    their ends, if they are to be recorded. `unpacked`: the bytes by which compressed rows and transactions that are
+    applied grow when they are unpacked.
     """
 
     start: int
@@ -126,7 +126,7 @@ class ScannedRange:
     ended: Ended = Ended.FILE
     ddl: FoundDdl | None = None
     seams: list[Seam] = field(default_factory=list)
-    xa: list[FoundPrepared | FoundEnd] = field(default_factory=list)
+    xa: list[FoundXaPrepare | FoundXaEnd] = field(default_factory=list)
     trail: GtidTrail = field(default_factory=GtidTrail)
     ddl_trail: GtidTrail = field(default_factory=GtidTrail)
 
@@ -135,9 +135,9 @@ class ScannedRange:
 class ScanState:
     """The state of a scan between two events.
 
-    `place`: prefix of a position in errors. `pending`: the id of the open transaction; `void`: the statement after it
-    has no effect; `seams`: positions where it may be cut. `inside_payload`: the events are those of a compressed
-    transaction. `records_xa`: XA transactions are recorded, even if nothing is applied.
+    `place`: prefix of a position in errors. `pending`: the GTID of the open transaction. `void`: the statement
+    directly after that GTID has no effect. `seams`: positions where the transaction may be cut. `inside_payload`: the
+    events are those of a compressed transaction. `records_xa`: record XA transactions, even if nothing is applied.
     """
 
     place: str
@@ -190,14 +190,14 @@ class ScanState:
         """End a transaction that is now prepared."""
         if self.records_xa:
             seams = tuple(Seam(seam, position) for seam in self.seams)
-            self.found.xa.append(FoundPrepared(xid, self.opened_at, position, self.rows, seams))
+            self.found.xa.append(FoundXaPrepare(xid, self.opened_at, position, self.rows, seams))
         self.seams.clear()
         self.close(position, timestamp)
 
     def end_xa(self, position: int, timestamp: int, xid: Xid, *, committed: bool) -> None:
         """End a transaction that only ends a prepared one."""
         if self.records_xa:
-            self.found.xa.append(FoundEnd(xid, self.opened_at, position, committed))
+            self.found.xa.append(FoundXaEnd(xid, self.opened_at, position, committed))
         self.close(position, timestamp)
 
     def add_payload(self, inner: ScanState, event_end: int) -> None:
@@ -218,8 +218,8 @@ class ScanState:
         if self.state == OUTSIDE:
             self.found.end = position
 
-    def alone_or_inside(self, event_end: int, timestamp: int) -> None:
-        """Handle a statement without an effect. Directly after a GTID it is a complete transaction."""
+    def skip_statement(self, event_end: int, timestamp: int) -> None:
+        """Skip a statement without an effect. Directly after a GTID it is a complete transaction."""
         if self.state == OPENED:
             self.close(event_end, timestamp)
         else:
@@ -264,7 +264,7 @@ def handle_event(walk: ScanState, position: int, event_end: int, timestamp: int,
 
 
 def reject_or_skip(walk: ScanState, position: int, event_end: int, timestamp: int, code: int) -> None:
-    """Raise UnknownEvent for an event whose entry in the table is STOP; with `apply=False` skip it."""
+    """Raise UnknownEvent for an event that the table of events marks as STOP; with `apply=False` skip it."""
     if walk.apply:
         raise UnknownEvent.of(walk.at(position), code)
     if walk.state == OPENED:
@@ -285,7 +285,7 @@ def _query(walk: ScanState, position: int, event_end: int, timestamp: int, query
             if kind is StatementKind.ROLLBACK:
                 walk.close(event_end, timestamp)
         case StatementKind.SAVEPOINT | StatementKind.NOTHING:
-            walk.alone_or_inside(event_end, timestamp)
+            walk.skip_statement(event_end, timestamp)
         case StatementKind.XA:
             _xa(walk, position, event_end, timestamp, query.sql)
         case StatementKind.ROW_CHANGE:
@@ -297,7 +297,7 @@ def _query(walk: ScanState, position: int, event_end: int, timestamp: int, query
                     "Set binlog_format=ROW for every session of the source; if the change affects a table of the task, "
                     f"make it by hand, and {CONTINUE_AFTER}.",
                 )
-            walk.alone_or_inside(event_end, timestamp)
+            walk.skip_statement(event_end, timestamp)
         case StatementKind.DDL:
             _ddl(walk, position, event_end, timestamp, query)
 
@@ -317,11 +317,11 @@ def _xa(walk: ScanState, position: int, event_end: int, timestamp: int, sql: byt
         case verb if walk.apply:
             raise MalformedEvent(walk.at(position), f"XA {verb}, which no server logs at this point of a transaction")
         case _:
-            walk.alone_or_inside(event_end, timestamp)
+            walk.skip_statement(event_end, timestamp)
 
 
 def _ddl(walk: ScanState, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
-    if walk.apply and not (walk.void and walk.state == OPENED):  # `void` is only valid directly after its GTID
+    if walk.apply and not (walk.void and walk.state == OPENED):  # `void` is about the statement directly after the GTID
         if walk.found.transactions:
             walk.found.ended = Ended.DDL
             return

@@ -1,4 +1,4 @@
-"""Names of foreign keys and CHECK constraints: the server names those without a name.
+"""Names of foreign keys and CHECK constraints: the server generates a name for those without one.
 
     t: FOREIGN KEY (a) REFERENCES u (id)  ─▶  CONSTRAINT t_ibfk_1 FOREIGN KEY (a) …
     t: CHECK (a > 0)                      ─▶  CONSTRAINT t_chk_1 CHECK (a > 0), in MariaDB CONSTRAINT_1
@@ -32,7 +32,7 @@ _MARIADB_CHECK: Final = "CONSTRAINT_"
 def named_foreign_keys(
     server: Server, table: TableName, old: Sequence[ForeignKey], new: Sequence[ForeignKey]
 ) -> tuple[ForeignKey, ...]:
-    """Return all foreign keys, named and sorted by name. In MariaDB the name of the index is the second choice."""
+    """Return all foreign keys, named and sorted by name. MariaDB uses the name of the index if there is no other."""
     found: list[ForeignKey] = []
     taken = [str(one.constraint) for one in old]
     for one in (*old, *new):
@@ -78,14 +78,14 @@ def with_table_name(server: Server, definition: TableDefinition, old: TableName,
 def with_references(
     definition: TableDefinition, table: TableName, renamed: TableName, columns: Mapping[str, str]
 ) -> TableDefinition:
-    """Return the definition whose foreign keys refer to a parent by its new name and its columns' new names.
+    """Return the definition with its foreign keys adapted to the new names of a parent table and its columns.
 
-    `columns`: the parent's new column names, by the old names in lower case.
+    `columns`: the new column names of the parent, by the old names in lower case.
     """
     return replace(
         definition,
         constraints=tuple(
-            replace(one, references=_pointed(one.references, renamed, columns))
+            replace(one, references=_with_new_names(one.references, renamed, columns))
             if isinstance(one, ForeignKey) and one.references.table == table
             else one
             for one in definition.constraints
@@ -93,7 +93,7 @@ def with_references(
     )
 
 
-def _pointed(reference: Reference, table: TableName, columns: Mapping[str, str]) -> Reference:
+def _with_new_names(reference: Reference, table: TableName, columns: Mapping[str, str]) -> Reference:
     names = tuple(columns.get(name.lower(), name) for name in reference.columns)
     return replace(reference, table=table, columns=names)
 

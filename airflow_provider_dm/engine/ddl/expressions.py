@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.ddl.lexer import (
     NO_BACKSLASH_ESCAPES,
     Token,
     TokenKind,
-    pieces,
+    all_tokens,
     string_value,
 )
 from airflow_provider_dm.engine.ddl.statements import CheckConstraint, Code, Constraint, KeyDefinition, TableDefinition
@@ -36,7 +36,7 @@ def without_mode(code: Code, sql_mode: int) -> Code:
     """
     if not sql_mode & _OF_QUOTES:
         return code
-    return "".join(_requoted(piece, sql_mode) for piece in pieces(code, sql_mode))
+    return "".join(_requoted(piece, sql_mode) for piece in all_tokens(code, sql_mode))
 
 
 def in_mode(code: Code, sql_mode: int) -> Code:
@@ -48,7 +48,7 @@ def in_mode(code: Code, sql_mode: int) -> Code:
     if not sql_mode & _OF_QUOTES:
         return code
     strings = TokenKind.STRING
-    found = pieces(code, 0)
+    found = all_tokens(code, 0)
     return "".join(string_sql(string_value(one.raw, 0), sql_mode) if one.kind is strings else one.raw for one in found)
 
 
@@ -89,7 +89,7 @@ def with_names(code: Code, names: Mapping[str, str]) -> Code:
     >>> with_names("(`a` + length(b))", {"a": "x", "length": "y"})
     '(`x` + length(b))'
     """
-    found = list(_pieces(code))
+    found = list(_tokens(code))
     columns = {piece.start for piece in _columns(found)}
     changed = [
         quote(names[piece.name.lower()])
@@ -102,12 +102,12 @@ def with_names(code: Code, names: Mapping[str, str]) -> Code:
 
 def mentions(code: Code, name: str) -> bool:
     """Return True if the code may refer to a column of this name."""
-    return any((piece.name or "").lower() == name.lower() for piece in _columns(list(_pieces(code))))
+    return any((piece.name or "").lower() == name.lower() for piece in _columns(list(_tokens(code))))
 
 
-def _pieces(code: Code) -> Iterator[Token]:
+def _tokens(code: Code) -> Iterator[Token]:
     try:
-        yield from pieces(code, 0)
+        yield from all_tokens(code, 0)
     except Unreadable:
         return
 

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.errors import Unreadable
-from airflow_provider_dm.engine.ddl.lexer import SILENT, Token, TokenKind, pieces, tokens
+from airflow_provider_dm.engine.ddl.lexer import SILENT, Token, TokenKind, all_tokens, tokens
 
 _MOST_SHOWN: Final = 80
 _SHOWN: Final = frozenset({TokenKind.NAME, TokenKind.WORD})
@@ -119,7 +119,7 @@ def _words(sql: bytes, count: int) -> list[str]:
         if position == len(text):
             break
         try:
-            piece = next(pieces(text[position:], 0))
+            piece = next(all_tokens(text[position:], 0))
         except Unreadable:
             found.append("?")
             break

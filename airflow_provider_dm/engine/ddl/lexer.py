@@ -5,7 +5,7 @@ and under NO_BACKSLASH_ESCAPES a backslash is an ordinary character. The two oth
 (PIPES_AS_CONCAT, IGNORE_SPACE) do not change tokens.
 
 Tokens are made one by one, so a caller that needs only the first words of a statement never reads the rest. Text in
-executable comments (`/*!40101 … */`) is read like any other: servers blank out what they did not run before logging.
+executable comments (`/*!40101 … */`) is read like any other: servers log spaces for the parts that they did not run.
 
     >>> [token.text for token in tokens('DROP TABLE "a", b -- c', ANSI_QUOTES)]
     ['DROP', 'TABLE', '"a"', ',', 'B']
@@ -27,7 +27,7 @@ ORACLE: Final = 1 << 9
 MSSQL: Final = 1 << 10
 NO_BACKSLASH_ESCAPES: Final = 1 << 20
 """Bits of a session's sql_mode, as they are logged."""
-_CUTTING: Final = ANSI_QUOTES | MSSQL | NO_BACKSLASH_ESCAPES
+_TOKEN_MODES: Final = ANSI_QUOTES | MSSQL | NO_BACKSLASH_ESCAPES
 
 
 class TokenKind(Enum):
@@ -70,7 +70,7 @@ class Token(NamedTuple):
 def tokens(sql: str, sql_mode: int) -> Iterator[Token]:
     """Yield all tokens except spaces and comments. Raises Unreadable for a quote or comment that is not closed."""
     opened = 0
-    for group, match in _cut(sql, sql_mode):
+    for group, match in _matches(sql, sql_mode):
         if group in _INSIGNIFICANT:
             opened += (group == _OPENING_GROUP) - (group == _CLOSING_GROUP)
         else:
@@ -79,15 +79,15 @@ def tokens(sql: str, sql_mode: int) -> Iterator[Token]:
         raise Unreadable("a comment is not closed")
 
 
-def pieces(sql: str, sql_mode: int) -> Iterator[Token]:
-    """Yield all tokens. Raises Unreadable for a quote or a plain comment that is not closed."""
-    for group, match in _cut(sql, sql_mode):
+def all_tokens(sql: str, sql_mode: int) -> Iterator[Token]:
+    """Yield all tokens, including spaces. Raises Unreadable for a quote or a plain comment that is not closed."""
+    for group, match in _matches(sql, sql_mode):
         yield _token(group, match)
 
 
-def _cut(sql: str, sql_mode: int) -> Iterator[tuple[str, re.Match[str]]]:
+def _matches(sql: str, sql_mode: int) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield each match with its group in the pattern, which is the token's kind."""
-    match_next = _pattern(sql_mode & _CUTTING).match
+    match_next = _pattern(sql_mode & _TOKEN_MODES).match
     position, end = 0, len(sql)
     while position < end:
         match = match_next(sql, position)

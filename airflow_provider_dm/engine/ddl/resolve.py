@@ -8,8 +8,8 @@ Columns (`resolved_columns`) are resolved clause by clause; the table as a whole
 and of ALTER TABLE, as in servers. Settling a settled table returns the same table. The next AUTO_INCREMENT and the
 storage of a column are left out.
 
-In CREATE TABLE inline keys precede the other keys, in any order of the text: the order only decides the names of keys
-without a name that begin with the same column.
+In CREATE TABLE inline keys precede the other keys, whatever their order in the text. The order only affects generated
+names, of keys that begin with the same column.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def table_collation(context: Context, options: ddl.Options, current: Collation |
     charset, name = given.get("CHARSET"), given.get("COLLATE")
     if "default" in (charset, name):
         raise CannotTrack("CHARACTER SET DEFAULT means the default of the session's schema or of the server")
-    found = current if charset is None else default_collation(context.server, charset, _chosen(context))
+    found = current if charset is None else default_collation(context.server, charset, _session_collations(context))
     if name is not None:
         found = collation_named(context.server, name, None if found is None else found.charset)
     if found is None:
@@ -91,7 +91,7 @@ def _has_no_effect(name: str, value: str) -> bool:
     return (name == "COMMENT" and not value) or (name != "COMMENT" and value.upper() == "DEFAULT")
 
 
-def _chosen(context: Context) -> dict[str, str]:
+def _session_collations(context: Context) -> dict[str, str]:
     return dict(context.session.default_collations)
 
 
@@ -123,9 +123,9 @@ def _column(
     else:
         constraints += checks
         checks = ()
-    kind = resolved_type(server, column.type, collation, _chosen(context))
+    kind = resolved_type(server, column.type, collation, _session_collations(context))
     if not context.session.strict and any(not _fits(kind, member) for member in kind.arguments):
-        raise CannotTrack(f"the members of {kind.name} {kind.arguments} in {kind.charset} are not known")
+        raise CannotTrack(f"{kind.charset} may lack characters of the members of {kind.name} {kind.arguments}")
     resolved = replace(
         column,
         type=kind,
@@ -163,14 +163,17 @@ def _default(server: Server, column: ddl.ColumnDefinition, sql_mode: int) -> ddl
 
 
 def _with_timestamp_defaults(context: Context, columns: Sequence[ddl.ColumnDefinition]) -> list[ddl.ColumnDefinition]:
-    """Add the implicit attributes of TIMESTAMP columns, if the session has explicit_defaults_for_timestamp off."""
+    """Add the implicit attributes of TIMESTAMP columns, if the session has explicit_defaults_for_timestamp=OFF."""
     explicit = context.session.explicit_timestamp_defaults
     found: list[ddl.ColumnDefinition] = []
     first = True
     for column in columns:
         if column.type.name == "timestamp" and not explicit and not (column.generated and context.server.mariadb):
             if explicit is None and column.nullable is None and column.key is not ddl.KeyKind.PRIMARY:
-                raise CannotTrack(f"the timestamp {column.name} has neither NULL nor NOT NULL")
+                raise CannotTrack(
+                    f"the TIMESTAMP {column.name} has neither NULL nor NOT NULL, and the session's "
+                    "explicit_defaults_for_timestamp is not in the log"
+                )
             if explicit is False and column.nullable is not True:
                 column = _implicit_timestamp(column, first=first)
             first = False
@@ -192,7 +195,7 @@ def _implicit_timestamp(column: ddl.ColumnDefinition, *, first: bool) -> ddl.Col
 
 
 def created(context: Context, given: ddl.TableDefinition, *, shown: bool = False) -> ddl.TableDefinition:
-    """Return the table that a CREATE TABLE makes. `shown`: the text is a server's own, which lists all keys.
+    """Return the table that a CREATE TABLE creates. `shown`: the text is of SHOW CREATE TABLE, which lists all keys.
 
     Raises CannotTrack.
     """
@@ -212,7 +215,7 @@ def settled(
 ) -> ddl.TableDefinition:
     """Return the table with additional constraints, named and sorted. Its columns and options are already resolved.
 
-    `new`: in the order of the text; `shown`: the text is a server's own. Raises CannotTrack.
+    `new`: in the order of the text; `shown`: the text is of SHOW CREATE TABLE. Raises CannotTrack.
     """
     server, engine = context.server, dict(table.options).get("ENGINE", DEFAULT_ENGINE)
     primary = {

@@ -1,4 +1,4 @@
-"""Names of schemas and tables as a server stores them; the log has them as they were typed."""
+"""Names of schemas and tables as a server stores them; in the log they are as a user typed them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.errors import NotCopyable, Unreadable
-from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, pieces, tokens
+from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, all_tokens, tokens
 from airflow_provider_dm.engine.ddl.statements import Code, ColumnType
 from airflow_provider_dm.engine.schema.strings import CHARSETS
 
@@ -70,7 +70,7 @@ def plain(code: Code, sql_mode: int) -> Code:
     >>> plain("PARTITION BY HASH (a) */ PARTITIONS 4", 0)
     'PARTITION BY HASH (a)   PARTITIONS 4'
     """
-    return "".join(" " if piece.kind in _DROPPED else piece.raw for piece in _read(pieces, code, sql_mode))
+    return "".join(" " if piece.kind in _DROPPED else piece.raw for piece in _read(all_tokens, code, sql_mode))
 
 
 def checked_default(code: Code, sql_mode: int, *, of: str, expressions: bool) -> Code:

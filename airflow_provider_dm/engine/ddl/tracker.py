@@ -3,9 +3,9 @@
     tracker = Tracker.of(server, {t: "CREATE TABLE `t` (…)"}, {"shop": "utf8mb4_bin"})
     tracker.after(parse("ALTER TABLE t ADD a INT FIRST", 0, "shop"), session).table(t)  ─▶  a is the first column
 
-The effect of a statement on the format of rows is either certain or refused (CannotTrack); never guessed. Not tracked,
-as no row depends on it: single partitions, the next AUTO_INCREMENT, privileges. Of views only the names are tracked, as
-no table has the name of a view.
+If the effect of a statement on the format of rows is uncertain, the statement is refused (CannotTrack). Single
+partitions, the next AUTO_INCREMENT and privileges are not tracked, as no row depends on them. Of views only the names
+are tracked: a table cannot have the name of a view.
 
 Names of schemas and tables are compared as in the server (lower_case_table_names), names of columns and keys
 case-insensitively.
@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.ddl.keys import without_hash
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.resolve import Context, created, settled, table_collation
 from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.stored_names import stored_name
 from airflow_provider_dm.engine.ddl.table_of import table_of
 from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -34,7 +35,7 @@ from airflow_provider_dm.engine.schema.model import Table
 _Tables: TypeAlias = dict[TableName, tuple[TableName, ddl.TableDefinition]]
 """Name and definition of each table, by its folded name."""
 AS_SHOWN: Final = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
-"""The session for a server's own SHOW CREATE TABLE text, which has explicitly all that a session could decide."""
+"""The session for the text of SHOW CREATE TABLE, which names everything that a session could decide."""
 
 
 def _new_names(specs: Iterable[ddl.Spec]) -> dict[str, str]:
@@ -139,8 +140,8 @@ class Tracker:
             case ddl.AlterTable(table, specs, if_exists):
                 return self._after_alter(table, specs, session, if_exists=if_exists)
             case ddl.CreateIndex(table, key, if_not_exists, or_replace):
-                again: tuple[ddl.Spec, ...] = (ddl.DropKey(str(key.name), if_exists=True),) if or_replace else ()
-                return self._after_alter(table, (*again, ddl.AddConstraint(key, if_not_exists)), session)
+                drop: tuple[ddl.Spec, ...] = (ddl.DropKey(str(key.name), if_exists=True),) if or_replace else ()
+                return self._after_alter(table, (*drop, ddl.AddConstraint(key, if_not_exists)), session)
             case ddl.DropIndex(table, name, if_exists):
                 return self._after_alter(table, (ddl.DropKey(name, if_exists),), session)
             case ddl.DropTables(tables, if_exists, sequences):
@@ -184,7 +185,7 @@ class Tracker:
                 raise CannotTrack(f"the columns of {name} come from a query")
 
     def _like(self, like: TableName, name: TableName) -> ddl.TableDefinition:
-        """Return the table without foreign keys and with keys settled again; MySQL gives all CHECKs new names."""
+        """Return the definition for CREATE TABLE … LIKE: without foreign keys; MySQL gives all CHECKs new names."""
         _, definition = self._known(like)
         keys = tuple(
             without_hash(self.server, one) for one in definition.constraints if isinstance(one, ddl.KeyDefinition)
@@ -203,7 +204,7 @@ class Tracker:
             return self
         name, old = self._known(table)
         definition = altered(self._context(name, session), old, specs)
-        found = self._with(name, definition)._pointing(name, name, _new_names(specs))
+        found = self._with(name, definition)._with_updated_references(name, name, _new_names(specs))
         for spec in specs:
             match spec:
                 case ddl.PartitionToTable(_, new):
@@ -252,10 +253,10 @@ class Tracker:
         if self._has(new) and self._key(new) != self._key(old):
             raise CannotTrack(f"{old} is renamed to {new}, which exists already")
         moved = self.without([old])._with(new, with_table_name(self.server, definition, name, new))
-        return moved._pointing(name, self._stored(new), {})
+        return moved._with_updated_references(name, self._stored(new), {})
 
-    def _pointing(self, table: TableName, renamed: TableName, columns: Mapping[str, str]) -> Tracker:
-        """Return the tables with the foreign keys that refer to a renamed table or column updated."""
+    def _with_updated_references(self, table: TableName, renamed: TableName, columns: Mapping[str, str]) -> Tracker:
+        """Return the tables with updated foreign keys after a table or its columns were renamed."""
         if table == renamed and not columns:
             return self
         pointing = {
@@ -296,5 +297,4 @@ class Tracker:
         return TableName(*map(self._folded, name))
 
     def _stored(self, name: TableName) -> TableName:
-        """Return the name as the server stores it: in lower case only if lower_case_table_names is 1."""
-        return self._key(name) if self.server.lower_case_table_names == 1 else name
+        return stored_name(name, self.server)

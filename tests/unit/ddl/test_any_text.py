@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.first_words import head_of_row_change, is_of_temporary_table, kind_of, xa_verb
-from airflow_provider_dm.engine.ddl.lexer import TokenKind, pieces, tokens
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, all_tokens, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from tests.unit.ddl.table_of_statements import MODES, Entry, entries
 
@@ -64,9 +64,9 @@ def test_the_first_words_of_any_bytes_are_told(sql: bytes) -> None:
 
 @settings(max_examples=600, deadline=None)
 @given(SOUP | mutations().map(lambda mutation: mutation[0]), SQL_MODES)
-def test_the_pieces_of_a_text_are_the_text(sql: str, sql_mode: int) -> None:
+def test_the_tokens_of_a_text_are_the_text(sql: str, sql_mode: int) -> None:
     try:
-        found = list(pieces(sql, sql_mode))
+        found = list(all_tokens(sql, sql_mode))
     except Unreadable:
         return
     assert "".join(piece.raw for piece in found) == sql
@@ -77,7 +77,7 @@ def test_the_pieces_of_a_text_are_the_text(sql: str, sql_mode: int) -> None:
 def test_spaces_and_comments_between_tokens_change_nothing(entry: Entry) -> None:
     """Cut and joined anew with other space between, a text has the same tokens."""
     try:
-        found = list(pieces(entry.sql, entry.sql_mode))
+        found = list(all_tokens(entry.sql, entry.sql_mode))
     except Unreadable:
         return
     for seed in range(3):

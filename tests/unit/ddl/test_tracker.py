@@ -244,7 +244,7 @@ def test_a_timestamp_says_itself_whether_it_may_be_null_or_the_session_does() ->
         "a timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
     ]
     unsaid = replace(SESSION, explicit_timestamp_defaults=None)
-    with pytest.raises(CannotTrack, match="the timestamp a has neither NULL"):
+    with pytest.raises(CannotTrack, match="the TIMESTAMP a has neither NULL"):
         after(create, session=unsaid)
     assert nullable(after("CREATE TABLE t (a timestamp null, b timestamp not null)", session=unsaid)) == "a"
 

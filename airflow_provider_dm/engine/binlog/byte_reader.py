@@ -1,4 +1,4 @@
-"""Reading of bytes from left to right, never beyond their end, and of the integers in them."""
+"""Reads integers and byte strings of an event from left to right, never beyond its end."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 _SIZES: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
-class Lengths:
-    """One pass over `data`, a part of the event at `at` that `what` names. Raises MalformedEvent at its end."""
+class ByteReader:
+    """A position in `data`, a part of the event at `at`. `what`: the name of the part in errors.
+
+    Methods raise MalformedEvent if fewer bytes are left than they read.
+    """
 
     def __init__(self, data: bytes | memoryview, at: str, what: str) -> None:
         self.at = at
@@ -38,7 +41,7 @@ class Lengths:
         return int.from_bytes(self.take(size), "little")
 
     def prefixed(self) -> bytes:
-        """Read a text that follows a byte with its length."""
+        """Read a string after one byte with its length."""
         return bytes(self.take(self.fixed(1)))
 
     def number(self) -> int:
