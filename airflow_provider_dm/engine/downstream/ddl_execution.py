@@ -11,13 +11,13 @@ knows that no statement of another run is running, and that a later holder finds
 servers that do not show the holder of a lock (`names_lock_holders`), each connection is recorded before it requests the
 lock.
 
-If DDL is a job of the server (`ddl_jobs`), which outlives the connection and the server that accepted it, the outcome
-of a started statement is examined when no job of its tables is left.
+In TiDB a DDL statement is a job (`ddl_jobs`), which outlives the connection and the server that accepted it. So the
+result of a started statement is examined only when no job of its tables is left.
 
-A table may already be in the state that the statement would make: a person, or another shard, has changed it before.
+A table may already be in the state that the statement would produce: a person, or another shard, has changed it before.
 Servers report this by the errors in `_ALREADY`. Then the parts of the statement are recorded and executed one by one,
-and a part that is refused with such an error counts as done; a column or a renamed key only if it is there
-(already.py). The caller checks afterwards whether the table fits the source's rows.
+and a part that is refused with such an error counts as done. A part that adds a column or renames a key counts only if
+the target has the result (already.py). The caller checks afterwards whether the table fits the source's rows.
 
 A final refusal of the target is recorded as refused: the statement had no effect, so a later change of the tables was
 made by a person to remove the cause. The same holds for an entry with other SQL than the statement's: a person has
@@ -40,8 +40,8 @@ import pymysql
 
 from airflow_provider_dm.engine.downstream.already import has_result
 from airflow_provider_dm.engine.downstream.ddl_journal import (
+    CreateTexts,
     Entry,
-    Looks,
     note_done,
     note_holder,
     note_intent,
@@ -83,19 +83,18 @@ _ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 114
 
 Not 1507, dropping a missing partition: if the target has other partitions, their rows would remain.
 """
-_PATIENCE: Final = Setting("lock_wait_timeout", 60)
-"""Seconds that a statement waits for locks of other sessions on the table; then it is retried. The default is a year.
-"""
+_LOCK_WAIT: Final = Setting("lock_wait_timeout", 60)
+"""Seconds that a statement waits for other sessions' locks on the table before it is retried. The default is a year."""
 _MISPLACED: Final = frozenset({1050, 1146})
 """The new name of a RENAME exists, or its old name does not: both are possible without a rename."""
-_UNLESS_EQUAL: Final = {
+_RESULT_DIFFERS: Final = {
     1060: (
-        "the existing column of that name is different, and old rows would keep its values; rename or drop it there, "
-        "or, if it is meant to be this column, make it equal"
+        "the existing column of that name has another definition, and old rows would keep its values; rename or drop "
+        "it there, or give it the definition of this statement"
     ),
     1176: "there is no key of the new name either; create it there with its new name",
 }
-"""Errors that can mean that the result is there, and what is wrong if it is not."""
+"""Errors after which the target is examined for the result, with the reason to report if it has another one."""
 REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
@@ -104,7 +103,7 @@ def _ddl_locked(task: str, source: str, connection: int) -> TargetDdlUnderWay:
     return TargetDdlUnderWay(
         f"task {task}, source {source}: connection {connection} of an earlier run is still altering a table "
         "in the target.",
-        "Nothing is lost, and it is retried; KILL that connection if it hangs.",
+        "Nothing is lost, and the task retries; KILL that connection if it hangs.",
     )
 
 
@@ -112,23 +111,23 @@ def _ddl_locked(task: str, source: str, connection: int) -> TargetDdlUnderWay:
 class TargetDdl:
     """One statement for the target. `tables`: the target's tables that it changes.
 
-    `parts`: the same as several statements, each of which does one thing; only itself if it cannot be divided.
-    `keyless`: it creates a table without a primary key. `alike`: the text without what only some servers write, equal
-    for equal changes; empty: not compared. `divisible`: False if no order of its parts has the same effect. `renames`:
-    renamed tables, (old, new) in this order. `new`: what it creates, as (table, column) or (table, "").
+    `parts`: the same as several statements with one change each; empty if it cannot be divided. `keyless`: it creates a
+    table without a primary key. `comparable`: its text without parts that only some servers write, equal for equal
+    changes; empty: `sql`. `divisible`: False if no order of its parts has the same effect. `renames`: renamed tables,
+    as (old, new) in this order. `new`: the tables and columns that it creates, as (table, "") and (table, column).
     """
 
     sql: str
     tables: tuple[TableName, ...]
     parts: tuple[str, ...] = ()
     keyless: bool = False
-    alike: str = ""
+    comparable: str = ""
     divisible: bool = True
     renames: tuple[tuple[TableName, TableName], ...] = ()
     new: tuple[tuple[TableName, str], ...] = ()
 
     @property
-    def shows(self) -> bool:
+    def changes_definitions(self) -> bool:
         """True if the tables' definitions show whether it was executed. A TRUNCATE is executed again instead."""
         return not self.sql.startswith("TRUNCATE ")
 
@@ -157,8 +156,8 @@ def execute_ddl(
             check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
             if noted:
                 _wait_for_jobs(connection, {name for one in statements for name in one.tables})
-            set_all(connection, [*session, _PATIENCE], server=str(endpoint))
-            work = _Work(endpoint, connection, fence, position, sql_mode_of(session))
+            set_all(connection, [*session, _LOCK_WAIT], server=str(endpoint))
+            work = _LocatedDdl(endpoint, connection, fence, position, sql_mode_of(session))
             return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
@@ -187,7 +186,7 @@ def _checked_entries(connection: Connection, fence: Fence, position: str) -> dic
 
 
 @dataclass(frozen=True)
-class _Work:
+class _LocatedDdl:
     """The DDL at one location of the log. `connection` holds the lock and has the statement's session variables."""
 
     endpoint: Endpoint
@@ -199,21 +198,21 @@ class _Work:
     def do(self, number: int, statement: TargetDdl, entry: Entry | None) -> int:
         """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
         begun = None if entry is None else _begun_part(statement, entry)
-        noted = statement.alike or statement.sql  # another shard's source may continue
+        noted = statement.comparable or statement.sql  # the source of another shard may continue this entry
         if entry is not None and not is_noted(statement, entry):
             entry = None
         if entry is not None and entry.done:
             return 0
-        looks = self._looks(statement)
+        definitions = self._definitions(statement)
         if entry is not None and begun is not None:
-            took_effect = entry.before != looks and not entry.sql.startswith(REFUSED)
+            took_effect = entry.before != definitions and not entry.sql.startswith(REFUSED)
             self._do_parts(number, statement, begun + took_effect)
             self._note_done(number)
             return 1
-        if entry is not None and entry.before != looks and statement.shows:
+        if entry is not None and entry.before != definitions and statement.changes_definitions:
             self._note_done(number)
             return 0
-        if not self._execute(number, statement, statement.sql, noted=noted, looks=looks):
+        if not self._execute(number, statement, statement.sql, noted=noted, before=definitions):
             self._do_parts(number, statement, 0)
         self._note_done(number)
         return 1
@@ -225,33 +224,33 @@ class _Work:
         """
         for at, part in enumerate(_parts(statement)[first:], first):
             if not self._execute(
-                number, statement, part, noted=_as_part(at, part), looks=self._looks(statement), at=at
+                number, statement, part, noted=_as_part(at, part), before=self._definitions(statement), at=at
             ):
                 log.warning("the target already has the result of %s", part[:500])
 
     def _execute(
-        self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks, at: int | None = None
+        self, number: int, statement: TargetDdl, sql: str, *, noted: str, before: CreateTexts, at: int | None = None
     ) -> bool:
         """Record and execute the statement, or its part `at`; return True if it was executed. Raises DdlRefused."""
-        self._note_intent(number, noted, looks)
+        self._note_intent(number, noted, before)
         try:
             refusal = _send(self.connection, sql)
-            if refusal is not None and not self._may_be_there(statement, refusal.number):
+            if refusal is not None and not self._may_have_result(statement, refusal.number):
                 raise refusal
-            if refusal is not None and refusal.number in _UNLESS_EQUAL and at is not None:
+            if refusal is not None and refusal.number in _RESULT_DIFFERS and at is not None:
                 self._check_result(statement, sql, refusal)
         except DdlRefused:
-            self._note_intent(number, REFUSED + noted, looks)
+            self._note_intent(number, REFUSED + noted, before)
             raise
         return refusal is None
 
     def _check_result(self, statement: TargetDdl, part: str, refusal: DdlRefused) -> None:
         """Raise the refusal unless the table has the column that the part adds, or the key that it renames."""
-        shown = look_of(self.connection, statement.tables[0])  # in the statement's session: it has its time zone
+        shown = read_definition(self.connection, statement.tables[0])  # its defaults in the statement's time zone
         if not has_result(part, self.sql_mode, shown):
-            raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_UNLESS_EQUAL[refusal.number]}")
+            raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_RESULT_DIFFERS[refusal.number]}")
 
-    def _may_be_there(self, statement: TargetDdl, number: int) -> bool:
+    def _may_have_result(self, statement: TargetDdl, number: int) -> bool:
         """Return True if the error can mean that the target already has the result of the statement, or of a part."""
         if not statement.divisible:
             return False
@@ -261,17 +260,17 @@ class _Work:
         for old, new in statement.renames:
             there |= {old: False, new: True}
         connection = target_connection(self.endpoint)
-        return all((look_of(connection, name) is not None) == expected for name, expected in there.items())
+        return all((read_definition(connection, name) is not None) == expected for name, expected in there.items())
 
-    def _note_intent(self, number: int, sql: str, looks: Looks) -> None:
-        run_transaction(self.endpoint, lambda tx: note_intent(tx, self.fence, self.position, number, sql, looks))
+    def _note_intent(self, number: int, sql: str, before: CreateTexts) -> None:
+        run_transaction(self.endpoint, lambda tx: note_intent(tx, self.fence, self.position, number, sql, before))
 
     def _note_done(self, number: int) -> None:
         run_transaction(self.endpoint, lambda tx: note_done(tx, self.fence, self.position, number))
 
-    def _looks(self, statement: TargetDdl) -> dict[TableName, str | None]:
-        """Return its tables' definitions in a session with the pinned sql_mode, as others change the notation."""
-        return {name: look_of(target_connection(self.endpoint), name) for name in statement.tables}
+    def _definitions(self, statement: TargetDdl) -> dict[TableName, str | None]:
+        """Return the tables' definitions, read in a session with the pinned sql_mode, as others change the notation."""
+        return {name: read_definition(target_connection(self.endpoint), name) for name in statement.tables}
 
 
 def _parts(statement: TargetDdl) -> tuple[str, ...]:
@@ -285,7 +284,8 @@ def _as_part(at: int, sql: str) -> str:
 
 def is_noted(statement: TargetDdl, entry: Entry) -> bool:
     """Return True if the entry is about this statement, and it may have been executed."""
-    return _begun_part(statement, entry) is not None or entry.sql in (statement.alike or statement.sql, statement.sql)
+    texts = (statement.comparable or statement.sql, statement.sql)
+    return _begun_part(statement, entry) is not None or entry.sql in texts
 
 
 def _begun_part(statement: TargetDdl, entry: Entry) -> int | None:
@@ -314,7 +314,7 @@ def _refused(error: pymysql.err.Error, sql: str) -> DmError:
     return DdlRefused(sql[:500], number, redacted(number, message_of(error)))
 
 
-def look_of(connection: Connection, name: TableName) -> str | None:
+def read_definition(connection: Connection, name: TableName) -> str | None:
     """Return the CREATE TABLE of a table in the target without its AUTO_INCREMENT; None if it does not exist."""
     try:
         return _COUNTER.sub("", create_statement(connection, name))
@@ -328,7 +328,7 @@ def look_of(connection: Connection, name: TableName) -> str | None:
 def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterator[None]:
     """Hold the lock of this subtask's DDL. Another holder belongs to a run that was replaced, and is killed.
 
-    It could also be this run that was replaced, so the generation is checked before a connection is killed.
+    This run itself may have been replaced, so the generation is checked before a connection is killed.
     Raises TargetDdlUnderWay, Fenced, TargetWentBack.
     """
     ref = fence.ref
@@ -356,11 +356,11 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
 
 def _wait_for_jobs(connection: Connection, tables: Collection[TableName]) -> None:
     """Wait until the server executes no DDL of these tables, of any session. Raises TargetDdlUnderWay."""
-    asked = server_info(connection).capabilities.ddl_jobs
-    if asked is None:
+    jobs_query = server_info(connection).capabilities.ddl_jobs
+    if jobs_query is None:
         return
     deadline = time.monotonic() + DDL_LOCK_SECONDS
-    while jobs := [one for one in query(connection, asked) if name_of(one[0], one[1]) in tables]:
+    while jobs := [one for one in query(connection, jobs_query) if name_of(one[0], one[1]) in tables]:
         schema, table, job, kind, state, rows = jobs[0]
         under_way = TargetDdlUnderWay(
             f"the target still executes {text(kind)} on {name_of(schema, table)} of an earlier run: job "

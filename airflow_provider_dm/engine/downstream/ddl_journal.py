@@ -39,7 +39,7 @@ INJECTED: Final = 1_000_000
 """The number of the first entry for statements injected before rows: a DDL statement may end at that location."""
 _HOLDER: Final = "!"
 """Prefix of the position of entries for connections that may hold the lock. It sorts before any location of a log."""
-Looks: TypeAlias = Mapping[TableName, str | None]
+CreateTexts: TypeAlias = Mapping[TableName, str | None]
 """The CREATE TABLE of each table; None if it does not exist."""
 
 
@@ -49,7 +49,7 @@ class Entry:
 
     number: int
     sql: str
-    before: Looks
+    before: CreateTexts
     done: bool
 
 
@@ -84,7 +84,9 @@ def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) ->
     return list({text(position): text(sql) for position, sql in rows}.items())
 
 
-def note_intent(connection: Connection, fence: Fence, position: str, number: int, sql: str, before: Looks) -> None:
+def note_intent(
+    connection: Connection, fence: Fence, position: str, number: int, sql: str, before: CreateTexts
+) -> None:
     """Record, in a transaction of its own, that a statement will be executed. Raises Fenced or TargetWentBack."""
     fence.check(connection)
     looks = json.dumps([[*name, look] for name, look in before.items()], ensure_ascii=False)

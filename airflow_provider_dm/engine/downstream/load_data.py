@@ -2,13 +2,17 @@
 
 With LOCAL a server reports values that it cannot store as warnings, and skips rows with an existing key. So a LOAD is
 kept only if it has written every row without a warning. Otherwise it is undone, and the same rows are written by
-INSERTs, which raise the error of a rejected row; also if a server does not allow LOAD.
+INSERTs, which raise the error of a rejected row. INSERTs are also used if the server does not allow LOAD.
 
 Values arrive as by INSERT (tests/exactness): text in UTF-8, bytes as hexadecimal digits, a BIT as a number. A table is
-not loaded if a column has text of a charset without ASCII, computes its value, is a number in a column of another type
-(a LOAD has texts only), or takes no NULL that the source may have (which a LOAD would replace by the current time,
-without a warning). Nor are rows with characters that UTF-8 may not give back: all but ASCII in charsets of several
-bytes, and characters that a charset has twice.
+not loaded if one of its columns
+- has text of a charset without ASCII,
+- is generated in the target,
+- is a number that the target stores in another type (a LOAD has texts only),
+- is nullable at the source only: a LOAD would replace NULL by the current time, without a warning.
+
+Rows are not loaded if the conversion of their text to UTF-8 and back may change a character: all but ASCII in
+multi-byte charsets, and characters that a charset has twice.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ class LoadDataStatement:
 
 
 def load_data_of(mapping: TableMapping, cells: Cells, numbers: Any, dialect: Dialect) -> LoadDataStatement | None:
-    """Return the load of the rows of `cells` with these numbers (int64); None if they have to be inserted."""
+    """Return the LOAD of the rows of `cells` with these row numbers (int64); None if they have to be inserted."""
     has_auto_increment = any(column.auto_increment for column in mapping.target.columns)
     if (
         dialect.loads is LoadData.NONE
@@ -59,7 +63,7 @@ def load_data_of(mapping: TableMapping, cells: Cells, numbers: Any, dialect: Dia
         or not build.ready()
     ):
         return None
-    described = _described(mapping, dialect.server.flavour)
+    described = _load_statement(mapping, dialect.server.flavour)
     if described is None:
         return None
     from airflow_provider_dm.engine.binlog.kernels.lines import MOST_OF_A_BYTE, MOST_OF_A_CELL, write_lines
@@ -68,7 +72,7 @@ def load_data_of(mapping: TableMapping, cells: Cells, numbers: Any, dialect: Dia
     text = np.frombuffer(cells.text, np.uint8)
     text.setflags(write=False)
     last = cells.ends[cells.columns - 1 :: cells.columns]
-    sizes = np.diff(last ^ (last >> 63), prepend=0)[numbers]  # ~end if negative
+    sizes = np.diff(last ^ (last >> 63), prepend=0)[numbers]  # an end is stored as ~end if the last value is NULL
     out = np.empty(MOST_OF_A_BYTE * int(sizes.sum()) + MOST_OF_A_CELL * cells.columns * len(numbers), np.uint8)
     size = write_lines(text, cells.ends, cells.columns, numbers, columns, characters, out)
     if size < 0:
@@ -98,8 +102,8 @@ def run_load_data(connection: Connection, load: LoadDataStatement) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any, Any] | None:
-    """Return the statement, and the columns and characters for `write_lines`; None: the table is not loaded."""
+def _load_statement(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any, Any] | None:
+    """Return the statement, and the columns and characters for `write_lines`; None if the table is not loaded."""
     from airflow_provider_dm.engine.binlog.kernels.lines import CHARSET, DIGITS, ESCAPED, MEMBER, NUMBER, RAW
 
     conversions: dict[Style, tuple[int, Callable[[str], str] | None]] = {
@@ -148,7 +152,7 @@ def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any, Any]
 
 @cache
 def _characters(charset: str) -> bytes:
-    """Return the entries of a charset for `write_lines`: the characters of one byte beyond ASCII that it has once."""
+    """Return a charset's entries for `write_lines`: the characters of one byte that are not ASCII and occur once."""
     found = [b"" if charset in SEVERAL_BYTES else _in_utf8(charset, byte) for byte in range(128, 256)]
     once = [one if found.count(one) == 1 and not one.isascii() else b"" for one in found]
     return b"".join(bytes([len(one)]) + one.ljust(3, b"\0") for one in once)

@@ -1,7 +1,7 @@
-"""A round of a load, in the target: while it is open, pages are written, and the frontier rests at one location L.
+"""A round of a load, as the target records it: while it is open, pages are written, and the frontier rests at L.
 
-Coverage (the keys of a source table whose rows the target has) grows in rounds only. All readers of a round have
-snapshots of the source at L. Each step is one transaction:
+L is a location of the source's log. All readers of a round have snapshots of the source at L. Coverage (the keys of a
+source table whose rows the target has) grows in rounds only. Each step is one transaction:
 
     open     every bucket of the frontier is at L -> `round` = n in the chunks of the tables that are read
     page     its chunk has this round, this generation and these rows (`copy_progress.advance_chunk`)
@@ -17,7 +17,7 @@ For example round 3 of a table in two chunks, at L = 700; the reader of chunk 1 
     page                                     chunk 0: round 3, 500 rows
     close                                    chunk 0: round 0, 500 rows  chunk 1: round 0, 0 rows
     epoch    700 -> 900, for the first 500 rows only
-    page     of the frozen reader: chunk 1 is not in round 3, nothing is written
+    page     by the frozen reader: chunk 1 is not in round 3, so nothing is written
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Round:
     births: Mapping[TableName, str]
 
 
-def open_round(connection: Connection, fence: Fence, at: str, this: Round) -> None:
+def open_round(connection: Connection, fence: Fence, at: str, opened: Round) -> None:
     """Allow readers to write pages of these tables, inside a transaction. `at`: L, as `Location.sort_key`.
 
     Raises Fenced, TargetWentBack, and InvariantBroken if a bucket is at another position.
@@ -53,12 +53,12 @@ def open_round(connection: Connection, fence: Fence, at: str, this: Round) -> No
     found = read_whole_frontier(connection, fence.ref)
     if not found or extent(found) != (at, at):
         raise InvariantBroken(f"a round is opened while all buckets are at {at}", f"{set(found and extent(found))}")
-    for name, birth in this.births.items():
+    for name, birth in opened.births.items():
         CHUNKS.update(
             connection,
             fence.ref,
             "round = %s, birth = %s",
-            (this.number, birth),
+            (opened.number, birth),
             f"{OF_SOURCE_TABLE} AND done = 0",
             name,
         )

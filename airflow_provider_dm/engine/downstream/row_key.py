@@ -46,7 +46,7 @@ def _with_length(value: bytes) -> bytes:
 
 
 def encode_row(row: Row) -> bytes:
-    """Encode all values of a row. ABSENT is a possible value: a generated column that the log does not have."""
+    """Encode all values of a row. The value of a generated column that the log does not have is ABSENT."""
     return b"".join(map(_encode, row))
 
 

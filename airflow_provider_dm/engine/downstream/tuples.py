@@ -30,8 +30,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for, row_literals
 
-FEW: Final = 32
-"""Fewer rows are written without a kernel."""
+FEWEST_FOR_KERNEL: Final = 32
+"""Fewer rows than this are written without a kernel."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class _Tuples:
         first = start = 0
         while first < len(self.ends):
             fitting = int(np.searchsorted(self.ends, start + most_bytes, "right"))
-            behind = min(max(fitting, first + 1), first + most_rows)
-            end = int(self.ends[behind - 1])
-            yield bytes(self.text[start:end]), behind - first
-            first, start = behind, end + 1
+            following = min(max(fitting, first + 1), first + most_rows)
+            end = int(self.ends[following - 1])
+            yield bytes(self.text[start:end]), following - first
+            first, start = following, end + 1
 
 
 def write_values(
@@ -64,7 +64,7 @@ def write_values(
 
     `literals`: the function from a row to its literals, for rows that the kernel does not support.
     """
-    if len(rows) < FEW or _for_kernel(mapping, dialect.server.flavour) is None:
+    if len(rows) < FEWEST_FOR_KERNEL or _for_kernel(mapping, dialect.server.flavour) is None:
         return write_rows(mapping, map(literals, rows), verb, dialect=dialect)
     return write_tuple_cells(mapping, Cells.of(rows), np.arange(len(rows)), verb, dialect)
 
@@ -76,7 +76,7 @@ def write_tuple_cells(
     verb: Verb,
     dialect: Dialect,
 ) -> Iterator[SqlStatement]:
-    """Yield these statements for the rows of `cells` with these numbers (int64)."""
+    """Yield INSERT, REPLACE or UPSERT statements for the rows of `cells` with these row numbers (int64)."""
     plain = deletes_first(mapping, verb, dialect)
     tuples = None if plain else _tuples(cells, numbers, mapping, dialect.server.flavour)
     if tuples is None:
@@ -89,22 +89,22 @@ def write_tuple_cells(
 
 
 def _tuples(cells: Cells, numbers: Any, mapping: TableMapping, target: Flavour) -> _Tuples | None:
-    """Return these rows in parentheses; None where a kernel does not write them."""
+    """Return these rows as `(…)`; None if the kernel does not support them."""
     described = _for_kernel(mapping, target)
     if described is None:
         return None
     from airflow_provider_dm.engine.binlog.kernels.literals import FULL, MOST_OF_A_NUMBER, OTHER, write_tuples
 
-    columns, names = described
+    columns, charsets = described
     text, status = np.frombuffer(cells.text, np.uint8), np.zeros(2, np.int64)
     text.setflags(write=False)
     ends, done = np.empty(len(numbers), np.int64), 0
-    spare = (len(columns) + 1) * MOST_OF_A_NUMBER + len(names)
+    spare = (len(columns) + 1) * MOST_OF_A_NUMBER + len(charsets)
     out = np.empty(len(numbers) * (spare + len(text) // max(len(cells), 1)) + len(text) // 8, np.uint8)
     while True:
         done = int(
             write_tuples(
-                *(text, cells.ends, cells.columns, numbers, done, columns, names, out, int(status[1]), ends, status)
+                *(text, cells.ends, cells.columns, numbers, done, columns, charsets, out, int(status[1]), ends, status)
             )
         )
         if status[0] == OTHER:
@@ -118,15 +118,15 @@ def _tuples(cells: Cells, numbers: Any, mapping: TableMapping, target: Flavour) 
 
 def _for_kernel(mapping: TableMapping, target: Flavour) -> tuple[Any, Any] | None:
     build.warm_in_background()
-    return _described(mapping, target) if build.ready() else None
+    return _columns_for_kernel(mapping, target) if build.ready() else None
 
 
 @lru_cache(maxsize=1024)
-def _described(mapping: TableMapping, target: Flavour) -> tuple[Any, Any] | None:
-    """Return the columns as `write_tuples` wants them, and the texts that they name; None: not a table for kernels."""
+def _columns_for_kernel(mapping: TableMapping, target: Flavour) -> tuple[Any, Any] | None:
+    """Return columns and charset introducers for `write_tuples`; None if the kernel does not support the table."""
     if mapping.computed:
         return None
-    names, columns = b"", []
+    charsets, columns = b"", []
     for index in mapping.written:
         codec = codec_for(mapping.source.name, mapping.source.columns[index])
         style = codec.style
@@ -136,6 +136,6 @@ def _described(mapping: TableMapping, target: Flavour) -> tuple[Any, Any] | None
             style = Style.TEXT
         introduced = codec.introducer and not CAPABILITIES[target].text_is_utf8
         name = b"_" + codec.introducer + b" " if introduced else b""
-        columns.append((index, int(style), len(names), len(name)))
-        names += name
-    return np.array(columns, np.int64).reshape(-1, 4), np.frombuffer(names + bytes(8), np.uint8)
+        columns.append((index, int(style), len(charsets), len(name)))
+        charsets += name
+    return np.array(columns, np.int64).reshape(-1, 4), np.frombuffer(charsets + bytes(8), np.uint8)

@@ -8,27 +8,27 @@ from typing import Final
 from airflow_provider_dm.engine.config.source import CheckerConfig
 
 FIRST_PAUSE_SECONDS: Final = 0.2
-"""A lost connection is reopened almost at once; only further failures wait for longer."""
+"""The delay after a first failure: a lost connection is usually available again at once."""
 
 
 def pause_seconds(checker: CheckerConfig, failures: int) -> float:
     """Return the delay before the next attempt, after this number of consecutive failures.
 
     FIRST_PAUSE_SECONDS, then from `backoff-min` to `backoff-max`, multiplied by `backoff-factor` with each failure;
-    with `backoff-jitter` half of it is random.
+    with `backoff-jitter` up to half of it is subtracted at random.
 
     >>> [pause_seconds(CheckerConfig(backoff_jitter=False), failures) for failures in (1, 2, 3, 4, 99)]
     [0.2, 1.0, 2.0, 4.0, 300.0]
     """
     if failures > 1:
-        return lengthened(checker, failures - 2)
+        return backoff_seconds(checker, failures - 2)
     return _jittered(checker, FIRST_PAUSE_SECONDS)
 
 
-def lengthened(checker: CheckerConfig, steps: int) -> float:
+def backoff_seconds(checker: CheckerConfig, steps: int) -> float:
     """Return `backoff-min`, multiplied by `backoff-factor` `steps` times, but at most `backoff-max`.
 
-    >>> [lengthened(CheckerConfig(backoff_jitter=False), steps) for steps in (0, 1, 8, 9, 9999)]
+    >>> [backoff_seconds(CheckerConfig(backoff_jitter=False), steps) for steps in (0, 1, 8, 9, 9999)]
     [1.0, 2.0, 256.0, 300.0, 300.0]
     """
     pause = checker.backoff_min

@@ -29,7 +29,7 @@ def disk_error(path: Path, error: OSError) -> DmError:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Translate OSErrors of the block to typed errors; `path` is used if an error names no file.
+    """Translate OSErrors of the block to typed errors, with the file that the error names, or `path` if it names none.
 
     Raises RelayDiskFull, RelayDiskFailed.
     """

@@ -43,7 +43,7 @@ class Recovered:
     file: BinlogFile
     size: int
     begun: int
-    """Beginning of its last transaction: pulling from there compares the file with the upstream."""
+    """The start of its last transaction. The relay pulls from there, and compares the file with the upstream."""
     gtid_set: GtidSet
 
 
@@ -52,7 +52,7 @@ class _Verified:
     end: int
     """All events before this position are complete and have valid checksums."""
     begins: tuple[int, int]
-    """Beginnings of the last two transactions; the start of the check if there are fewer."""
+    """The starts of the last two transactions; the start of the check if there are fewer."""
 
 
 def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Recovered | None:
@@ -64,7 +64,7 @@ def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Rec
     for leftover in folder.glob(".*.new"):
         leftover.unlink()
     while files := directory.files(sub_dir):
-        found = _recover_file(files, flavour, _usable(RelayMeta.read(folder), flavour))
+        found = _recover_file(files, flavour, _of_flavour(RelayMeta.read(folder), flavour))
         if found is not None:
             return found
         _set_aside(directory, sub_dir, files[-1])
@@ -72,9 +72,9 @@ def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Rec
 
 
 def _set_aside(directory: RelayDirectory, sub_dir: SubDir, damaged: RelayFile) -> None:
-    """Rename a damaged file. Files are created with their format description, so one without it is damaged.
+    """Rename a file without a complete format description: files are created with one, so it is damaged.
 
-    It is pulled again if the upstream still has it; otherwise a user may want to examine the rest.
+    It is pulled again if the upstream still has it; otherwise a user may want to examine it.
     """
     aside = directory.root / f"{sub_dir}.{damaged.path.name}.damaged"
     log.error("%s has no complete format description; it is now %s", damaged.path, aside)
@@ -83,8 +83,8 @@ def _set_aside(directory: RelayDirectory, sub_dir: SubDir, damaged: RelayFile) -
     sync_folder(directory.root)
 
 
-def _usable(hint: RelayMeta | None, flavour: Flavour) -> RelayMeta | None:
-    """Return the hint; None if its set is of the other family."""
+def _of_flavour(hint: RelayMeta | None, flavour: Flavour) -> RelayMeta | None:
+    """Return the hint; None if its GTID set is of the other flavour."""
     try:
         return hint if hint is not None and GtidSet.parse(hint.binlog_gtid, flavour) is not None else None
     except InvalidGtidSet:
@@ -115,29 +115,29 @@ def _recover_file(files: Sequence[RelayFile], flavour: Flavour, hint: RelayMeta 
     checksums = BinlogFormat.parse(first, str(held.path)).checksum
     first_end = start = BINLOG_HEADER_SIZE + len(first)
     known = GtidSet.empty(flavour)
-    if hint is not None and _vouches(hint, held, start, checksums=checksums):
+    if hint is not None and _names_event_boundary(hint, held, start, checksums=checksums):
         start, known = hint.binlog_pos, GtidSet.parse(hint.binlog_gtid, flavour)
     # Without checksums, zeros within an event after a power failure would be undetectable.
     verified = _verify(held.path, start) if checksums else _Verified(start, (start, start))
     _cut(held, verified.end)
-    stretch = _scanned(held.path, start)
-    _cut(held, stretch.end)
-    if stretch.end == first_end and len(files) > 1:
-        known = _set_behind(files[-2], flavour, hint)
-    begun = max((begin for begin in verified.begins if begin < stretch.end), default=start)
-    gtid_set = GtidSet.parse(stretch.trail.added_to(str(known), flavour), flavour)
-    return Recovered(held.file, stretch.end, begun, gtid_set)
+    scanned = _scanned(held.path, start)
+    _cut(held, scanned.end)
+    if scanned.end == first_end and len(files) > 1:
+        known = _gtid_set_at_end(files[-2], flavour, hint)
+    begun = max((begin for begin in verified.begins if begin < scanned.end), default=start)
+    gtid_set = GtidSet.parse(scanned.trail.added_to(str(known), flavour), flavour)
+    return Recovered(held.file, scanned.end, begun, gtid_set)
 
 
-def _set_behind(finished: RelayFile, flavour: Flavour, hint: RelayMeta | None) -> GtidSet:
-    """Return the set at the end of a finished file, if the next file does not contain it yet."""
+def _gtid_set_at_end(finished: RelayFile, flavour: Flavour, hint: RelayMeta | None) -> GtidSet:
+    """Return the GTID set at the end of a finished file, for a next file that does not contain it yet."""
     if hint is not None and (hint.binlog_name, hint.binlog_pos) == (str(finished.file), finished.size):
-        return GtidSet.parse(hint.binlog_gtid, flavour)  # written when it was finished
+        return GtidSet.parse(hint.binlog_gtid, flavour)  # written when the file was finished
     tail = last_boundary(str(finished.path), finished.size)
     return GtidSet.parse(tail.gtid_set, flavour) if tail is not None else GtidSet.empty(flavour)
 
 
-def _vouches(hint: RelayMeta, held: RelayFile, first_end: int, *, checksums: bool) -> bool:
+def _names_event_boundary(hint: RelayMeta, held: RelayFile, first_end: int, *, checksums: bool) -> bool:
     """Return True if relay.meta names a position in this file at which an event begins, or the file ends."""
     if hint.binlog_name != str(held.file) or not first_end <= hint.binlog_pos <= held.size:
         return False
@@ -148,7 +148,7 @@ def _vouches(hint: RelayMeta, held: RelayFile, first_end: int, *, checksums: boo
 
 
 def _first_event(path: Path) -> bytes | None:
-    """Return the format description; None unless it is complete and magic and CRC are right."""
+    """Return the format description event; None if it is incomplete, or magic number or CRC are wrong."""
     with open(path, "rb") as file:
         magic, head = file.read(len(MAGIC)), file.read(HEADER_SIZE)
         if magic != MAGIC or len(head) < HEADER_SIZE:
@@ -172,7 +172,7 @@ def _verify(
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
             while end - at >= HEADER_SIZE and left != 0:
                 size = int.from_bytes(view[at + 9 : at + 13], "little")
-                if size < HEADER_SIZE or at + size > end or (checksums and not _right(view, at, size)):
+                if size < HEADER_SIZE or at + size > end or (checksums and not _has_right_checksum(view, at, size)):
                     break
                 if ACTIONS[view[at + 4]] == GTID:
                     begins = (begins[1], at)
@@ -180,7 +180,7 @@ def _verify(
     return _Verified(at, begins)
 
 
-def _right(view: memoryview, at: int, size: int) -> bool:
+def _has_right_checksum(view: memoryview, at: int, size: int) -> bool:
     with view[at : at + size] as event:
         return crc32(event) == CRC_RESIDUE
 

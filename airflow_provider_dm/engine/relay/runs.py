@@ -1,8 +1,8 @@
-"""Runs of plain events from the receive buffer: taken by plain Python, or by a kernel if the work justifies its memory.
+"""Takes runs of plain events from the receive buffer: in plain Python, or by a kernel if the load justifies its memory.
 
 A relay that keeps up with its source stays small. A relay with a backlog, or one that spends seconds on small events,
-loads the compiled kernel (one second, some 120 MB) and uses it from then on, about thirty times as fast. Events that
-the kernel does not take are left to plain Python; both give the same bytes.
+loads the compiled kernel (one second, some 120 MB) and uses it from then on. The kernel is about thirty times as fast.
+Events that it does not support are taken in plain Python; both return the same bytes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from airflow_provider_dm.engine.relay.packets import PacketRun, ReceiveBuffer
 log = logging.getLogger(__name__)
 
 BACKLOG_BYTES: Final = 64 << 20
-"""Backlog from which on the kernel is loaded before the first event."""
+"""With at least this backlog the kernel is loaded before the first event."""
 BUSY_SECONDS: Final = 3.0
-"""Time spent on taking events by plain Python after which a relay counts as busy."""
+"""A relay counts as busy after it has spent this time on taking events in plain Python."""
 _MARKS: Final = 1 << 16
 
 
@@ -39,7 +39,7 @@ def take_plainly(buffer: ReceiveBuffer, cursor: int, *, checksums: bool) -> Pack
 
 
 def compiled_take() -> Take | None:
-    """Return the kernel's implementation; None if kernels are not compiled or disabled. Takes a second at first."""
+    """Return the kernel's implementation; None without compiled kernels. The first call takes a second."""
     if not build.ready():
         return None
     import numpy as np
@@ -79,29 +79,29 @@ class RunTaker:
     busy_seconds: float = BUSY_SECONDS
     _take: Take = field(default=take_plainly)
     _spent: float = 0.0
-    _asked: bool = False
+    _kernel_requested: bool = False
 
     def __call__(self, buffer: ReceiveBuffer, cursor: int, *, checksums: bool) -> PacketRun:
-        if self._asked:
+        if self._kernel_requested:
             return self._take(buffer, cursor, checksums=checksums)
         began = time.perf_counter()
         run = self._take(buffer, cursor, checksums=checksums)
         self._spent += time.perf_counter() - began
         if self._spent > self.busy_seconds:
-            self._asked = True
-            threading.Thread(target=self._become_fast, name="relay-kernels", daemon=True).start()
+            self._kernel_requested = True
+            threading.Thread(target=self._load_kernel, name="relay-kernels", daemon=True).start()
         return run
 
     def expect(self, backlog: int) -> None:
         """Prepare for a backlog of this many bytes."""
-        if backlog >= BACKLOG_BYTES and not self._asked:
-            self._asked = True
-            self._become_fast()
+        if backlog >= BACKLOG_BYTES and not self._kernel_requested:
+            self._kernel_requested = True
+            self._load_kernel()
 
-    def _become_fast(self) -> None:
+    def _load_kernel(self) -> None:
         compiled = compiled_take()
         if compiled is None:
             build.warm_in_background()
         else:
-            log.info("this relay is busy: its events are taken by the compiled kernel from now on")
+            log.info("this relay is busy, and takes events by the compiled kernel from now on")
             self._take = compiled

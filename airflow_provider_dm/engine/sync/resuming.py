@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.backoff import lengthened
+from airflow_provider_dm.engine.relay.backoff import backoff_seconds
 from airflow_provider_dm.engine.sync.gate import GATE_POLL_SECONDS, Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
@@ -90,7 +90,7 @@ class Backoff:
         """Return how many seconds to wait before the next attempt; None: give up."""
         if not self.checker.check_enable:
             return None
-        pause = lengthened(self.checker, self.steps)
+        pause = backoff_seconds(self.checker, self.steps)
         since = now if self.failing_since is None else self.failing_since
         return None if self.bounded and now + pause - since > GIVE_UP_SECONDS else pause
 

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
-from airflow_provider_dm.engine.downstream.ddl_journal import Entry, Looks
+from airflow_provider_dm.engine.downstream.ddl_journal import CreateTexts, Entry
 from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -40,7 +40,7 @@ class Target:
             raise pymysql.err.OperationalError(self.refuses[sql], "refused")
         self.taken.append(sql)
 
-    def note_intent(self, _tx: object, _fence: object, _at: str, number: int, sql: str, before: Looks) -> None:
+    def note_intent(self, _tx: object, _fence: object, _at: str, number: int, sql: str, before: CreateTexts) -> None:
         self.noted[number] = Entry(number, sql, dict(before), False)
 
     def note_done(self, _tx: object, _fence: object, _at: str, number: int) -> None:
@@ -74,7 +74,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Target:
         "note_done": made.note_done,
         "run_transaction": run,
         "target_connection": lambda _endpoint: None,
-        "look_of": lambda _connection, name: made.looks.get(name),
+        "read_definition": lambda _connection, name: made.looks.get(name),
     }.items():
         monkeypatch.setattr(ddl_execution, name, instead)
     return made

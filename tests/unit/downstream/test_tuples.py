@@ -188,6 +188,6 @@ def test_rows_of_values_go_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None
     rows: list[Row] = [(b"%d" % number, None if number % 3 else b"it's") for number in range(700)]
     literals = row_literals(mapping.source, Flavour.MARIADB)
     fast = list(write_values(mapping, rows, Verb.UPSERT, literals, dialect=dialect))
-    monkeypatch.setattr(tuples, "FEW", len(rows) + 1)
+    monkeypatch.setattr(tuples, "FEWEST_FOR_KERNEL", len(rows) + 1)
 
     assert fast == list(write_values(mapping, rows, Verb.UPSERT, literals, dialect=dialect))

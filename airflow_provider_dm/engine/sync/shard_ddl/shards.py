@@ -195,7 +195,7 @@ class Shards:
         group = found.get(schema.target) or self._group(schema.target)
         member, form = group.member(schema.table.name), replace(base.table, name=change.agreed)
         newest = member.items[-1].newest if member is not None and member.items else form
-        ddls = tuple(one.alike or one.sql for one in change.statements)
+        ddls = tuple(one.comparable or one.sql for one in change.statements)
         if not ddls and not counts_as_made:
             if member is not None and newest != schema.table:
                 raise CannotFollow(f"the target executes nothing for it, but rows of {schema.table.name} are held back")
