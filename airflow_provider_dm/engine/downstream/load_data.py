@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.charsets import SEVERAL_BYTES, text_of
+from airflow_provider_dm.engine.schema.charsets import MULTI_BYTE, text_of
 from airflow_provider_dm.engine.schema.codec import Style, codec_for
 
 _AS_NUMBERS: Final = frozenset({Style.PLAIN, Style.FLOAT, Style.BITS})
@@ -153,7 +153,7 @@ def _load_statement(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any,
 @cache
 def _characters(charset: str) -> bytes:
     """Return a charset's entries for `write_lines`: the characters of one byte that are not ASCII and occur once."""
-    found = [b"" if charset in SEVERAL_BYTES else _in_utf8(charset, byte) for byte in range(128, 256)]
+    found = [b"" if charset in MULTI_BYTE else _in_utf8(charset, byte) for byte in range(128, 256)]
     once = [one if found.count(one) == 1 and not one.isascii() else b"" for one in found]
     return b"".join(bytes([len(one)]) + one.ljust(3, b"\0") for one in once)
 

@@ -17,10 +17,10 @@ from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import MetaRows, name_of
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls, Remembered
+from airflow_provider_dm.engine.rules.online_ddl.memory import GhostState, OnlineDdls
 
 _ROWS: Final = MetaRows("dm_online_ddl")
-_GHOST: Final = TypeAdapter(Remembered)
+_GHOST: Final = TypeAdapter(GhostState)
 _COLUMNS: Final = "ghost_schema, ghost_table, statements"
 
 

@@ -17,9 +17,9 @@ from airflow_provider_dm.engine.schema.text_folds import (
     TextFold,
     all_pairs,
     blocks_of,
+    can_fold,
     first_level,
     fold_of,
-    is_known,
 )
 
 _known: dict[tuple[str, int, str, str], TextFold | None] = {}
@@ -30,7 +30,7 @@ def read_folds(connection: Connection, collations: Iterable[str]) -> dict[str, T
 
     TiDB's weights have not been verified against its comparisons, so none of its collations has a fold.
     """
-    wanted = sorted(name for name in set(collations) if is_known(name))
+    wanted = sorted(name for name in set(collations) if can_fold(name))
     info = server_info(connection) if wanted else None
     if info is None or info.flavour is Flavour.TIDB:
         return {}

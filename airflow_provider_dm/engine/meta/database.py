@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.meta.url import without_password
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 from airflow_provider_dm.engine.mysql.error_numbers import BUSY
 from airflow_provider_dm.engine.mysql.pinned import WRITING
-from airflow_provider_dm.engine.mysql.pinning import pin_answers
+from airflow_provider_dm.engine.mysql.pinning import pin_borrowed
 from airflow_provider_dm.engine.mysql.tls import tls_context
 
 log = logging.getLogger(__name__)
@@ -218,7 +218,7 @@ def _mysql_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy's own, which may leave a transaction open
     def configure(connection: Any, _record: object) -> None:
-        pin_answers(connection, without_password(url), isolation=WRITING)
+        pin_borrowed(connection, without_password(url), isolation=WRITING)
         with connection.cursor() as cursor:
             cursor.execute(
                 f"SET SESSION innodb_lock_wait_timeout = {ROW_LOCK_SECONDS}, lock_wait_timeout = {ROW_LOCK_SECONDS}"

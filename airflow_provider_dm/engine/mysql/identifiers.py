@@ -1,4 +1,4 @@
-"""Names of schemas, tables and columns, and the only way to write them into SQL."""
+"""Names of schemas, tables and columns, and the only function that quotes them for SQL."""
 
 from __future__ import annotations
 

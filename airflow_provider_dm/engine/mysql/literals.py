@@ -1,8 +1,8 @@
 """SQL literals of bytes, for the session that `connection.connect` pins.
 
 The pinned session has `SET NAMES utf8mb4` and a sql_mode without NO_BACKSLASH_ESCAPES and ANSI_QUOTES, so a literal
-is safe if backslash and single quote are escaped. Text in another charset is sent as hexadecimal with an introducer:
-no client-side conversion, no multi-byte trap (gbk's 0x5c).
+is safe if backslash and single quote are escaped. Text in another charset is sent in hexadecimal digits with an
+introducer, so nothing is converted, and no byte of a character (gbk's 0x5c) is read as a backslash.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def escaped(value: bytes) -> bytes:
 
 
 def hexadecimal(value: bytes) -> bytes:
-    """Return binary bytes as a literal of type BINARY. x'' because the empty string has no 0x form.
+    """Return bytes as a binary literal x'…': the empty string has no form with 0x.
 
     >>> hexadecimal(b"\\x00\\xff")
     b"x'00ff'"

@@ -1,4 +1,4 @@
-"""Pinning the session of a new connection: one SET, and one query for limits that cannot be set.
+"""Pins the session of a new connection: one SET, and one query for values that cannot be set.
 
     SET a = …, b = …, …         everything (`pinned.settings`), in one round trip
     SELECT @@max_allowed_packet, @@GLOBAL.init_connect
@@ -26,10 +26,10 @@ from airflow_provider_dm.engine.mysql.errors import SessionRefused
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
 from airflow_provider_dm.engine.mysql.pinned import Setting, settings
 
-_OF_THE_CLIENT: Final = frozenset(
+_SET_BY_CLIENT: Final = frozenset(
     {"autocommit", "character_set_client", "character_set_connection", "character_set_results", "collation_connection"}
 )
-_WHAT_CANNOT_BE_SET: Final = "SELECT @@max_allowed_packet, @@GLOBAL.init_connect"
+_READ_ONLY_VALUES: Final = "SELECT @@max_allowed_packet, @@GLOBAL.init_connect"
 _DENIED: Final = frozenset({1227, 1229, 1238, 1621})
 
 
@@ -40,45 +40,45 @@ def pin(connection: GuardedConnection, endpoint: Endpoint, *, isolation: str) ->
     """
     flavour, version = family_of(connection.server_version)
     wanted = settings(flavour, version, isolation=isolation, server=str(endpoint), session=endpoint.session)
-    _leave_transactions(connection)
+    _end_transaction(connection)
     try:
         set_all(connection, wanted, server=str(endpoint))
     except SessionRefused:  # some variables cannot be set in a transaction, which init_connect may have begun
-        _begin_anew(connection)
+        _reset(connection)
         set_all(connection, wanted, server=str(endpoint))
-    most_bytes, init_connect = _what_cannot_be_set(connection)
+    most_bytes, init_connect = _read_only_values(connection)
     if init_connect:
-        _begin_anew(connection)
+        _reset(connection)
         set_all(connection, wanted, server=str(endpoint))
     connection.most_bytes = most_bytes
 
 
-def _what_cannot_be_set(connection: Any) -> tuple[int, Any]:
-    """Return the longest packet in bytes, and init_connect. Raises pymysql's errors, also for a malformed answer."""
+def _read_only_values(connection: Any) -> tuple[int, Any]:
+    """Return max_allowed_packet and init_connect. Raises pymysql's errors, also for a malformed result."""
     try:
-        ((most_bytes, init_connect),) = _ask(connection, _WHAT_CANNOT_BE_SET)
-        return int(most_bytes), init_connect  # proxies answer with text, which int takes as well
+        ((most_bytes, init_connect),) = _query(connection, _READ_ONLY_VALUES)
+        return int(most_bytes), init_connect  # proxies return text, which int accepts as well
     except (TypeError, ValueError) as error:
-        reason = f"it does not answer {_WHAT_CANNOT_BE_SET}"
+        reason = f"unexpected result of {_READ_ONLY_VALUES}"
         raise pymysql.err.OperationalError(CR.CR_MALFORMED_PACKET, reason) from error
 
 
-def _begin_anew(connection: GuardedConnection) -> None:
+def _reset(connection: GuardedConnection) -> None:
     connection.reset()
-    _leave_transactions(connection)
+    _end_transaction(connection)
 
 
-def _leave_transactions(connection: Any) -> None:
+def _end_transaction(connection: Any) -> None:
     """Turn autocommit on: some variables cannot be set in a transaction.
 
-    completion_type comes first: by another value, ending the transaction would begin a new one.
+    completion_type comes first: with another value, the end of the transaction would begin a new one.
     """
     if not connection.get_autocommit():
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION completion_type = 0, autocommit = 1")
 
 
-def pin_answers(connection: Any, server: str, *, isolation: str) -> None:
+def pin_borrowed(connection: Any, server: str, *, isolation: str) -> None:
     """Pin a connection made by other code (PyMySQL's); keep its charsets and its autocommit.
 
     Raises SessionRefused, and pymysql's errors.
@@ -86,8 +86,8 @@ def pin_answers(connection: Any, server: str, *, isolation: str) -> None:
     flavour, version = family_of(connection.server_version)
     wanted = settings(flavour, version, isolation=isolation, server=server, session=())
     commits = connection.get_autocommit()
-    _leave_transactions(connection)
-    set_all(connection, [one for one in wanted if one.name not in _OF_THE_CLIENT], server=server)
+    _end_transaction(connection)
+    set_all(connection, [one for one in wanted if one.name not in _SET_BY_CLIENT], server=server)
     connection.autocommit(commits)
 
 
@@ -110,14 +110,14 @@ def family_of(server_version: str) -> tuple[Flavour, Version]:
 
 @dataclass(frozen=True)
 class _Known:
-    """Variables that a server lacks, or that an account may not set there."""
+    """The variables that a server does not have, and those that our account may not set."""
 
     absent: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()
 
 
 _known: Final[dict[tuple[str, str], _Known]] = {}
-"""Known facts by server and version."""
+"""By server and version, from earlier refusals."""
 
 
 def set_all(connection: Any, wanted: Sequence[Setting], *, server: str) -> None:
@@ -125,7 +125,7 @@ def set_all(connection: Any, wanted: Sequence[Setting], *, server: str) -> None:
     key = (server, connection.server_version)
     known = _known.get(key, _Known())
     for one in wanted:
-        if one.name in known.denied and not _is_so(connection, one):
+        if one.name in known.denied and not _has_value(connection, one):
             raise SessionRefused(server, one.name, str(one.value), "the account may not set it")
     usual = [one for one in wanted if one.name not in known.absent | known.denied]
     try:
@@ -152,7 +152,7 @@ def _set_alone(connection: Any, one: Setting, server: str) -> int:
             raise
         if number == ER.UNKNOWN_SYSTEM_VARIABLE and not one.chosen:
             return int(number)
-        if number in _DENIED and _is_so(connection, one):
+        if number in _DENIED and _has_value(connection, one):
             return int(number)
         raise SessionRefused(server, one.name, str(one.value), printable(str(reason))) from error
     return 0
@@ -166,9 +166,9 @@ def _set(connection: Any, wanted: Sequence[Setting]) -> None:
         cursor.execute("SET " + ", ".join(f"SESSION {one.name} = {value}" for one, value in pairs))
 
 
-def _is_so(connection: Any, one: Setting) -> bool:
+def _has_value(connection: Any, one: Setting) -> bool:
     try:
-        ((value,),) = _ask(connection, f"SELECT @@SESSION.{one.name}")
+        ((value,),) = _query(connection, f"SELECT @@SESSION.{one.name}")
     except pymysql.err.MySQLError as error:
         if error.args[0] != ER.INCORRECT_GLOBAL_LOCAL_VAR:  # a global variable without a session value
             raise
@@ -176,7 +176,7 @@ def _is_so(connection: Any, one: Setting) -> bool:
     return str(value.decode() if isinstance(value, bytes) else value).lower() == str(one.value).lower()
 
 
-def _ask(connection: Any, sql: str) -> list[tuple[Any, ...]]:
+def _query(connection: Any, sql: str) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall())

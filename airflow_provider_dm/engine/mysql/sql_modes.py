@@ -17,15 +17,17 @@ _COMMON: Final = {
     24: "NO_ZERO_DATE", 25: "ALLOW_INVALID_DATES", 26: "ERROR_FOR_DIVISION_BY_ZERO", 27: "TRADITIONAL",
     29: "HIGH_NOT_PRECEDENCE", 30: "NO_ENGINE_SUBSTITUTION", 31: "PAD_CHAR_TO_FULL_LENGTH",
 }  # fmt: skip
+_MYSQL_TIME_TRUNCATE: Final = 1 << 32
+_MARIADB_TIME_ROUND: Final = 1 << 34
 _SETS_OTHERS: Final = {"ANSI", "TRADITIONAL"}
 """Names that imply other modes, each of which has a bit of its own."""
 
 
 def mode_names(bits: int) -> tuple[str, ...]:
-    """Return the names of the modes that are set, of those that every family has.
+    """Return the names of the modes in `bits` that every family has.
 
-    Modes of one family only (MariaDB's MSSQL and ORACLE) are left out: statements that they affect are parsed with
-    them, and written without. `mode_text` handles the modes for fractions of seconds.
+    Modes of one family (MariaDB's MSSQL and ORACLE) are left out: statements are parsed with them, and written without
+    them. `mode_text` handles the modes for fractions of seconds.
 
     >>> mode_names(1 << 22 | 1 << 2)
     ('ANSI_QUOTES', 'STRICT_ALL_TABLES')
@@ -34,7 +36,7 @@ def mode_names(bits: int) -> tuple[str, ...]:
 
 
 def mode_bits(text: str) -> int:
-    """Return the bits of the named modes, of those that every family has.
+    """Return the bits of the named modes; modes that not every family has are ignored.
 
     >>> mode_names(mode_bits("ANSI_QUOTES,TIME_TRUNCATE_FRACTIONAL"))
     ('ANSI_QUOTES',)
@@ -53,7 +55,7 @@ def mode_text(bits: int, source: Flavour, target: Flavour) -> str:
     'STRICT_ALL_TABLES,TIME_TRUNCATE_FRACTIONAL'
     """
     names = mode_names(bits)
-    rounds = not bits >> 32 & 1 if source is not Flavour.MARIADB else bool(bits >> 34 & 1)
+    rounds = bool(bits & _MARIADB_TIME_ROUND) if source is Flavour.MARIADB else not bits & _MYSQL_TIME_TRUNCATE
     if target is Flavour.TIDB:
         names = tuple(name for name in names if name != "PAD_CHAR_TO_FULL_LENGTH")
     elif target is Flavour.MARIADB and rounds:

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
+from airflow_provider_dm.engine.rules.online_ddl.memory import GhostState, LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 
@@ -62,7 +62,7 @@ def _shown(connection: Connection, name: TableName) -> str | None:
 
 def remembered(
     nothing: Tracker, ghost: TableName, reals: Collection[TableName], texts: Mapping[TableName, str]
-) -> Remembered:
+) -> GhostState:
     """Return the record of a ghost, as if its statements had been read from its CREATE on.
 
     `nothing`: a tracker of its server without tables; `reals`: the tables that it may replace; `texts`: the CREATE
@@ -77,11 +77,11 @@ def remembered(
         except CannotTrack as error:
             why = f"{_BEFORE}, and {error}"
     if alike := tuple(real for real, alter in found.items() if alter is None):
-        return Remembered(alike)
+        return GhostState(alike)
     if len(found) > 1:
-        return Remembered(flaw=f"{_BEFORE}, and may replace {' or '.join(map(str, found))}")
+        return GhostState(flaw=f"{_BEFORE}, and may replace {' or '.join(map(str, found))}")
     for real, alter in found.items():
         assert alter is not None
         sql = statement_sql(alter, AS_SHOWN.sql_mode, nothing.server.flavour)
-        return Remembered((real,), (LoggedText(sql, AS_SHOWN.sql_mode, real.schema),))
-    return Remembered(flaw=why)
+        return GhostState((real,), (LoggedText(sql, AS_SHOWN.sql_mode, real.schema),))
+    return GhostState(flaw=why)

@@ -1,12 +1,13 @@
 """Table routing: the target table of a source's table.
 
-A rule with `table-pattern` is a table rule, a rule without it is a schema rule. A table is routed by its table rule;
-without one by its schema rule; otherwise to the same name. Two rules of the same rank for one table are an error, as in
-DM: choosing one would be a guess.
+A rule with `table-pattern` is a table rule, a rule without it is a schema rule. A table is routed by its table rule, or
+else by its schema rule, or else to the same name. Two table rules, or two schema rules, for one table are an error, as
+in DM: choosing one would be a guess.
 
 A rule may also fill columns of the target table from the names of the source's table, schema and source-id, by regular
 expressions: `extract-table`, `extract-schema`, `extract-source`. The value is the concatenation of all groups of the
-first match; it is empty without a match."""
+first match; it is empty without a match.
+"""
 
 from __future__ import annotations
 
@@ -84,29 +85,29 @@ class Router:
             return name
         return TableName(route.target_schema, route.target_table or name.table)
 
-    def leads_to(self, target: TableName) -> bool:
-        """Return True if a rule routes tables to this one, whether or not the source has such tables.
+    def routes_to(self, target: TableName) -> bool:
+        """Return True if a rule routes to this target table, whether or not the source has tables for the rule.
 
         >>> from airflow_provider_dm.engine.config.rule_models import RouteRule
         >>> rule = RouteRule.model_validate({"schema-pattern": "shop_*", "target-schema": "shop"})
         >>> router = Router.from_config([rule], case_sensitive=True)
-        >>> router.leads_to(TableName("shop", "orders")), router.leads_to(TableName("shop_1", "orders"))
+        >>> router.routes_to(TableName("shop", "orders")), router.routes_to(TableName("shop_1", "orders"))
         (True, False)
         """
         routes = (*self.table_routes, *self.schema_routes)
         return any(one.target_schema == target.schema and one.target_table in ("", target.table) for one in routes)
 
     def extracted(self, name: TableName) -> dict[str, str]:
-        """Return the columns that routing adds to the table's own, with their values. Raises InvalidInput."""
+        """Return the columns that routing adds to those of the table, with their values. Raises InvalidInput."""
         route = self._route(name)
         names = {"table": name.table, "schema": name.schema, "source": self.source_id}
         return {one.column: one.value(names[one.what]) for one in route.extracts} if route else {}
 
     def _route(self, name: TableName) -> Route | None:
-        return _only(name, self.table_routes) or _only(name, self.schema_routes)
+        return _only_match(name, self.table_routes) or _only_match(name, self.schema_routes)
 
 
-def _only(name: TableName, routes: Iterable[Route]) -> Route | None:
+def _only_match(name: TableName, routes: Iterable[Route]) -> Route | None:
     matching = [route for route in routes if route.tables.matches(name)]
     if len(matching) > 1:
         raise InvalidInput(

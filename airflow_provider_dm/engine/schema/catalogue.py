@@ -24,12 +24,12 @@ _SYSTEM_VERSIONED: Final = "SYSTEM VERSIONED"
 _BATCH: Final = 500  # names in one query: keeps its text far below max_allowed_packet
 
 
-class _View(NamedTuple):
-    """A query of the catalogue: columns, FROM clause and order."""
+class _CatalogueQuery(NamedTuple):
+    """A query of the catalogue. `source`: FROM and WHERE."""
 
     columns: str
-    rest: str
-    tail: str = ""
+    source: str
+    order: str = ""
 
 
 _SYSTEM: Final = ", ".join(f"'{name}'" for name in sorted(SYSTEM_SCHEMAS))
@@ -38,20 +38,20 @@ OUTSIDE_SYSTEM: Final = f"FROM information_schema.tables WHERE CAST(LOWER(table_
 that would take ten times as long."""
 _BASE_TABLES: Final = f"{OUTSIDE_SYSTEM} AND table_type IN ('BASE TABLE', '{_SYSTEM_VERSIONED}')"
 _VIEWS: Final = f"{OUTSIDE_SYSTEM} AND table_type = 'VIEW'"
-_EXIST: Final = _View("table_schema, table_name, table_type", "FROM information_schema.tables WHERE {names}")
-_COLUMNS: Final = _View(
+_EXIST: Final = _CatalogueQuery("table_schema, table_name, table_type", "FROM information_schema.tables WHERE {names}")
+_COLUMNS: Final = _CatalogueQuery(
     "table_schema, table_name, ordinal_position, column_name, data_type, column_type, is_nullable, "
     "character_set_name, collation_name, numeric_precision, numeric_scale, datetime_precision, character_octet_length, "
     "extra, generation_expression, column_default",
     "FROM information_schema.columns WHERE {names}",
     "ORDER BY table_schema, table_name, ordinal_position",
 )
-_KEYS: Final = _View(
+_KEYS: Final = _CatalogueQuery(
     "table_schema, table_name, index_name, column_name, sub_part, index_type",
     "FROM information_schema.statistics WHERE non_unique = 0 AND {names}",
     "ORDER BY table_schema, table_name, index_name, seq_in_index",
 )
-_FOREIGN_KEYS: Final = _View(
+_FOREIGN_KEYS: Final = _CatalogueQuery(
     "table_schema, table_name",
     "FROM information_schema.table_constraints WHERE constraint_type = 'FOREIGN KEY' AND {names}",
 )
@@ -66,7 +66,10 @@ def list_tables(connection: Connection) -> list[TableName]:
 
 
 def list_views(connection: Connection, schemas: Callable[[str], bool]) -> frozenset[TableName]:
-    """Return the views in those schemas, outside of the system schemas. Raises IncompleteResult."""
+    """Return the views outside of the system schemas. `schemas`: returns True for each schema to search.
+
+    Raises IncompleteResult.
+    """
     rows = query_whole(connection, "table_schema, table_name", _VIEWS)
     return frozenset(name for row in rows if schemas((name := _name(*row)).schema))
 
@@ -101,8 +104,7 @@ def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[Tab
 
 
 def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
-    """Return a function that maps two names to equal values if the server treats them as equal
-    (lower_case_table_names).
+    """Return a function that maps names to equal values if the server treats them as equal (lower_case_table_names).
 
     Raises IncompleteResult.
     """
@@ -113,7 +115,7 @@ def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
 
 
 def fold_of(mode: int) -> Callable[[TableName], TableName]:
-    """Return `names_fold` of a server with that lower_case_table_names.
+    """Return the function of `names_fold` for a server with this lower_case_table_names.
 
     >>> fold_of(2)(TableName("Shop", "T")), fold_of(0)(TableName("Shop", "T"))
     (TableName(schema='shop', table='t'), TableName(schema='Shop', table='T'))
@@ -173,11 +175,17 @@ def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) ->
     """Return the definitions of tables. `names`: name -> the server's spelling."""
     wanted = {stored: name for name, stored in names.items()}
 
-    def select(view: _View) -> list[tuple[Any, ...]]:
-        """Return the catalogue's rows of exactly these tables, under the given names: the catalogue may compare names
-        loosely and return rows of other tables as well."""
+    def select(what: _CatalogueQuery) -> list[tuple[Any, ...]]:
+        """Return the rows of exactly these tables, under the given names. The catalogue may return rows of other tables
+        as well, whose names differ by case or accents."""
         condition, arguments = named([*wanted])
-        rows = query_whole(connection, view.columns, view.rest.format(names=condition), arguments, tail=view.tail)
+        rows = query_whole(
+            connection,
+            wanted_rows.columns,
+            wanted_rows.source.format(names=condition),
+            arguments,
+            tail=wanted_rows.order,
+        )
         found = (wanted.get(_name(*row[:2])) for row in rows)
         return [(name, *row[2:]) for name, row in zip(found, rows, strict=True) if name is not None]
 
@@ -192,7 +200,7 @@ def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) ->
             tuple(_column(position, row[1:], utf8_alias) for position, row in enumerate(columns[name])),
             _unique_keys(keys.get(name, []), {text(row[1]).lower() for row in columns[name]}),
             has_foreign_keys=name in foreign,
-            hidden=_hidden(keys.get(name, [])),
+            hidden=_count_hidden_columns(keys.get(name, [])),
         )
         for name in names
     }
@@ -202,7 +210,7 @@ def named(names: Collection[TableName]) -> tuple[str, tuple[str, ...]]:
     """Return a condition that selects the catalogue's rows of these tables, and its arguments.
 
     MariaDB treats two names that are equal without case or accents as one if the list has no other name, and returns
-    only one of the tables. So every list of several names contains the empty name, which is equal to none.
+    only one of the tables. So every list of several names contains the empty name, which no table has.
     """
     asked = (*names, TableName("", "")) if len(names) > 1 else tuple(names)
     condition = "(table_schema, table_name) IN (" + ", ".join(["(%s, %s)"] * len(asked)) + ")"
@@ -230,12 +238,12 @@ def _by_table(rows: list[tuple[Any, ...]]) -> dict[TableName, list[tuple[Any, ..
 
 
 def _utf8_alias(connection: Connection) -> str | None:
-    """Return the charset that the server shows for columns with UTF-8, if it is not a charset of UTF-8; else None."""
+    """Return the other charset whose columns the server stores in UTF-8 (TiDB: latin1); None if there is none."""
     return "latin1" if server_info(connection).capabilities.text_is_utf8 else None
 
 
 def _column(position: int, row: tuple[Any, ...], utf8_alias: str | None) -> Column:
-    """Return a column. `position`: in row images; the server's own has gaps, as MySQL hides some columns."""
+    """Return a column. `position`: in row images. The catalogue's position has gaps, as MySQL hides some columns."""
     name, data_type, column_type, nullable, charset, collation, precision, scale, fsp, octets, *more = row
     extra, expression, default = more
     charset = _optional_text(charset)
@@ -272,8 +280,8 @@ def _unique_keys(rows: list[tuple[Any, ...]], names: Collection[str]) -> tuple[I
     return tuple(sorted(keys, key=lambda key: (not key.primary, key.name)))
 
 
-def _hidden(rows: list[tuple[Any, ...]]) -> int:
-    """Count the hidden hash columns of MariaDB: one for each unique key longer than an index can be."""
+def _count_hidden_columns(rows: list[tuple[Any, ...]]) -> int:
+    """Return the number of hidden columns: MariaDB has a hash for each unique key that is longer than an index."""
     return len({text(name) for name, _, _, kind in rows if text(kind) == "HASH"})
 
 

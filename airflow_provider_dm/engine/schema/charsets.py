@@ -1,9 +1,10 @@
 """Decoding of text in the servers' charsets.
 
 For a charset in CODECS the servers' own conversion to UTF-8 and Python's codec agree on every sequence of bytes that
-Python can decode; Python raises an error for all others. Text in other charsets is split into characters, each of which
-is decoded by the codec in `_SPLIT_CHARSETS`, unless the servers decode it differently. MySQL and MariaDB agree on every
-character (tests/integration/schema/test_charsets.py and tests/integration/binlog/test_statements.py).
+Python can decode; Python raises an error for all others. Text in other charsets is split into characters, which are
+decoded one by one by the codec in `_SPLIT_CHARSETS`; characters that the servers decode differently are listed there.
+MySQL and MariaDB agree on every character (tests/integration/schema/test_charsets.py and
+tests/integration/binlog/test_statements.py).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _ONE_BYTE: Final = rb"[\x80-\xff]"
 _TO_FE: Final = rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]"
 _EUC: Final = rb"\x8f[\xa1-\xfe]{2}|\x8e[\xa1-\xdf]|[\xa1-\xfe]{2}"
 _SJIS: Final = rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]"
-SEVERAL_BYTES: Final[Mapping[str, bytes]] = {
+MULTI_BYTE: Final[Mapping[str, bytes]] = {
     "gbk": _TO_FE,
     "gb2312": rb"[\xa1-\xf7][\xa1-\xfe]",
     "gb18030": rb"(?:[\x81-\xfe][\x30-\x39]){2}|" + _TO_FE,
@@ -76,7 +77,7 @@ def _unsure(*codes: str) -> dict[str, str]:
 
 
 def _row(first: str, characters: str) -> dict[str, str]:
-    """Return characters by their codes, which follow each other."""
+    """Return consecutive characters by their codes."""
     return {f"{code:x}": character for code, character in enumerate(characters, int(first, 16))}
 
 
@@ -202,7 +203,8 @@ def _decode(decode: Callable[[bytes], tuple[str, int]], value: bytes) -> str:
 def text_with_gaps(charset: str, value: bytes) -> str:
     """Return a statement in a charset in which ASCII takes one byte, with UNSURE for each unknown character.
 
-    No other character becomes ASCII, because a parser could mistake it for a quote or a backslash.
+    A character is also unknown if it is not stored as ASCII, but decoded to ASCII: a parser could mistake it for a
+    quote or a backslash.
 
     >>> text_with_gaps("dec8", b"a\\xd7\\xff"), text_with_gaps("sjis", b"\\x81_")
     ('aŒ\N{REPLACEMENT CHARACTER}', '\N{REPLACEMENT CHARACTER}')
@@ -227,19 +229,19 @@ def text_of(charset: str, value: bytes) -> str:
 
 def _by_character(charset: str, value: bytes, keep: Callable[[str], str]) -> str:
     """Return the text; every character that is not one byte of ASCII is decoded separately and passed to `keep`."""
-    several = SEVERAL_BYTES.get(charset)
+    multi_byte = MULTI_BYTE.get(charset)
     found: list[str] = []
     position = 0
-    for match in re.finditer(several + b"|" + _ONE_BYTE if several else _ONE_BYTE, value):
+    for match in re.finditer(multi_byte + b"|" + _ONE_BYTE if multi_byte else _ONE_BYTE, value):
         found += (value[position : match.start()].decode("ascii"), keep(_character(charset, match.group())))
         position = match.end()
     return "".join((*found, value[position:].decode("ascii")))
 
 
 def _character(charset: str, code: bytes) -> str:
-    cut = _SPLIT_CHARSETS.get(charset, _SplitCharset("ascii"))
-    known = cut.exceptions.get(code.hex())
+    split = _SPLIT_CHARSETS.get(charset, _SplitCharset("ascii"))
+    known = split.exceptions.get(code.hex())
     try:
-        return known or (decoder(charset) or partial(_decode, codecs.getdecoder(cut.codec)))(code)
+        return known or (decoder(charset) or partial(_decode, codecs.getdecoder(split.codec)))(code)
     except UnicodeDecodeError:
         return UNSURE

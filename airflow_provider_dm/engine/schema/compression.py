@@ -1,7 +1,8 @@
-r"""MariaDB's compressed columns: a row image holds the stored form, one byte for the method and then the value.
+r"""MariaDB's compressed columns: a row image holds the stored form, a byte for the method and then the value.
 
-The method is in the upper four bits: 0 is the plain value, 8 is zlib. With zlib the lower bits hold whether its header
-is omitted and how many bytes hold the value's length (MariaDB `sql/field_comp.cc`). An empty cell is the empty value.
+The upper four bits are the method: 0 is the plain value, 8 is zlib. With zlib the lower four bits are a flag for an
+omitted zlib header, and the size of the length that follows (MariaDB `sql/field_comp.cc`). An empty cell is the empty
+value.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ LARGEST_VALUE: Final = 128 << 20
 
 
 def decompress_cell(data: bytes, most: int = LARGEST_VALUE) -> bytes:
-    r"""Return the value of a compressed column of at most `most` bytes. Never decompresses more bytes than the length
-    in the header.
+    r"""Return the value of a compressed column. Raises MalformedValue, also for a value of more than `most` bytes.
 
     >>> decompress_cell(b"\x00abc"), decompress_cell(b""), decompress_cell(bytes.fromhex("89644b4ca43d0000"))[:3]
     (b'abc', b'', b'aaa')

@@ -1,4 +1,4 @@
-"""Table definitions in a file, by which an audit reads rows without the source.
+"""A file of table definitions, with which an audit reads rows without the source.
 
     {"tables": [{"name": ["shop", "orders"], "columns": […], …}, …]}
 
@@ -21,20 +21,17 @@ from airflow_provider_dm.engine.schema.model import Table
 
 def _definitions_unreadable(path: str, reason: str) -> InvalidInput:
     return InvalidInput(
-        f"the definitions of tables in {path} cannot be read: {reason}.",
+        f"the table definitions in {path} cannot be read: {reason}.",
         "Write the file with engine.schema.definitions.write_definitions.",
     )
 
 
 def current_definitions(connection: Connection) -> tuple[Table, ...]:
-    """Return the definition of every existing base table, except of kinds that cannot be read (system-versioned)."""
+    """Return the definitions of all base tables, except those that cannot be read (system-versioned)."""
     names = list_tables(connection)
     try:
         return tuple(read_tables(connection, names).values())
-    except (
-        TableNotFound,
-        NotSupportedYet,
-    ):  # a table was dropped meanwhile, or is not readable
+    except (TableNotFound, NotSupportedYet):  # a table was dropped meanwhile, or cannot be read
         found = []
         for name in names:
             try:

@@ -1,7 +1,7 @@
 r"""A coarse form of text for hashing rows to buckets: two texts that a collation treats as equal have the same form.
 
 Only the server's tables know which texts a collation treats as equal: 'é' may equal 'e', 'ß' may equal 'ss', a
-zero-width space may equal nothing. So the weights of the characters are read from the target (`downstream/weights.py`),
+zero-width space may be ignored. So the weights of the characters are read from the target (`downstream/weights.py`),
 and a fold is computed from them:
 
     a weight            the result of WEIGHT_STRING, in units of the length of the weight of 'a'
@@ -14,8 +14,8 @@ requires that the weight of a text is the concatenation of its characters' weigh
 
 - Only collations for which this is known are supported: `general_ci`, those of latin1 and ascii, and the Unicode
   collation algorithm without a language. Languages have letters of several characters ('ch', 'aa'). The root's
-  contractions belong to other scripts (or add a unit that is not a letter, as 'l·' does). A text with all pairs of
-  letters is verified as well: `pairs`.
+  contractions belong to other scripts (or add a unit that is not a letter, as 'l·' does). The weight of a text with all
+  pairs of letters is verified as well (`all_pairs`).
 - The alphabet has no contractions: for the Unicode algorithm it is the ASCII letters and digits, otherwise everything
   below U+0600 except the space, the question mark, which replaces characters that a charset lacks, and a character that
   has the same weight as many others.
@@ -23,7 +23,8 @@ requires that the weight of a text is the concatenation of its characters' weigh
 - Ideographs, Hangul, Tangut and private characters are not letters, nor is anything in planes 2 and higher:
   `blocks_of`.
 
-The weights of a collation never change, as indexes on disk are sorted by them; `digest` detects a change (`plan`).
+The weights of a collation never change, as indexes on disk are sorted by them. The fingerprint of a plan contains
+`digest`, which would show a change.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ _SIMPLE_ALPHABET: Final = 0x600
 _ASTRAL: Final = 0x1F600
 
 
-def is_known(collation: str) -> bool:
+def can_fold(collation: str) -> bool:
     """Return True if a fold can be computed from a collation's weights (see the module docstring)."""
     return bool(_UNICODE.fullmatch(collation) or _SIMPLE.fullmatch(collation))
 
 
 def first_level(collation: str) -> str:
-    """Return the collation whose weights are the first level of a collation's weights.
+    """Return the collation that has only the first level of a collation's weights.
 
     >>> first_level("utf8mb4_0900_as_cs"), first_level("utf8mb4_uca1400_nopad_as_ci"), first_level("latin1_general_cs")
     ('utf8mb4_0900_ai_ci', 'utf8mb4_uca1400_nopad_ai_ci', 'latin1_general_cs')
@@ -85,7 +86,7 @@ def all_pairs() -> str:
 
 @dataclass(frozen=True)
 class TextFold:
-    """The fold of one collation of the target, equal to another instance with the same letters."""
+    """The fold of one collation of the target. Instances with the same letters are equal."""
 
     collation: str
     digest: str
@@ -93,7 +94,7 @@ class TextFold:
     """Code point -> letters, for characters that have letters."""
 
     @staticmethod
-    def takes(charset: str | None) -> bool:
+    def supports(charset: str | None) -> bool:
         """Return True if text in a source's charset can be folded."""
         return _decoder(charset) is not None
 
@@ -124,7 +125,7 @@ def _decoder(charset: str | None) -> Callable[[bytes], str] | None:
 def fold_of(collation: str, weights: Mapping[int, bytes], pairs: bytes) -> TextFold | None:
     """Return the fold of a collation; None if its weights do not have the required format.
 
-    `weights`: the WEIGHT_STRING of each code point of its blocks; `pairs`: of `all_pairs`.
+    `weights`: the WEIGHT_STRING of each code point in `blocks_of`. `pairs`: the WEIGHT_STRING of `all_pairs`.
     """
     width = len(weights.get(ord("a"), b""))
     if not width or any(len(weight) % width for weight in weights.values()):
@@ -133,15 +134,15 @@ def fold_of(collation: str, weights: Mapping[int, bytes], pairs: bytes) -> TextF
         return None
     alphabet = map(ord, ALPHANUMERIC) if _UNICODE.fullmatch(collation) else range(_SIMPLE_ALPHABET)
     left_out = {weights.get(code) for code in (ord(" "), ord("?"), _ASTRAL)}
-    written: dict[bytes, str] = {}
+    letter_of: dict[bytes, str] = {}
     for code in sorted(alphabet):
         unit = weights.get(code, b"")
         if len(unit) == width and unit not in left_out:
-            written.setdefault(unit, chr(code))
+            letter_of.setdefault(unit, chr(code))
     letters: dict[int, str] = {}
     for code, weight in weights.items():
         units = (weight[at : at + width] for at in range(0, len(weight), width))
-        if found := "".join([written[unit] for unit in units if unit in written]):
+        if found := "".join([letter_of[unit] for unit in units if unit in letter_of]):
             letters[code] = found
     if any(len(letters.get(code, "")) > 1 or not letters.get(code, "").isascii() for code in range(128)):
         return None

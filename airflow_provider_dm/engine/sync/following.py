@@ -120,7 +120,7 @@ class Following:
         parsed, memory = read_ddl(ddl), state.online_ddl
         if memory is None:
             memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
-            memory = memory.known_to(self.source.rules.block_allow)
+            memory = memory.under_rules(self.source.rules.block_allow)
         behind, found = self._meaning(parsed, ddl, state.plan, memory)
         not_understood = isinstance(found, Concerns) and found.statement is None
         if not_understood and is_ignored_by_filter(parsed, ddl, self.source.rules.events):
@@ -353,7 +353,7 @@ class Following:
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
         if self.shards.agreeing:
             late, mine_go_to = unbegun_routers(self.source), {one.target for one in tables.schemas}
-            elsewhere |= {target for target in mine_go_to if any(one.leads_to(target) for one in late)}
+            elsewhere |= {target for target in mine_go_to if any(one.routes_to(target) for one in late)}
             elsewhere |= unfinished_targets(target_connection(self.source.target), self.source.fence.ref, elsewhere)
         defaults = self._defaults(ddl, statement, server)
         return Surroundings(

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.query_event import query_of
 from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.charsets import SEVERAL_BYTES, UNSURE
+from airflow_provider_dm.engine.schema.charsets import MULTI_BYTE, UNSURE
 from testbed import Server
 from tests.integration.binlog.reading import FreshSchema, here, session
 from tests.integration.binlog.walking import events_between, plans, run
@@ -194,7 +194,7 @@ def test_every_character_is_the_servers_or_unsure(
     if not source.sql("SELECT 1 FROM information_schema.character_sets WHERE character_set_name = %s", [charset.name]):
         assert (source.flavour, charset.name) == ("mariadb", "gb18030")
         return
-    characters = SEVERAL_BYTES.get(charset.name)
+    characters = MULTI_BYTE.get(charset.name)
     one = re.compile(characters or rb"[\x80-\xff]")
     candidates = [bytes([code]) for code in range(0x80, 0x100)]
     if characters is not None:
@@ -216,7 +216,7 @@ def test_every_character_is_the_servers_or_unsure(
     assert unknown <= UNSURE_CODES
 
 
-@pytest.mark.parametrize("charset", sorted(SEVERAL_BYTES))
+@pytest.mark.parametrize("charset", sorted(MULTI_BYTE))
 def test_a_backslash_is_a_part_of_a_character_where_the_server_takes_it_for_one(source: Server, charset: str) -> None:
     if (source.flavour, charset) == ("mariadb", "gb18030"):
         return

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.downstream.online_ddl_memory import load, save
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction, target_connection
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
+from airflow_provider_dm.engine.rules.online_ddl.memory import GhostState, LoggedText, OnlineDdls
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint
@@ -29,7 +29,7 @@ def test_what_is_saved_is_what_is_loaded(target: Server, fresh_schema: FreshSche
     ref = SubtaskRef(schema, "test", "one")
     ensure_meta_tables(server, schema)
     claim_generation(server, Fence(ref, 1))
-    memory = OnlineDdls({GHO: Remembered((T,), (ALTER, ALTER)), NEW: Remembered((), (), "why")}, {OLD: U})
+    memory = OnlineDdls({GHO: GhostState((T,), (ALTER, ALTER)), NEW: GhostState((), (), "why")}, {OLD: U})
 
     def kept(new: OnlineDdls, *, generation: int = 1, dies: bool = False, of: SubtaskRef = ref) -> OnlineDdls:
         def body(connection: Connection) -> None:
@@ -48,7 +48,7 @@ def test_what_is_saved_is_what_is_loaded(target: Server, fresh_schema: FreshSche
         assert load(target_connection(server), ref) == OnlineDdls()
         assert kept(memory) == memory
         target.sql(f"UPDATE {schema}.dm_online_ddl SET updated_at = '2000-01-01'")
-        more = memory.with_away(OLD, None).with_ghost(NEW, Remembered((U,), (ALTER,)))
+        more = memory.with_away(OLD, None).with_ghost(NEW, GhostState((U,), (ALTER,)))
         assert kept(more, dies=True) == memory
         with pytest.raises(Fenced):
             kept(more, generation=0)

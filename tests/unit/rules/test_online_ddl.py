@@ -305,8 +305,8 @@ def test_nothing_is_remembered_while_it_is_off() -> None:
     assert memory == OnlineDdls()
     assert isinstance(outcomes[0], Ordinary)
     memory, _ = follow(OnlineDdls(), [LIKE, ALTER])
-    assert memory.known_to(rules()) == memory
-    assert memory.known_to(rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",)))) == OnlineDdls()
+    assert memory.under_rules(rules()) == memory
+    assert memory.under_rules(rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",)))) == OnlineDdls()
 
 
 def test_a_name_with_a_character_that_is_not_known_is_for_others_to_judge() -> None:

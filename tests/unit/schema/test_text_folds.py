@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.schema.text_folds import TextFold, all_pairs, fold_of, is_known
+from airflow_provider_dm.engine.schema.text_folds import TextFold, all_pairs, can_fold, fold_of
 
 WEIGHTS = {code: chr(code).upper().encode("utf-16-be") for code in range(0x600) if len(chr(code).upper()) == 1} | {
     ord("ß"): b"\0S\0S",
@@ -80,11 +80,11 @@ def test_weights_that_are_not_of_that_form_make_no_fold() -> None:
     ],
 )
 def test_languages_are_not_known(collation: str, *, known: bool) -> None:
-    assert is_known(collation) is known
+    assert can_fold(collation) is known
 
 
 def test_charsets_that_are_not_decoded_here_have_no_form() -> None:
     fold = made("utf8mb4_general_ci")
     assert fold is not None
     assert fold.form("ucs2") is None
-    assert not fold.takes("sjis")
+    assert not fold.supports("sjis")

@@ -43,15 +43,15 @@ class Collated:
 
 
 @dataclass(frozen=True)
-class _Pair:
-    """Two operands and the sign between them."""
+class _Binary:
+    """Two operands and the operator between them."""
 
     sign: str
     left: Tree
     right: Tree
 
 
-class Arithmetic(_Pair):
+class Arithmetic(_Binary):
     """`+`, `-`, `*`, `/`, `%` or DIV."""
 
 
@@ -60,7 +60,7 @@ class Negative:
     operand: Tree
 
 
-class Comparison(_Pair):
+class Comparison(_Binary):
     """`=`, `<=>`, `<>`, `<`, `<=`, `>` or `>=`."""
 
 
@@ -96,7 +96,7 @@ class Not:
     operand: Tree
 
 
-class Logical(_Pair):
+class Logical(_Binary):
     """AND, OR or XOR."""
 
 
@@ -135,7 +135,8 @@ Tree: TypeAlias = (
 )
 
 _COMPARISONS: Final = ("<=>", "<>", "!=", "<=", ">=", "=", "<", ">")
-_BINDS: Final[tuple[dict[str, str], ...]] = ({"OR": "OR"}, {"XOR": "XOR"}, {"AND": "AND", "&&": "AND"})
+_LOGICAL: Final[tuple[dict[str, str], ...]] = ({"OR": "OR"}, {"XOR": "XOR"}, {"AND": "AND", "&&": "AND"})
+"""Operators and their meaning, by increasing precedence."""
 _RESERVED: Final = frozenset(
     {
         *("AND", "OR", "XOR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "NULL", "TRUE", "FALSE", "DIV", "MOD", "CASE"),
@@ -145,7 +146,7 @@ _RESERVED: Final = frozenset(
         *("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"),
     }
 )
-"""Words that are not, or not certainly, column names unless they are quoted."""
+"""Words that can be something else than a column name unless they are quoted."""
 _BEFORE_STRINGS: Final = frozenset({"DATE", "TIME", "TIMESTAMP", "X", "B", "N"})
 """Words that decide the meaning of a string after them; alone they are ordinary names."""
 
@@ -155,16 +156,16 @@ def read_expression(text: str) -> Tree:
     reader = Reader(text, 0, "")
     found = _logical(reader, 0)
     if reader.peek():
-        raise Unreadable(f"{reader.token().raw} is not understood there")
+        raise Unreadable(f"unexpected {reader.token().raw}")
     return found
 
 
 def _logical(reader: Reader, level: int) -> Tree:
-    if level == len(_BINDS):
+    if level == len(_LOGICAL):
         return _negated(reader)
     found = _logical(reader, level + 1)
-    while sign := _sign(reader, _BINDS[level]):
-        found = Logical(_BINDS[level][sign], found, _logical(reader, level + 1))
+    while sign := _sign(reader, _LOGICAL[level]):
+        found = Logical(_LOGICAL[level][sign], found, _logical(reader, level + 1))
     return found
 
 
@@ -178,7 +179,7 @@ def _test(reader: Reader) -> Tree:
     left = _predicate(reader)
     if sign := _sign(reader, _COMPARISONS):
         found: Tree = Comparison("<>" if sign == "!=" else sign, left, _predicate(reader))
-        if reader.peek() == "IS" or _glued(reader) in _COMPARISONS:
+        if reader.peek() == "IS" or _operator(reader) in _COMPARISONS:
             raise Unreadable("one comparison follows another: put the first one in parentheses")
         return found
     if not reader.skip("IS"):
@@ -261,7 +262,7 @@ def _primary(reader: Reader) -> Tree:
         case TokenKind.WORD:
             return _word(reader, token.text, token.raw, follows)
         case _:
-            raise Unreadable(f"{token.raw} is not understood there")
+            raise Unreadable(f"unexpected {token.raw}")
 
 
 def _word(reader: Reader, text: str, raw: str, follows: str) -> Tree:
@@ -282,7 +283,7 @@ def _word(reader: Reader, text: str, raw: str, follows: str) -> Tree:
         reader.word()
         return Call(text, reader.in_parentheses(lambda: _logical(reader, 0)))
     if text in _RESERVED or (follows == "''" and (text.startswith("_") or text in _BEFORE_STRINGS)):
-        raise Unreadable(f"{raw} is not understood there (a column of that name needs `quotes`)")
+        raise Unreadable(f"unexpected {raw} (a column of that name needs `quotes`)")
     reader.word()
     return _column(reader, raw)
 
@@ -312,7 +313,7 @@ def _hexadecimal(digits: str) -> Constant:
     try:
         bytes.fromhex(digits)
     except ValueError:
-        raise Unreadable(f"{digits} are not bytes in hexadecimal digits") from None
+        raise Unreadable(f"{digits} is no even number of hexadecimal digits") from None
     return Constant("bytes", digits)
 
 
@@ -322,23 +323,23 @@ def _sign(reader: Reader, signs: Collection[str]) -> str:
         return ""
     if reader.token().kind is TokenKind.WORD:
         return reader.skip_any(signs)
-    found = _glued(reader)
+    found = _operator(reader)
     if found not in signs:
         return ""
     reader.at += len(found)
     return found
 
 
-def _glued(reader: Reader) -> str:
-    """Return the operator that begins here, of one or more characters: the lexer returns each character separately."""
+def _operator(reader: Reader) -> str:
+    """Return the next operator, of one or more characters: the lexer returns each character separately."""
     found = reader.peek()
-    if found not in _LETTERS:
+    if found not in _OPERATOR_CHARACTERS:
         return found
-    while (follows := reader.peek(len(found))) in _LETTERS:
+    while (follows := reader.peek(len(found))) in _OPERATOR_CHARACTERS:
         if reader.token(len(found)).start != reader.token(len(found) - 1).end:
             break
         found += follows
     return found
 
 
-_LETTERS: Final = frozenset("<>=!&|")
+_OPERATOR_CHARACTERS: Final = frozenset("<>=!&|")

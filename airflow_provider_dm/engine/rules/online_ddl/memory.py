@@ -27,40 +27,41 @@ class LoggedText:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """The state of a ghost. `like`: the tables that had the same definition when it was created; empty: it has a flaw.
+class GhostState:
+    """The state of a ghost table, and the statements on it.
 
-    There may be two, if two names are possible for the real table and both have the definition: the RENAME decides.
+    `like`: the possible real tables, which had its definition when it was created; empty if it has a flaw. There are
+    two if the ghost's name fits two tables with that definition: the RENAME decides.
     """
 
     like: tuple[TableName, ...] = ()
     statements: tuple[LoggedText, ...] = ()
     flaw: str = ""
-    """Why the statements do not make the real table equal to the ghost; "" if they do."""
+    """Why these statements on the real table would not make it equal to the ghost; "" if they would."""
 
-    def flawed(self, why: str) -> Remembered:
+    def with_flaw(self, why: str) -> GhostState:
         return self if self.flaw else replace(self, flaw=why)
 
-    def outdated(self, real: TableName, why: str) -> Remembered:
-        """Return the state after `real` was changed, which is removed from `like`."""
+    def outdated(self, real: TableName, why: str) -> GhostState:
+        """Return the state after a change of `real`, which is no longer in `like`."""
         rest = replace(self, like=tuple(one for one in self.like if one != real))
-        return rest if rest.like or rest == self else rest.flawed(why)
+        return rest if rest.like or rest == self else rest.with_flaw(why)
 
 
 @dataclass(frozen=True)
 class OnlineDdls:
-    """The state of a subtask's running online DDL. Immutable; equal to what is loaded after a save."""
+    """The state of a subtask's running online DDL. Immutable; equal to its copy in the target after a save."""
 
-    ghosts: Mapping[TableName, Remembered] = field(default_factory=dict)
+    ghosts: Mapping[TableName, GhostState] = field(default_factory=dict)
     away: Mapping[TableName, TableName] = field(default_factory=dict)
     """Real tables that were renamed away and not replaced yet: trash name -> real table."""
 
-    def known_to(self, rules: BlockAllowRules) -> OnlineDdls:
+    def under_rules(self, rules: BlockAllowRules) -> OnlineDdls:
         """Return the state under the current rules: tables that are no longer ghosts are not tracked."""
         ghosts = {name: kept for name, kept in self.ghosts.items() if rules.kind_of(name) is TableKind.GHOST}
         return replace(self, ghosts=ghosts)
 
-    def with_ghost(self, name: TableName, ghost: Remembered | None) -> OnlineDdls:
+    def with_ghost(self, name: TableName, ghost: GhostState | None) -> OnlineDdls:
         return replace(self, ghosts=_with(self.ghosts, name, ghost))
 
     def with_away(self, trash: TableName, real: TableName | None) -> OnlineDdls:
@@ -76,7 +77,7 @@ class OnlineDdls:
         return replace(self, ghosts=found)
 
     def with_flaw(self, ghosts: Iterable[TableName], why: str) -> OnlineDdls:
-        found = {name: self.ghosts[name].flawed(why) for name in ghosts if name in self.ghosts}
+        found = {name: self.ghosts[name].with_flaw(why) for name in ghosts if name in self.ghosts}
         return replace(self, ghosts={**self.ghosts, **found}) if found else self
 
 

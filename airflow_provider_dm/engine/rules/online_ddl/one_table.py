@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.ddl.statements import (
 )
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChange
-from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls, Remembered
+from airflow_provider_dm.engine.rules.online_ddl.memory import GhostState, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     CREATING,
     DdlView,
@@ -93,41 +93,41 @@ def _ghost_created(touch: _Touch) -> GhostStep:
         return memory, PassOver(f"{ghost} exists")
     made = _made(touch.view, statement, ghost)
     if if_not_exists:
-        made = made.flawed("it was created IF NOT EXISTS, and may have existed with another definition")
+        made = made.with_flaw("it was created IF NOT EXISTS, and may have existed with another definition")
     return memory.with_ghost(ghost, made), Remember(ghost)
 
 
-def _made(view: DdlView, statement: Statement | NotRead, ghost: TableName) -> Remembered:
+def _made(view: DdlView, statement: Statement | NotRead, ghost: TableName) -> GhostState:
     match statement:
         case CreateTableLike(like=like):
-            return Remembered((like,))
+            return GhostState((like,))
         case CreateTable(definition=definition):
             reals = view.known_reals(ghost)
             if not reals:
-                return Remembered(flaw="the task has no table of which it could be a copy")
+                return GhostState(flaw="the task has no table of which it could be a copy")
             found = {real: definition_difference(definition, view.tables[real]) for real in reals}
             if alike := tuple(real for real, what in found.items() if what is None):
-                return Remembered(alike)
-            return Remembered(flaw=f"its CREATE TABLE differs from {reals[0]} in {found[reals[0]]}")
+                return GhostState(alike)
+            return GhostState(flaw=f"its CREATE TABLE differs from {reals[0]} in {found[reals[0]]}")
         case _:
-            return Remembered(flaw="it was not created by CREATE TABLE or CREATE TABLE … LIKE")
+            return GhostState(flaw="it was not created by CREATE TABLE or CREATE TABLE … LIKE")
 
 
 def _ghost_changed(touch: _Touch) -> GhostStep:
     memory, ghost, text = touch.memory, touch.table, touch.view.text
     known = memory.ghosts.get(ghost)
     if known is None:
-        known = Remembered(flaw="its CREATE TABLE is unknown, as it existed before the task or its rules")
+        known = GhostState(flaw="its CREATE TABLE is unknown, as it existed before the task or its rules")
     if not isinstance(touch.statement, GhostChange):
-        known = known.flawed(f"{statement_head(text)} is not repeated")
+        known = known.with_flaw(f"{statement_head(text)} is not repeated")
     if UNSURE in text.sql:
-        known = known.flawed(f"{statement_head(text)} has an unknown character")
+        known = known.with_flaw(f"{statement_head(text)} has an unknown character")
     return memory.with_ghost(ghost, replace(known, statements=(*known.statements, text))), Remember(ghost)
 
 
 def _ghost_unknown(touch: _Touch) -> GhostStep:
     why = f"{statement_head(touch.view.text)} is not understood"
-    known = touch.memory.ghosts.get(touch.table, Remembered()).flawed(why)
+    known = touch.memory.ghosts.get(touch.table, GhostState()).with_flaw(why)
     return touch.memory.with_ghost(touch.table, known), Remember(touch.table)
 
 

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.statements import AlterTable, RenameTables
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChange, about_real, not_repeatable
-from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
+from airflow_provider_dm.engine.rules.online_ddl.memory import GhostState, LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     ApplyDdl,
     DdlView,
@@ -34,7 +34,7 @@ class _Move:
 
     old: TableName
     new: TableName
-    held: Remembered | None = None
+    held: GhostState | None = None
     holds: TableName | None = None
     """The table of the task that has the old name now."""
 
@@ -134,12 +134,12 @@ def _trash_to_ghost(view: DdlView, move: _Move) -> _Moved:
 
 
 def _outside_to_ghost(view: DdlView, move: _Move) -> _Moved:
-    made = Remembered(flaw=f"it was {move.old} before, whose definition is not known")
+    made = GhostState(flaw=f"it was {move.old} before, whose definition is not known")
     return view.memory.with_ghost(move.new, made), _NOTHING
 
 
 def _ghost_to_ghost(view: DdlView, move: _Move) -> _Moved:
-    held = move.held or Remembered(flaw=f"it was {move.old} before, of which nothing is recorded")
+    held = move.held or GhostState(flaw=f"it was {move.old} before, of which nothing is recorded")
     return view.memory.with_ghost(move.new, held), _NOTHING
 
 

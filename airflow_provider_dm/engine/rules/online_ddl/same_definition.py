@@ -1,9 +1,9 @@
-"""Comparison of a CREATE TABLE with the columns and unique keys of a table that the task knows.
+"""Compares a CREATE TABLE with the columns and unique keys of a table of the task.
 
-pt-online-schema-change writes its new table as SHOW CREATE TABLE shows the real table, and alters it afterwards. A
-difference in the CREATE TABLE itself is a change, too, which no ALTER repeats. A part that cannot be compared with
-certainty counts as a difference. Only the properties in `schema.model.Table` are compared, on which rows depend: not
-defaults, comments, plain keys, CHECKs, foreign keys, partitions and options of tables.
+pt-online-schema-change creates its new table by the SHOW CREATE TABLE of the real table, and alters it afterwards. If
+the two differ already in the CREATE TABLE, no ALTER contains that change. A part that cannot be compared with certainty
+counts as a difference. Only the properties in `schema.model.Table` are compared, on which rows depend: not defaults,
+comments, plain keys, CHECKs, foreign keys, partitions and options of tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEFAULTS_OF_UTF8MB4: Final = ("utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8
 
 
 def definition_difference(definition: TableDefinition, table: Table) -> str | None:
-    """Describe the difference of a definition from a table; None if there is none that rows depend on."""
+    """Describe the first difference between a definition and a table on which rows depend; None if there is none."""
     ours, theirs = definition.columns, table.columns
     if [one.name.lower() for one in ours] != [one.name.lower() for one in theirs]:
         return "its columns, or their order"

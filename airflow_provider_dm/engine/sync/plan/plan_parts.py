@@ -179,7 +179,7 @@ def has_key_form(mapping: TableMapping, source: Column, target: Column) -> bool:
 
 def _fold(source: Column, target: Column, folds: Mapping[str, TextFold]) -> TextFold | None:
     fold = folds.get(target.collation or "") if family(source) == family(target) == "text" else None
-    return fold if fold is not None and fold.takes(source.charset) else None
+    return fold if fold is not None and fold.supports(source.charset) else None
 
 
 def _folds(

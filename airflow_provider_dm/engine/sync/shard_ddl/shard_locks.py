@@ -55,7 +55,7 @@ class ShardLocks:
         ref, item = self.source.fence.ref, item_due(group, names)
         feeders = load_feeders(target_connection(self.source.target), ref)
         expected = {one.source for one in feeders if one.target == group.target}
-        expected |= {one.source_id for one in unbegun_routers(self.source) if one.leads_to(group.target)}
+        expected |= {one.source_id for one in unbegun_routers(self.source) if one.routes_to(group.target)}
         info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
 
         def how(lock: locks.Lock | None) -> locks.Lock:
