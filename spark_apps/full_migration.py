@@ -19,7 +19,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the p
 
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadStopped, load_all, load_progress
-from airflow_provider_dm.engine.copy.preconditions import check_beforehand
+from airflow_provider_dm.engine.copy.preconditions import check_before_claim
 from airflow_provider_dm.engine.downstream.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.session import target_connection
@@ -44,7 +44,7 @@ def work(app: App) -> Outcome:
                 "sources": {},
             }
         )
-    check_beforehand(spec, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
+    check_before_claim(spec, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
     fences = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}
 
     def begun(source_id: str, start: Location) -> None:

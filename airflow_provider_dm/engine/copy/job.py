@@ -1,6 +1,6 @@
 """The input and result of a reader of a round: plain values without connections.
 
-A job can be run twice, even at once; dm_copy_chunk decides whose page counts.
+A job may run twice, even at the same time: dm_copy_chunk decides which page is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 @dataclass(frozen=True)
 class ChunkJob:
-    """One chunk to copy in a round. `chunk`: its state when the reader read it, with the round and the table's birth.
+    """One chunk to copy in a round. `chunk`: its recorded state, with the round and the table's birth.
 
     `siblings`: other source tables with the same target, for messages.
     """
@@ -28,11 +28,11 @@ class ChunkJob:
     verb: Verb
     siblings: tuple[str, ...] = ()
     is_alone: bool = False
-    """The target table only takes rows of this table."""
+    """True if no other source table has the same target."""
 
     @property
     def is_merged(self) -> bool:
-        """True if colliding rows of other source tables wait; otherwise they are refused, or replaced."""
+        """True if rows that collide with rows of other source tables wait. Otherwise they are errors, or overwrite."""
         return bool(self.siblings) and self.verb is Verb.INSERT and self.mapping.target.identity is not None
 
     def writer(self, access: TargetAccess) -> OwnerWriter:

@@ -1,10 +1,10 @@
 """Copies a table without a key for paging: all of its rows, by one SELECT in one round.
 
-If it is the only source table of its target, it is written in pages. It is covered after the last page, so it must be
-copied in one round. If the round breaks (`ChunkProgress.is_unresumable`), its rows are deleted before the log is
-applied (`remove_leftovers`); the next round starts from the beginning. A page is rejected if another attempt advanced
-the chunk, so two copies of a table are never mixed. Any other table is written in one transaction, because its rows
-could not be distinguished from other rows of the target; this limits its size.
+If the table is the only source table of its target, it is written in pages. It is covered after the last page, so it
+must be copied in one round. If the round breaks (`ChunkProgress.is_unresumable`), its rows are deleted before the log
+is applied (`remove_leftovers`); the next round starts from the beginning. A page is rejected if another attempt
+advanced the chunk, so two copies of a table are never mixed. Any other table is written in one transaction, which
+limits its size: its rows could not be distinguished from other rows of the target.
 
 The table has no rows in the target until it is covered, and all rows of the round's location afterwards, so its log is
 applied like that of any other table.
@@ -60,9 +60,9 @@ class ReaderSnapshot:
 def write_whole_table(
     connection: Connection, snapshot: ReaderSnapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
 ) -> None:
-    """Write the table, as the body of a transaction. It may run again: the snapshot returns the same rows.
+    """Write the table inside a transaction, which may be repeated: the snapshot returns the same rows.
 
-    Raises Fenced, DuplicateDuringCopy, TooManyContested, IncompleteResult, and what reading raises.
+    Raises Fenced, DuplicateDuringCopy, TooManyContested, IncompleteResult, and the errors of `source_error`.
     """
     if not advance_chunk(connection, job.fence, seen, rows=0, last_key=None, done=True):
         return
@@ -78,23 +78,24 @@ def write_in_pages(
     target: Endpoint, snapshot: ReaderSnapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
 ) -> None:
     """Write a table that is the only one of its target. Raises the errors of `write_whole_table`, and
-    SchemaChangedDuringCopy."""
+    SchemaChangedDuringCopy.
+    """
 
     def page(some: Cells, *, done: bool = False) -> bool:
         write = write_rows_of(job, some, dialect)
 
         def body(connection: Connection) -> bool:
-            step = advance_chunk(connection, job.fence, seen, rows=len(some), last_key=None, done=done)
-            if step:
+            advanced = advance_chunk(connection, job.fence, seen, rows=len(some), last_key=None, done=done)
+            if advanced:
                 write(connection)
-            return step
+            return advanced
 
         return run_transaction(target, body)
 
     with closing(_pieces(snapshot, job)) as pieces:
         for some in pieces:
             if not page(some):
-                return  # the round is over, or the answer to a COMMIT was lost: the next round starts again
+                return  # the round has ended, or the result of a COMMIT is unknown: the next round starts again
             seen = replace(seen, rows_copied=seen.rows_copied + len(some))
     check_born_so(snapshot.source, job.mapping.source.name, seen.birth)
     page(Cells.none(len(job.mapping.source.columns)), done=True)
@@ -114,10 +115,10 @@ def remove_leftovers(target: Endpoint, fence: Fence) -> None:
 
 
 def _remove(connection: Connection, fence: Fence, chunk: ChunkProgress, into: TableName) -> bool:
-    """Delete some rows; return True if there may be more."""
+    """Delete up to _REMOVED_AT_ONCE rows; return True if there may be more."""
     fence.check(connection)
     if lock_feeders(connection, fence.ref, into) > 1 or into in merged_targets(connection, fence.ref):
-        what = f"deleting the rows of an interrupted copy in {into}, which also has rows of other tables"
+        what = f"deleting the rows of an interrupted copy from {into}, which also has rows of other tables"
         raise NotSupportedYet(what, str(chunk.table), MIGRATE_AGAIN)
     with connection.cursor() as cursor:
         if cursor.execute(f"DELETE FROM {into.quoted()} LIMIT {_REMOVED_AT_ONCE}"):

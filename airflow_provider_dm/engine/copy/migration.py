@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
 from airflow_provider_dm.engine.copy.begin import OnBegun, begin, is_loaded, log_needed
 from airflow_provider_dm.engine.copy.loading import Loading, Source
-from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
+from airflow_provider_dm.engine.copy.preconditions import check_all_copied
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
 from airflow_provider_dm.engine.downstream.contested_row import Waiting, waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
@@ -107,7 +107,7 @@ def load_all(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> LoadOu
     open_sources = [source for source in sources if not is_loaded(target, source)]
     for source in sources:
         if source not in open_sources:
-            check_nothing_new(target, source)
+            check_all_copied(target, source)
     slots = hooks.runner.slots
     loadings = begin(spec.task, open_sources, target, slots=slots, begun=hooks.begun) if open_sources else []
     run = _Run(spec, target, sources, hooks)

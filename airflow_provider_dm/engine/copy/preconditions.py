@@ -1,7 +1,8 @@
 """The preconditions of a copy that has not started, or is complete: checked before the claim.
 
-`begin` checks the same about what it is going to change; here it is checked early, so that invalid input leaves no
-trace in the target, and for complete loads, which `begin` does not touch."""
+`begin` has the same checks for the tables that it changes. They are made earlier here, so that invalid input leaves no
+trace in the target, and also for complete loads, which `begin` skips.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ log = logging.getLogger(__name__)
 def table_not_copied(source: str, table: str) -> RulesChanged:
     return RulesChanged(
         f"{source}: {table} is selected by the rules, but the task's full load was completed without it.",
-        "If it was created since, the sync creates it by the log. Otherwise leave it out by "
+        "If it was created later, the sync creates it by the log. Otherwise leave it out by "
         "block-allow-list, or migrate it with another task (another name).",
     )
 
 
-def check_nothing_new(target: Endpoint, source: Source) -> None:
-    """Check for tables that the rules select and that are missing in the complete load of this source.
+def check_all_copied(target: Endpoint, source: Source) -> None:
+    """Check that the complete load of this source has all tables that the rules select.
 
     Raises RulesChanged if no log is read; otherwise the log may create them, and a warning is logged.
     """
@@ -49,10 +50,8 @@ def check_nothing_new(target: Endpoint, source: Source) -> None:
         log.warning("%s", error)
 
 
-def check_beforehand(spec: JobSpec, sources: Mapping[str, Endpoint], target: Endpoint) -> None:
-    """Check, for a task that has not started, what `begin` would refuse: before the claim, so that invalid input leaves
-    no trace in the target. A started task is not checked. Raises the errors of `design`.
-    """
+def check_before_claim(spec: JobSpec, sources: Mapping[str, Endpoint], target: Endpoint) -> None:
+    """Check a task before the claim, unless it has started already. Raises the errors of `design`."""
     task = spec.task
     if run_transaction(target, lambda tx: begun_subtasks(tx, task.meta_schema, task.name, task.source_ids)):
         return

@@ -1,8 +1,8 @@
-"""XA transactions that are prepared at the source when a load begins: their rows are in the log before F0.
+"""Waits for XA transactions that are prepared when a load begins at F0: their rows are in the log before F0.
 
-Those that end soon are harmless: their commits are after F0, and the sync reads their rows from the relay log, which
-has the file of F0 from its beginning. One that remains, perhaps for hours, may be in files that are not kept: the load
-does not begin before it has ended.
+A transaction that ends soon is harmless: its commit is after F0, and the sync reads its rows from the relay log, which
+has the file of F0 from its beginning. The rows of an older one may be in files that are not kept, so the load does not
+begin before it has ended.
 
     F0, XA RECOVER: a, b    …    XA RECOVER: b, c (later than F0)    …    XA RECOVER: c    begin
 """
@@ -40,8 +40,8 @@ def wait_for_prepared(
         while waited_for:
             if time.monotonic() > deadline:
                 raise NotBegunYet(
-                    f"{endpoint.name}: nothing was started, as XA transactions are prepared, whose rows no read shows, "
-                    f"and do not end: {', '.join(sorted(waited_for))}.",
+                    f"{endpoint.name}: nothing was started, as a copy cannot see the rows of XA transactions that stay "
+                    f"prepared: {', '.join(sorted(waited_for))}.",
                     "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and start again.",
                 )
             sleep(PREPARED_POLL_SECONDS)
@@ -50,19 +50,19 @@ def wait_for_prepared(
 
 def prepared_now(connection: Connection) -> frozenset[str]:
     """Return the names of prepared transactions in the format of XA COMMIT; none if the account lacks the privilege."""
-    asked = server_info(connection).capabilities.lists_prepared
+    recover = server_info(connection).capabilities.lists_prepared
     try:
-        rows = query(connection, asked) if asked else []
+        rows = query(connection, recover) if recover else []
     except pymysql.err.MySQLError as error:
         if error.args[0] not in _NOT_PERMITTED:
             raise
-        log.info("prepared XA transactions are not visible to this account (MySQL: XA_RECOVER_ADMIN shows them)")
+        log.info("this account cannot see prepared XA transactions (MySQL: grant XA_RECOVER_ADMIN)")
         return frozenset()
     return frozenset(_name(int(number), int(gtrid), text(data)) for number, gtrid, _bqual, data in rows)
 
 
 def _name(number: int, gtrid_size: int, data: str) -> str:
-    """Return one format for both: MySQL's `0x…` of all bytes, and MariaDB's X'…',X'…',n.
+    """Return the name as X'…',X'…',n, which MariaDB returns; MySQL returns all bytes as `0x…`.
 
     >>> _name(1, 1, "0x78ff"), _name(1, 1, "X'78',X'ff',1")
     ("X'78',X'ff',1", "X'78',X'ff',1")

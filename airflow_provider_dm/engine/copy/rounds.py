@@ -9,14 +9,13 @@ beginning no key is covered, at the end all are.
     F:   F0 ── follow ── L1 ────(rests)────┐ follow, DDL ┌─ L2 ─(rests)─┐ … all covered
          round 1: snapshots, pages, close  └─────────────┘  round 2     └─ …
 
-A round: the readers' tasks are started and open their snapshots under one momentary lock (gather.py), the log is
+In a round the readers are started and open their snapshots under one momentary lock (gather.py). Then the log is
 applied up to L in this process (the readers use the slots), the round is opened (downstream/rounds.py), pages are
-copied, the round is closed. A load that takes less time than ROUND_SECONDS is one round. A table is read in a round if
-it was not altered while the lock was waited for (its birth, see reading/births.py, is unchanged), and its columns and
-key at L are those with which its log is decoded.
+copied, and the round is closed. A load that takes less time than ROUND_SECONDS is one round. A table is read in a round
+if it was not altered during the wait for the lock (its birth, see reading/births.py, is unchanged), and if its columns
+and key at L are those with which its log is decoded.
 
-Without a log (task-mode full) F is set to L: rows that were copied in an earlier round are then older, which is
-reported.
+Without a log (task-mode full) F is set to L. Rows of earlier rounds are then older than F, which is reported.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ log = logging.getLogger(__name__)
 ROUND_SECONDS: Final = 600.0
 """The maximum time that the readers of a round read: the source keeps old row versions for their snapshots."""
 SHORT_ROUND_SECONDS: Final = 60.0
-"""The same if there are not enough slots for all sources of the run."""
+"""The maximum if there are not enough slots for all sources of the run."""
 ROUND_POLL_SECONDS: Final = 0.2
 WAITING_SECONDS: Final = 2.0
 """The interval of checks for rows of other sources that wait for the frontier of this one."""
@@ -92,8 +91,8 @@ _numbers: Final = count(1)
 """Numbers for rounds: unique in this process, and so in the generation that it holds of each subtask."""
 
 Follow = Callable[[Location | None], bool]
-"""Apply the log of the source in this process, up to a location or (None) to its end. Returns False if it was asked to
-stop before that."""
+"""Applies the log of the source in this process, up to a location or (None) to its end. Returns False if a stop was
+requested before that."""
 
 
 @dataclass
@@ -120,7 +119,7 @@ class SourceLoad:
     """Locations of the rounds; unknown locations of two rounds count as two."""
 
     def run(self) -> bool:
-        """Load until all keys are covered. Return False if it was asked to stop before.
+        """Load until all keys are covered. Return False if a stop was requested before.
 
         Raises every DmError that stops a load.
         """
@@ -174,12 +173,12 @@ class SourceLoad:
         return True
 
     def _explain(self, error: DmError) -> None:
-        """Find out which rows collide, if that is the cause of the error. Raises RowsCollide."""
+        """Raise RowsCollide, which names the rows, if colliding rows are the cause of the error."""
         if isinstance(error, TooManyContested):
             self.contests().confirm(self._sleeps, self.is_exempt)
 
     def _wait_for_ddl(self, why: str) -> str:
-        """Wait a little, as no table can be read before its DDL is complete. Raises TablesWait."""
+        """Wait ROUND_IDLE_SECONDS, as no table can be read before its DDL is complete. Raises TablesWait."""
         if self.waiting_since is None:
             log.info("%s: %s", self.loading.source.id, why)
             self.waiting_since = time.monotonic()
@@ -204,8 +203,8 @@ class SourceLoad:
         if not tables:
             return self._wait_for_ddl("no table can be read now")
         with connected(source.endpoint) as connection:
-            there = sorted(existing_tables(connection, tables))
-            definitions = read_tables(connection, there)
+            existing = sorted(existing_tables(connection, tables))
+            definitions = read_tables(connection, existing)
         wanted, number = self._count_readers(), next(_numbers)
         with (
             ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # leaving the block waits for the readers
@@ -215,14 +214,14 @@ class SourceLoad:
         ):
             task = ReadRound(gathered.group, source.fence, source.subtask, number, source.endpoint, self.target)
             readers = [pool.submit(self.runner.run, task, [one]) for one in range(gathered.group.readers)]
-            found = self._gather(gathered, there, readers)
+            found = self._gather(gathered, existing, readers)
             began = time.monotonic()
             self.blocked_seconds = max(self.blocked_seconds, found.blocked_seconds)
             at = self._in_log(found.location)
             after = read_births(source.endpoint, source.rules.block_allow)
             same = [
                 one
-                for one in there
+                for one in existing
                 if one in found.tables and before.same(after, [one]) and before.tables[one].server == at.server_uuid
             ]
             if not self._go_to(at):
@@ -230,10 +229,10 @@ class SourceLoad:
             births = {name: str(before.tables[name]) for name in self._tables_as_logged(same, definitions)}
             if not births:
                 return self._wait_for_ddl(
-                    f"every table was altered since its definition was read; none is read at {at}"
+                    f"every table was altered after its definition was read, so none is copied at {at}"
                 )
-            this = Round(number, births)
-            run_transaction(self.target, lambda tx: open_round(tx, source.fence, at.sort_key, this))
+            opened = Round(number, births)
+            run_transaction(self.target, lambda tx: open_round(tx, source.fence, at.sort_key, opened))
             self.waiting_since = None
             self.rounds += 1
             self.locations.add(f"round {self.rounds}" if at.file == NOT_SHOWN.name else at.sort_key)
@@ -260,10 +259,10 @@ class SourceLoad:
     def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering) -> str:
         """Wait until all readers have ended, or end the round. Return why some have lost their snapshots, or "".
 
-        The time of a round is that of its readers. If the time until the log was applied counted too, a source whose
-        log takes longer would have rounds without a page. Raises the error of a reader.
+        The time of a round begins when its readers may copy. Otherwise a source whose log takes longer to apply would
+        have rounds without a page. Raises the error of a reader.
         """
-        began = looked = time.monotonic()
+        began = checked = time.monotonic()
         left = set(readers)
         while left:
             done, left = wait(left, timeout=ROUND_POLL_SECONDS, return_when=FIRST_EXCEPTION)
@@ -271,8 +270,8 @@ class SourceLoad:
             now = time.monotonic()
             if failed or self.stop() or now - began > (SHORT_ROUND_SECONDS if self.short else ROUND_SECONDS):
                 break
-            if now - looked > WAITING_SECONDS:
-                looked = now
+            if now - checked > WAITING_SECONDS:
+                checked = now
                 if self._others_wait():
                     log.info("%s: the round ends early, as rows of other sources wait", self.loading.source.id)
                     break
@@ -286,7 +285,7 @@ class SourceLoad:
         return sum(one.rows for one in found if one.source != ref.source) > MOST_WAITING
 
     def _go_to(self, at: Location) -> bool:
-        """Move the frontier to a location. Return False if it is elsewhere, so that no round can be opened."""
+        """Move the frontier to a location. Return False if that is not possible, so that no round can be opened."""
         source = self.loading.source
         if source.reads_log:
             try:
@@ -299,7 +298,7 @@ class SourceLoad:
             self._set_to(at)
         lowest, furthest = extent(run_transaction(self.target, lambda tx: read_whole_frontier(tx, source.fence.ref)))
         if (lowest, furthest) != (at.sort_key, at.sort_key):
-            log.info("%s: the log is applied up to %s, and the snapshots are at %s", source.id, furthest, at)
+            log.info("%s: the log is applied up to %s, but the snapshots are at %s", source.id, furthest, at)
             return False
         return True
 
@@ -347,14 +346,15 @@ class SourceLoad:
         return max(1, min(left, self.readers, subtask.mydumper.threads, subtask.loader.pool_size))
 
     def _to_read(self) -> list[TableName]:
-        """Return the tables that are not covered; those that wait for other shards are read after their DDL."""
+        """Return the tables that are not covered, except those whose rows are held back for a DDL."""
         ref = self.loading.source.fence.ref
         held = run_transaction(self.target, lambda tx: held_tables(tx, ref))
         return sorted({one.table for one in self._chunks() if not one.done} - held)
 
     def _tables_as_logged(self, names: Collection[TableName], definitions: dict[TableName, Table]) -> list[TableName]:
-        """Return the tables that still have to be read at the location. Raises SchemaChangedDuringCopy for a table that
-        differs from the result of its log.
+        """Return the tables of `names` that still have to be read, by the definitions that result from the log.
+
+        Raises SchemaChangedDuringCopy for a table that differs from that.
         """
         ref, wanted = self.loading.source.fence.ref, set(self._to_read())
         logged = {

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.reading.text_rows import (
-    Arriving,
+    ReceivedBytes,
     begin_reading,
     is_eof,
     rows,
@@ -64,7 +64,7 @@ def _read_blocks(connection: Any, width: int) -> Iterator[RowBlock]:
     """Yield the rows of a result. Rows that the kernel does not take are split here."""
     from airflow_provider_dm.engine.binlog.kernels.results import take_rows
 
-    arriving, parts = Arriving(connection._rfile), list[bytes]()
+    arriving, parts = ReceivedBytes(connection._rfile), list[bytes]()
     while True:
         data, at = arriving.more(), 0
         if not parts:

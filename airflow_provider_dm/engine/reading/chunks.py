@@ -1,12 +1,15 @@
-"""Planning of chunks: how the tables of a source are cut for a copy. Pure: sizes in, chunks out.
+"""Plans chunks: how the tables of a source are divided for a copy. Pure: sizes in, chunks out.
 
-A chunk is a piece of work whose progress is recorded: a range over the first column of the identity key (integers,
-computed from MIN and MAX), or a whole table. The first chunk has no lower and the last no upper limit, so together they
-cover every row, also rows inserted later. A range may be empty or crowded; that affects balance but not correctness, so
-no scan is made to plan better ranges. Within a chunk rows are paged by key; each free reader takes the next chunk.
+A chunk is a unit of work with recorded progress: a range of the first column of the identity key (integers, computed
+from MIN and MAX), or a whole table. The first chunk has no lower and the last no upper limit, so together they cover
+every row, also rows inserted later. Ranges may have very different numbers of rows; that affects balance but not
+correctness, so no scan is made to plan better ranges. Within a chunk rows are paged by key; each free reader takes the
+next chunk.
 
 The estimate of rows comes from the server's statistics and may be far off, or zero just after a load. It decides only
-the number of chunks, never what is copied: a table that spans many key values is cut as if it had some rows."""
+the number of chunks, never what is copied. A table with a wide range of key values counts as having at least
+SMALLEST_CHUNK_ROWS for each slot.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 SMALLEST_CHUNK_ROWS: Final = 25_000
 CHUNKS_PER_SLOT: Final = 16
-"""Keeps the work small that is left for the last slot while the others are idle."""
+"""Many, so that little work is left for the last slot while the others are idle."""
 MOST_CHUNKS: Final = 256
-"""The most chunks of one table: each is a row in dm_copy_chunk and a Spark task."""
+"""The maximum number of chunks of one table: each is a row in dm_copy_chunk."""
 
 Range = tuple[int | None, int | None]
 
@@ -43,8 +46,8 @@ def plan_chunks(sizes: Iterable[TableSize], *, slots: int, chunk_rows: int | Non
     >>> [(chunk.low, chunk.high) for chunk in plan_chunks([size], slots=1, chunk_rows=10)]
     [(None, 10), (11, 20), (21, 30), (31, None)]
     """
-    pieces = [(size.table, low, high) for size in sizes for low, high in _ranges(size, slots, chunk_rows)]
-    return [ChunkProgress(number, table, low, high) for number, (table, low, high) in enumerate(pieces)]
+    ranges = [(size.table, low, high) for size in sizes for low, high in _ranges(size, slots, chunk_rows)]
+    return [ChunkProgress(number, table, low, high) for number, (table, low, high) in enumerate(ranges)]
 
 
 def _ranges(size: TableSize, slots: int, chunk_rows: int | None) -> list[Range]:

@@ -1,4 +1,4 @@
-"""The errors of reading the tables of a server, and of a load or a sync that has not begun."""
+"""Errors of reading the tables of a server, and of a load or a sync that cannot begin yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NotBegunYet(DescribedError):
 
 
 class SchemaChangedDuringCopy(DmError):
-    """A table has another definition than when the copy was planned."""
+    """The definition of a table has changed since the copy was planned."""
 
     source: str
     table: str
@@ -27,7 +27,7 @@ class SchemaChangedDuringCopy(DmError):
 
 
 class SourceReadFailed(DmError):
-    """The source does not answer a SELECT."""
+    """A SELECT failed with a transient error, for instance a lost connection."""
 
     source: str
     number: int
@@ -41,7 +41,7 @@ class SourceReadFailed(DmError):
 
 
 class SourceRefused(DmError):
-    """The source answers a SELECT with a permanent error."""
+    """A SELECT failed with a permanent error."""
 
     source: str
     number: int

@@ -1,8 +1,8 @@
-"""Comparing keys by the order of the source's identity key, which is the order in which pages read a table.
+"""Compares keys by the order of the source's identity key, which is the order in which pages read a table.
 
-Numbers, temporal values and binary strings are compared here: their order is the order of the values. The order of text
-is that of the column's collation, so the source compares texts. It also compares UUID and INET values (MariaDB).
-Equal bytes are equal under every collation, so the source is not asked.
+Numbers, temporal values and binary strings are compared here. The order of text is that of the column's collation, so
+the source compares texts, and also UUID and INET values (MariaDB). Equal bytes are equal under every collation and need
+no query.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.schema.model import Column
 
 KEYS_OF_A_STATEMENT: Final = 1_000
 BYTES_OF_A_STATEMENT: Final = 256 << 10
-"""Below the default of `max_allowed_packet` of every release. A comparison of two keys is never cut."""
+"""Below the default of `max_allowed_packet` in every release. One comparison of two keys may be larger."""
 
 
 class Question(NamedTuple):
@@ -74,7 +74,7 @@ _SORTABLE: Final[dict[str, Sortable]] = {
     "time": time_order,
     **dict.fromkeys(("year", "date", "datetime", "timestamp", "binary", "varbinary"), bytes),
 }
-"""Those of the types by which a table can be paged (`keyset`) whose values are compared here."""
+"""The types of key columns (`keyset`) whose values are compared here."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _batches(questions: Collection[Question]) -> Iterator[list[Question]]:
 
 
 def _expression(column: Column, value: bytes) -> bytes:
-    """Return an expression with the column's type, as far as the order of its values depends on the type."""
+    """Return an expression for a value that the source orders like values of the column."""
     if column.data_type.lower() not in TEXTS:
         return b"CAST('%b' AS %b)" % (value, column.data_type.encode())
     assert column.charset is not None, "a text column has a charset"

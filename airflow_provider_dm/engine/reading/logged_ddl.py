@@ -1,4 +1,4 @@
-"""The DDL of a source's log between two locations, to find out how tables were altered in between."""
+"""Reads the DDL of a source's log between two locations, to find out how tables were altered in between."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def statements_between(
 ) -> Iterator[DdlStatement]:
     """Yield the DDL of the log between two locations; wait until the log has reached `hi`. Raises NotBegunYet.
 
-    `idle`: called while nothing arrives, to check why. `bounded`: the log may end before `hi`; stop at its end then.
+    `idle`: called while the log does not grow, to check why. `bounded`: the log may end before `hi`, which ends the
+    search.
     """
     here, prepared, since = lo, tuple[Prepared, ...](), time.monotonic()
     while not reached(here, hi):
@@ -57,7 +58,7 @@ def statements_between(
                 if reached(at, hi):
                     return
                 if bounded and time.monotonic() - since > STILL_SECONDS:
-                    log.warning("%s: the log is searched for DDL up to %s only, the end of its private log", source, at)
+                    log.warning("%s: DDL was searched only up to %s, the end of the private log", source, at)
                     return
                 if stop.wait(LOG_POLL_SECONDS):
                     raise NotBegunYet(
@@ -67,8 +68,8 @@ def statements_between(
                 idle(at, time.monotonic() - since)
 
 
-def of_what_is_held(reader: RelayReader, hi: Location) -> Plans:
-    """Plan a task's private log up to `hi`, headers only, without allowing its relay to remove anything."""
+def private_log_plans(reader: RelayReader, hi: Location) -> Plans:
+    """Return a function that plans a task's private log up to `hi`, but does not allow its relay to remove files."""
 
     def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
         files = reader.files(here)

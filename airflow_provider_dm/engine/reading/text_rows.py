@@ -1,4 +1,4 @@
-"""Rows of a SELECT as bytes, read from the socket in large blocks: several times faster than PyMySQL's own reader.
+"""Reads rows of a SELECT as bytes, from the socket in large blocks: several times faster than PyMySQL's own reader.
 
 A result in the text protocol: column count, column definitions, EOF, rows, EOF. A packet is a 3-byte length, a sequence
 number and a body; a row is a sequence of cells, each a length and bytes, or 0xfb for NULL. PyMySQL sends the statement
@@ -40,9 +40,9 @@ class RowBatch(NamedTuple):
 
 
 def rows(connection: Connection, sql: bytes) -> Generator[RowBatch, None, None]:
-    """Yield the rows of one SELECT in batches of about BLOCK_BYTES (a larger row comes almost alone), as they arrive.
+    """Yield the rows of one SELECT as they arrive, in batches of about BLOCK_BYTES, or one larger row.
 
-    Raises pymysql's errors. Closes the connection if it is not exhausted.
+    Raises pymysql's errors. Closes the connection unless all rows are read.
     """
     found = packed_rows(connection, sql)
     with closing(found):
@@ -99,8 +99,8 @@ def begin_reading(connection: Any, sql: bytes) -> int:
 
 
 @dataclass
-class Arriving:
-    """The bytes of a result. What `keep` was given of an incomplete packet comes again with its rest."""
+class ReceivedBytes:
+    """The bytes of a result. The next block begins with the bytes of an incomplete packet that `keep` has recorded."""
 
     file: Any
     _kept: list[bytes] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Arriving:
 
 def _packets(connection: Any) -> Iterator[list[bytes]]:
     """Yield bodies of packets in batches; the last body of the last batch is the EOF packet."""
-    arriving, parts = Arriving(connection._rfile), list[bytes]()
+    arriving, parts = ReceivedBytes(connection._rfile), list[bytes]()
     while True:
         data = arriving.more()
         bodies, at = split_packets(data, parts)
@@ -143,9 +143,9 @@ def _missing(data: bytes, at: int) -> int:
 
 
 def split_packets(data: bytes, parts: list[bytes]) -> tuple[list[bytes], int]:
-    """Return the complete packets and the start of the rest. `parts` keeps the parts of a packet above 16 MiB.
+    """Return the bodies of the complete packets, and the start of the rest. `parts`: those of a packet above 16 MiB.
 
-    Raises the error that the last packet reports.
+    Raises the error of an error packet.
     """
     bodies: list[bytes] = []
     at, size = 0, len(data)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy.preconditions import check_beforehand
+from airflow_provider_dm.engine.copy.preconditions import check_before_claim
 from airflow_provider_dm.engine.rules.errors import RulesChanged, TargetTableMismatch
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -52,6 +52,6 @@ def test_bad_input_is_refused_before_the_target_is_claimed(
     spec = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").spec
 
     with pytest.raises(TargetTableMismatch):
-        check_beforehand(spec, {"one": endpoint("one", source)}, endpoint("target", target))
+        check_before_claim(spec, {"one": endpoint("one", source)}, endpoint("target", target))
 
     assert not target.sql("SHOW DATABASES LIKE %s", [f"{schema}_meta"])

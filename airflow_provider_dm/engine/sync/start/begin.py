@@ -50,7 +50,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.reading.errors import NotBegunYet
-from airflow_provider_dm.engine.reading.logged_ddl import of_what_is_held, statements_between
+from airflow_provider_dm.engine.reading.logged_ddl import private_log_plans, statements_between
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
@@ -293,7 +293,7 @@ class _StartingSourceState:
             def idle(here: Location, seconds: float) -> None:
                 tail.idle(Cursor(here), seconds)
 
-            held = of_what_is_held(tail.local, self.today) if bounded else plans
+            held = private_log_plans(tail.local, self.today) if bounded else plans
             statements = statements_between(held, idle, start, self.today, stop, source=name, bounded=bounded)
             return read_log(statements, self.server)
 
