@@ -1,12 +1,12 @@
 """Determines whether a waiting row can still get its key, by querying the sources.
 
-The key is held by a row of the target. If the source table of the waiting row still has that row, and another source
-table has the row that holds the key, both should be in the target and cannot: that is a collision, for a person to
-decide. If only one of the two exists, the other one is a past state, which its own log will change. If the holder is in
-no source table, either a log that is not applied yet deletes it, or it is a foreign row.
+The key of a waiting row is held by another row of the target, the holder. If the source table of the waiting row still
+has that row, and another source table has the holder, the target cannot have both: that is a collision, and a person
+decides. If only one of the two still exists, the other one is a past state, which its own log will change. If no source
+table has the holder, either a log that is not applied yet deletes it, or it is a foreign row.
 
 Sources are queried one after the other, while rows may move. So the waiting row is queried twice, before and after the
-holder; and the answer has to be confirmed some time later (`contests`).
+holder, and the result has to be confirmed some time later (`contests`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CollisionVerdict(Enum):
     WAITS = "its own log, or that of the holder, will change one of the two"
     FOREIGN = "no source table has the row that holds its key"
     UNKNOWN = "a source that may have that row is not part of this run"
-    PAST = "its source has changed it since, and its own log will show that"
+    PAST = "its source has changed or deleted it since, and its own log contains that"
 
 
 @dataclass(frozen=True)
@@ -94,21 +94,22 @@ def verdict_on(
     its target."""
     holders = queries.holders(row, mapping)
     if not holders:
-        unseen = any(key.expression for key in mapping.target.unique_keys)  # find_holders cannot query them
-        return CollisionVerdict.FOREIGN if unseen else CollisionVerdict.WAITS
+        # find_holders cannot query a key over an expression
+        may_be_missed = any(key.expression for key in mapping.target.unique_keys)
+        return CollisionVerdict.FOREIGN if may_be_missed else CollisionVerdict.WAITS
     found = [_verdict_on_holder(row, one, mapping, feeders, queries) for one in holders]
     collision = next((one for one in found if isinstance(one, Collides)), None)
-    return collision or next(one for one in _FIRST if one in found)
+    return collision or next(one for one in _PRECEDENCE if one in found)
 
 
-_FIRST: Final = (CollisionVerdict.PAST, CollisionVerdict.WAITS, CollisionVerdict.UNKNOWN, CollisionVerdict.FOREIGN)
-"""If several rows hold keys of one row, the first of these verdicts that applies to a holder is returned."""
+_PRECEDENCE: Final = (CollisionVerdict.PAST, CollisionVerdict.WAITS, CollisionVerdict.UNKNOWN, CollisionVerdict.FOREIGN)
+"""Verdicts by precedence, if several rows hold keys of one row."""
 
 
 def _verdict_on_holder(
     row: ContestedRow, holder: KeyHolder, mapping: TableMapping, feeders: Collection[Feeder], queries: CollisionQueries
 ) -> CollisionVerdict | Collides:
-    own = _stored(row_identity(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
+    own = _without_constants(row_identity(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
     try:
         here = queries.has(row.source, row.table, own, mapping.source)
     except ColumnDropped:
@@ -118,24 +119,27 @@ def _verdict_on_holder(
     others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
     if not _is_same_row(row, holder, mapping):  # a collation may treat two rows of one source table as equal
         others = list(feeders)
-    asked = {one: _has_holder(one, holder, mapping, queries) for one in others}
-    for feeder, there in asked.items():
-        if there:
+    found = {one: _has_holder(one, holder, mapping, queries) for one in others}
+    for feeder, has_holder in found.items():
+        if has_holder:
             still = queries.has(row.source, row.table, own, mapping.source)
             return Collides(row, feeder, holder) if still else CollisionVerdict.WAITS
-    return CollisionVerdict.UNKNOWN if None in asked.values() else CollisionVerdict.FOREIGN
+    return CollisionVerdict.UNKNOWN if None in found.values() else CollisionVerdict.FOREIGN
 
 
 def _has_holder(feeder: Feeder, holder: KeyHolder, mapping: TableMapping, queries: CollisionQueries) -> bool | None:
-    """Return whether a feeder has the holder; a table that lacks a column of the key has no colliding row."""
+    """Return True if a source table has the holder; None if its source cannot be queried.
+
+    A table that lacks a column of the key has no colliding row.
+    """
     try:
         return queries.has(feeder.source, feeder.table, holder.identity | holder.values, mapping.target)
     except ColumnDropped:
         return False
 
 
-def _stored(values: KeyValues, mapping: TableMapping) -> KeyValues:
-    """Return the values of columns that the source's table has: routing adds the others."""
+def _without_constants(values: KeyValues, mapping: TableMapping) -> KeyValues:
+    """Return the values without those of columns that routing adds, which the source's table lacks."""
     return {name: value for name, value in values.items() if mapping.source.column(name).constant is None}
 
 
@@ -188,14 +192,14 @@ def find_holders(
 
 
 def select_rows(table: Table, names: Sequence[str], where: bytes) -> bytes:
-    """Return a SELECT of these columns in the form that their codecs read."""
+    """Return a SELECT of these columns, with the expressions that their codecs need."""
     columns = [table.column(name) for name in names]
     selected = ", ".join(codec_for(table.name, column).select(quote(column.name)) for column in columns)
     return f"SELECT {selected} FROM {table.name.quoted()} WHERE ".encode() + where
 
 
 def canonical(table: Table, names: Sequence[str], cells: TextCells) -> list[Value]:
-    """Return the result of such a SELECT as canonical values."""
+    """Return a row of `select_rows` as canonical values."""
     converts = [codec_for(table.name, table.column(name)).from_text for name in names]
     return [
         cell if convert is None or cell is None else convert(cell)

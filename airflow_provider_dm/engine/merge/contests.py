@@ -1,21 +1,21 @@
-"""A driver's work on waiting rows: it moves them, examines them, and ends the run if it must.
+"""A driver's work on waiting rows: it moves them, examines them, and ends the run if they can never be placed.
 
 At every check (every two seconds, after an epoch with waiting rows, at the end) it moves the rows whose keys are free.
 Rows of its own source that have waited for CONTEST_SECONDS are examined (`collision`), earlier if there are too many. A
 collision must be found twice, CONFIRM_SECONDS apart, before it ends the run.
 
-A row whose key is held by a row that no source has, or for which a table has dropped a column of the key, is given time
-until the log of every source is applied up to its end at that moment, twice. The holder is then a foreign row
-(DM-6005). If shards hold rows, the end of the holder may be among those: the shards wait for a DDL, and the DDL waits
-for the waiting row. This is DM-6057, which a person resolves at the source of the waiting row:
+If no source has the holder of a row's key, or a table has dropped a column of the key, the row waits until the log of
+every source is applied up to its current end, and this twice. Then the holder is a foreign row (DM-6005). But if rows
+of shards are held back, the DELETE of the holder may be one of them: the shards wait for a DDL, and the DDL waits for
+the waiting row. This is DM-6057, which a person resolves at the source of the waiting row:
 
     t1 (held)    ALTER        DELETE k (held)
     t2                        INSERT k (waits: k is t1's in the target)        ALTER        DELETE k, by a person
 
-If the source has changed or deleted a waiting row, and the log of its shard is held, the row needs no image: its next
-events in that log suffice. So its image is removed, and no DDL waits for the row any more. The source was queried for
-the row by the name of its table: the answer counts when the log is read past the query, and the table still has that
-name. A row of a dropped shard no longer exists at its source.
+If the source has changed or deleted a waiting row of a held shard, the row needs no image: its next events in the held
+log suffice. So its image is removed, and no DDL waits for the row any more. The source was queried by the name of the
+table, so the result is used once the log is applied up to the time of the query, if the table still has that name. A
+row of a dropped shard no longer exists at its source.
 
 In safe mode colliding rows do not end a run: they overwrite the holders of their keys (`is_exempt`:
 sync/safe_mode/last_wins.py).
@@ -73,7 +73,7 @@ WINDOWS: Final = 2
 
 
 class ContestPorts(CollisionQueries, Protocol):
-    """The target and the sources, as far as a driver queries them. The model test has another implementation."""
+    """The queries of a driver to the target and the sources. The model test has another implementation."""
 
     @property
     def transactions(self) -> Transactions: ...
@@ -110,7 +110,7 @@ class ContestPorts(CollisionQueries, Protocol):
 
 
 IsExempt: TypeAlias = Callable[[TableMapping], bool]
-"""Returns True for a source table whose waiting rows are not examined, as they will overwrite other rows."""
+"""Returns True for a source table whose waiting rows are not examined, as they overwrite other rows later."""
 
 
 def exempt_none(_mapping: TableMapping) -> bool:
@@ -132,14 +132,14 @@ class Contests:
     rows: int = 0
     """The number of this source's rows that waited at the last check."""
     since: float | None = None
-    """The time since which the oldest has waited, by the target's clock, in seconds since 1970."""
+    """The time since which the oldest of these rows has waited, by the target's clock, in seconds since 1970."""
     _settler: Settler = field(init=False)
     _seen: dict[int, float] = field(default_factory=dict)
     """Rows that collided at the last check, with the time at which the collision was first found."""
     _held: dict[int, tuple[dict[str, Location], int]] = field(default_factory=dict)
-    """For a row whose key a foreign row holds: the ends of all logs at that moment, and how often they were reached."""
+    """For a row whose key a foreign row seems to hold: the ends of all logs then, and how often these were reached."""
     _past: dict[int, tuple[TableName, Location]] = field(default_factory=dict)
-    """The table's name, and the end of its log, when the source had a different version of a waiting row."""
+    """For a row that its source has changed: the table's name, and the end of the log, at the time of that query."""
     _due: float = 0.0
     _behind: int = 0
     _unknown: bool = False
@@ -191,12 +191,12 @@ class Contests:
         return self.rows
 
     def finish(self, wait: Callable[[float], bool], is_exempt: IsExempt = exempt_none) -> int:
-        """Give the rows a little time, at the goal. Remaining rows wait for logs that this run does not read.
+        """Wait up to FINISH_SECONDS for the rows. Rows that remain wait for logs that this run does not read.
 
         Return how many remain. Raises OtherSourcesNeeded if this run cannot decide, and the errors of `check`.
         """
         deadline, checks = self.ports.now() + FINISH_SECONDS, 0
-        # A row whose key a foreign row holds takes WINDOWS checks.
+        # A foreign holder is only found after WINDOWS checks.
         while self.confirm(wait, is_exempt) and (self.ports.now() < deadline or checks < WINDOWS):
             checks += 1
             if wait(FINISH_POLL_SECONDS):
@@ -210,7 +210,7 @@ class Contests:
         return self.rows
 
     def _count(self) -> tuple[int | None, bool]:
-        """Return (rows of this source, whether too many of one table). (None, …): no source has any."""
+        """Return the number of rows of this source (None: no source has any), and True if one table has too many."""
         ref = self.fence.ref
         found = self.ports.transactions(lambda connection: waiting(connection, ref))
         mine = [one for one in found if one.source == ref.source]
@@ -237,13 +237,13 @@ class Contests:
         collisions: list[Collides] = []
         self._unknown = False
         for row in rows:
-            there = [feeder for feeder in feeders if feeder.target == row.target]
+            own_feeders = [feeder for feeder in feeders if feeder.target == row.target]
             mapping = self.ports.mapped(row.source, row.table, row.target)
             if is_exempt(mapping):
                 continue
             member = next((one.member for one in held[row.target] if one.is_of(row.source, row.table)), None)
             dropped, kept = member is not None and member.is_dropped, _keep_keys(held[row.target], mapping)
-            found = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, there, self.ports)
+            found = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, own_feeders, self.ports)
             if isinstance(found, Collides):
                 collisions.append(found)
                 continue
@@ -251,15 +251,15 @@ class Contests:
             if found is CollisionVerdict.FOREIGN or (
                 found is CollisionVerdict.PAST and member is not None and not kept
             ):
-                self._check_foreign(row, mapping, {feeder.source for feeder in there})
+                self._check_foreign(row, mapping, {feeder.source for feeder in own_feeders})
             else:
                 self._held.pop(row.id, None)
             if found is CollisionVerdict.PAST and member is not None and kept:
-                if dropped or (not self.is_filtered(mapping.source) and self._was_asked_by_name(row)):
+                if dropped or (not self.is_filtered(mapping.source) and self._log_has_passed_query(row)):
                     self._forget_image(row)
         self._confirm(collisions)
         self._due = self.ports.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
-        if not collisions:  # otherwise the same rows again
+        if not collisions:  # otherwise the next check examines the same rows
             self._behind = rows[-1].id if len(rows) == most else 0
 
     def _confirm(self, collisions: list[Collides]) -> None:
@@ -269,8 +269,8 @@ class Contests:
         if sure:
             raise sure[0].error(sure)
 
-    def _was_asked_by_name(self, row: ContestedRow) -> bool:
-        """Return True if the log is read past an earlier query for a row, and its table still has that name."""
+    def _log_has_passed_query(self, row: ContestedRow) -> bool:
+        """Return True if the log is applied up to an earlier query for the row, and its table still has that name."""
         table, end = self._past.get(row.id, (None, None))
         here = self.ports.applied(row.source)
         if end is not None and table == row.table and is_in_log_of(here, end):
@@ -316,7 +316,7 @@ class Contests:
             str(row.table),
             _shown(row_identity(row.row, mapping)),
             str(row.target),
-            _shown(holders[0].identity | holders[0].values) if holders else "that cannot be queried",
+            _shown(holders[0].identity | holders[0].values) if holders else "(unknown)",
             ", ".join(f"{one.member.table} ({one.source})" for one in held),
         )
 
@@ -332,12 +332,12 @@ def _shown(values: KeyValues) -> str:
 
 
 def end_in(place: Location, end: Location) -> Location:
-    """Return `end`, given by the upstream, as a location in the sub-directory of the relay log that is read now."""
+    """Return `end`, a location of the upstream, with the sub-directory of the relay log that is read at `place`."""
     return replace(end, suffix=place.suffix)
 
 
 def is_in_log_of(place: Location | None, end: Location) -> bool:
-    """Return True if `end` belongs to the log of a source at `place`: not after a failover to another server."""
+    """Return True unless a failover separates `end` from the log at `place`."""
     return place is None or compare(place, end_in(place, end)) is not Order.UNRELATED
 
 

@@ -1,4 +1,4 @@
-"""The condition for overwriting rows of a target table in safe mode (sync/safe_mode/overwriting.py does it)."""
+"""The condition for overwriting rows of a target table in safe mode (sync/safe_mode/overwriting.py)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 
 def has_own_columns(mapping: TableMapping) -> bool:
-    """Return True if the target has values of its own that no source row has."""
+    """Return True if the target has a column that is neither generated nor in the source."""
     source = mapping.source.by_name
     return any(name not in source and not column.generated for name, column in mapping.target.by_name.items())
 
 
 @lru_cache(maxsize=1024)
 def is_overwritable(mapping: TableMapping) -> bool:
-    """Return True if every target row that has a key of a source row may be overwritten by that row, and can be found
-    by that key.
+    """Return True if a source row may overwrite every target row that has one of its keys.
 
-    False without a key; if two rows of the source may be equal in the target (rules/kept_keys.py); and, if the target
-    has columns of its own whose values must be kept, for a unique key that is not one of whole columns.
+    False if the target has no key; if two rows of the source may be equal in the target (rules/kept_keys.py); or if the
+    target has columns of its own, whose values must be kept, and a unique key over other parts than whole columns.
     """
     if mapping.target.identity is None:
         return False

@@ -1,8 +1,8 @@
 """Moves waiting rows to keys that have become free.
 
 A waiting row is as much a part of its owner's state as a row in the target, so moving it changes nothing for any log,
-and any driver of the task may move it: the one that has freed a key as well as the one whose row waits, whichever is
-later. Each transaction first checks the driver's own generation, then locks the waiting rows: changes by the owner's
+and any driver of the task may move it: the driver that has freed the key, or the driver of the waiting row. Each
+transaction first checks the driver's own generation, and then locks the waiting rows, so that changes of the owner's
 log come before or after it.
 """
 
@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.schema.model import Table
 
 ROWS_OF_A_TRANSACTION: Final = 100
 ROWS_OF_A_PASS: Final = 1_000
-"""Maximum rows of one pass, which must not delay the sync."""
+"""Maximum rows of one pass: the sync waits for it."""
 
 
 Mapped = Callable[[str, TableName, TableName], TableMapping]
@@ -51,7 +51,7 @@ class Settler:
     access: Callable[[], TargetAccess]
     mapped: Mapped
     own_only: bool = False
-    """Only rows of the driver's own source: others may have another definition than this driver has (engine.shard)."""
+    """True to move only rows of the driver's own source: other sources may have other definitions (engine.shard)."""
     behind: int = field(default=0, init=False)
 
     def settle(self) -> int:
@@ -92,7 +92,7 @@ class Settler:
 
 
 def known_literals(table: Table, target: Flavour) -> Callable[[Row], Literals]:
-    """Return `row_literals` for rows that have ABSENT instead of a value that the target generates."""
+    """Return `row_literals` for rows with ABSENT instead of a value that the target generates."""
     plain = row_literals(table, target)
 
     def literals(row: Row) -> Literals:

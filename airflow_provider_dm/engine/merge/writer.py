@@ -1,7 +1,7 @@
 """Writes the rows of one owner into a merged table, inside the transaction that moves its frontier or its chunk.
 
-An owner's row is in the target, or it waits in dm_contested_row. So a row that its log deletes or changes either waits
-or must be in the target, and a row that its log or a page of its load inserts is new. An INSERT that meets another row
+Each row of an owner is in the target, or waits in dm_contested_row. So a row that its log deletes or changes is in one
+of the two, and a row that its log or a page of its load inserts is in neither. An INSERT that meets another row
 is bisected down to the colliding rows (the server undoes only the statement), and these wait.
 """
 
@@ -58,7 +58,7 @@ class TargetAccess:
     execute: Callable[[Connection, SqlStatement], int] = execute
     count: Callable[[Connection, SqlStatement], int] = count
     select: Callable[[Connection, bytes], list[TextCells]] = _select
-    """Rows of a SELECT, cells as the server sends them."""
+    """Returns the rows of a SELECT, with cells as the server sends them."""
 
     def delete_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
         """Delete rows by identity key. Return how many existed."""
@@ -69,13 +69,13 @@ class TargetAccess:
         return sum(self.count(connection, one) for one in count_rows(mapping, keys, dialect=self.dialect))
 
     def write_rows(self, connection: Connection, mapping: TableMapping, rows: Iterable[Literals], verb: Verb) -> int:
-        """Write rows. Return how many were affected, in the counting of `verb`."""
+        """Write rows. Return the number of affected rows, as the server counts them for `verb`."""
         return sum(self.execute(connection, one) for one in write_rows(mapping, rows, verb, dialect=self.dialect))
 
 
 @dataclass(frozen=True)
 class OwnerRows:
-    """Rows of one owner in the column order of its writer's mapping: as values, as literals, and their keys."""
+    """Rows of one owner, in the column order of its writer's mapping: their values, literals and keys."""
 
     values: Sequence[Row]
     literals: Sequence[Literals]
@@ -121,8 +121,7 @@ class OwnerWriter:
         return OwnerRows(values, literals, list(map(self.key_of, values)))
 
     def withdraw(self, connection: Connection, waiting: Collection[bytes], gone: OwnerRows) -> OwnerRows:
-        """Delete those of `gone` that wait from dm_contested_row. Return the rows that have to be deleted in the
-        target."""
+        """Delete the waiting rows of `gone` from dm_contested_row. Return the other rows, to delete in the target."""
         here = self._locked(connection, waiting, gone.keys)
         withdraw(connection, self.owner, here)
         return gone.where(lambda key: key not in here) if here else gone
@@ -130,8 +129,8 @@ class OwnerWriter:
     def change(
         self, connection: Connection, waiting: Collection[bytes], changed: OwnerRows
     ) -> tuple[OwnerRows, OwnerRows]:
-        """Change rows that have a new image: waiting rows continue to wait with it. Return the rows that are in the
-        target, and those that had no image and have to be inserted now."""
+        """Give waiting rows their new images. Return the rows to change in the target, and those to insert there: rows
+        that waited without an image."""
         here = self._locked(connection, waiting, changed.keys)
         if not here:
             return changed, changed.pick(())
@@ -145,9 +144,7 @@ class OwnerWriter:
         Raises InvariantBroken if one of them waits already, and TooManyContested.
         """
         if self._locked(connection, waiting, new.keys):
-            raise InvariantBroken(
-                f"a row that {self.owner} inserts did not exist before", f"one that waits for {self.target}"
-            )
+            raise InvariantBroken(f"a row that {self.owner} inserts is new", f"it waits already, for {self.target}")
         return self.insert(connection, waiting, new)
 
     def insert(self, connection: Connection, waiting: Collection[bytes], new: OwnerRows) -> int:
@@ -170,7 +167,7 @@ class OwnerWriter:
         return self.mapping.target.name
 
     def insert_if_free(self, connection: Connection, new: OwnerRows) -> list[int]:
-        """Insert the rows whose keys are free. Return the numbers of the others."""
+        """Insert the rows whose keys are free. Return the indices of the other rows."""
         taken: list[int] = []
 
         def insert(numbers: Sequence[int]) -> None:
@@ -179,14 +176,14 @@ class OwnerWriter:
             for statement in write_rows(self.mapping, literals, Verb.INSERT, dialect=self.access.dialect):
                 some = numbers[at : at + statement.rows]
                 at += statement.rows
-                # session.execute may split it into several statements, so one of them may already have written rows
-                several = statement.computing is not None
-                if several:
+                # session.execute may split it, and a first part may have written rows when a later one fails
+                divisible = statement.computing is not None
+                if divisible:
                     query(connection, "SAVEPOINT dm_placing")
                 try:
                     self.access.execute(connection, statement)
                 except DuplicateInTarget:
-                    if several:
+                    if divisible:
                         query(connection, "ROLLBACK TO SAVEPOINT dm_placing")
                     if len(some) == 1:
                         taken.append(some[0])
@@ -211,7 +208,7 @@ class OwnerWriter:
 
 
 def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | None:
-    """Return the positions of a unique key's values in a source row; None if they are not whole columns."""
+    """Return the positions of a unique key's values in a source row; None if it has other parts than whole columns."""
     ours = mapping.source.by_name
     if index.expression or any(index.prefixes) or any(name.lower() not in ours for name in index.columns):
         return None
