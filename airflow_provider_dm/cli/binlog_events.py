@@ -97,9 +97,9 @@ def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
 
 
 def _wanted(arguments: argparse.Namespace, begin: Location) -> Any:
-    from airflow_provider_dm.engine.audit.events import Wanted
+    from airflow_provider_dm.engine.audit.events import PageRequest
 
-    return Wanted(begin, arguments.until, arguments.table, arguments.limit, arguments.rows)
+    return PageRequest(begin, arguments.until, arguments.table, arguments.limit, arguments.rows)
 
 
 def _place(text: str) -> Location:

@@ -1,1 +1,1 @@
-"""Reads a relay log for people: which rows changed, where and when, as Arrow tables. It writes nothing."""
+"""Reads binlogs for people: which rows changed, where and when, as Arrow tables or as pages of events."""

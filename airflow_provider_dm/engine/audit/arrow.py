@@ -1,13 +1,14 @@
-"""Row changes as Arrow record batches, for audits: one line for each changed row.
+"""Row changes as Arrow record batches, for audits: one record for each changed row.
 
 All batches have the columns of `schema_of`. The last two, `before` and `after`, are null if the row did not exist
-before or after the change. Rows have one of two shapes: `AnyTable` makes a row a map from column name to text, for rows
-of many tables; `OneTable` makes it a struct with a typed field for each column. The codec's style decides the type:
+before or after the change. They have one of two shapes: with `AnyTable`, for changes of many tables, a row is a map
+from column name to text; with `OneTable` it is a struct with a typed field for each column. The codec's style decides
+the type:
 
     style          struct                                          text in a map
     PLAIN          long, or decimal(20,0) for BIGINT UNSIGNED      its digits
                    decimal(p,s) up to 38 digits, else string
-    FLOAT          double (also for FLOAT: exactly the number)     its shortest digits
+    FLOAT          double (exact, also for FLOAT)                  its shortest digits
     BITS           long, or decimal(20,0) for BIT(64)              the same number
     QUOTED         string: a date may be 0000-00-00                the same
     TEXT, JSON     string                                          the same
@@ -16,7 +17,7 @@ of many tables; `OneTable` makes it a struct with a typed field for each column.
                    else binary
     HEX            binary                                          0x and hexadecimal
 
-Text that is invalid in its charset raises UndecodableText; with `text_as_bytes` all text is shown as stored bytes.
+Text that is invalid in its charset raises UndecodableText; with `text_as_bytes` text is returned as the stored bytes.
 Canonical values are adjacent in one buffer (`images.cells_of`), which Arrow uses without a copy.
 """
 
@@ -63,18 +64,18 @@ _OPERATIONS: Final = ("insert", "update", "delete")
 
 
 @dataclass(eq=False)
-class NotText(ValueError):
-    """Value number `index` is invalid in its charset."""
+class InvalidText(ValueError):
+    """The value at `index` is invalid in its charset."""
 
     index: int
     value: bytes
 
 
 @dataclass(frozen=True)
-class Form:
-    """The Arrow type of a column, and a function from canonical values (binary) to an array of it.
+class ArrowForm:
+    """The Arrow type of a column, and a function from canonical values (binary) to an array of that type.
 
-    `text`: the function to an array of type string. Both functions raise NotText.
+    `text`: a function to an array of strings. Both functions raise InvalidText.
     """
 
     type: pa.DataType
@@ -82,8 +83,8 @@ class Form:
     text: Callable[[pa.Array], pa.Array]
 
 
-def arrow_form(table: Table, column: Column, *, text_as_bytes: bool = False) -> Form:
-    """Return the form in which a column is shown. Raises UnsupportedColumnType."""
+def arrow_form(table: Table, column: Column, *, text_as_bytes: bool = False) -> ArrowForm:
+    """Return the Arrow form of a column. Raises UnsupportedColumnType."""
     style = codec_for(table.name, column).style
     read: TextDecoder | None = None
     match style:
@@ -94,11 +95,11 @@ def arrow_form(table: Table, column: Column, *, text_as_bytes: bool = False) -> 
         case Style.BITS:
             wide = (column.numeric_precision or 0) == 64
             kind = pa.decimal128(20, 0) if wide else pa.int64()
-            return Form(kind, _by_value(_bits, kind), _by_value(lambda value: str(_bits(value)), pa.string()))
+            return ArrowForm(kind, _by_value(_bits, kind), _by_value(lambda value: str(_bits(value)), pa.string()))
         case Style.QUOTED:
             return _cast_to(pa.string())
         case Style.ENUM:
-            return Form(pa.string(), _members, _members)
+            return ArrowForm(pa.string(), _members, _members)
         case Style.TEXT | Style.JSON:
             read = _utf8
         case Style.CHARSET | Style.CHARSET_HEX:
@@ -108,9 +109,9 @@ def arrow_form(table: Table, column: Column, *, text_as_bytes: bool = False) -> 
         case _:
             assert_never(style)
     if read is None or text_as_bytes:
-        return Form(pa.binary(), lambda values: values, _by_value(_hexadecimal, pa.string()))
+        return ArrowForm(pa.binary(), lambda values: values, _by_value(_hexadecimal, pa.string()))
     convert = _utf8_array if read is _utf8 else _by_value(read, pa.string())
-    return Form(pa.string(), convert, convert)
+    return ArrowForm(pa.string(), convert, convert)
 
 
 def _number_type(column: Column) -> pa.DataType:
@@ -120,13 +121,13 @@ def _number_type(column: Column) -> pa.DataType:
     return pa.decimal128(20, 0) if column.data_type == "bigint" and column.unsigned else pa.int64()
 
 
-def _cast_to(kind: pa.DataType) -> Form:
-    """Return the form of canonical values in ASCII that Arrow can parse."""
+def _cast_to(kind: pa.DataType) -> ArrowForm:
+    """Return the form of a column whose canonical values Arrow can parse."""
 
     def text(values: pa.Array) -> pa.Array:
         return values.cast(pa.string())
 
-    return Form(kind, text if kind == pa.string() else lambda values: text(values).cast(kind), text)
+    return ArrowForm(kind, text if kind == pa.string() else lambda values: text(values).cast(kind), text)
 
 
 def _by_value(convert: Callable[[bytes], object], kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
@@ -138,7 +139,7 @@ def _by_value(convert: Callable[[bytes], object], kind: pa.DataType) -> Callable
             try:
                 found.append(None if value is None else convert(value))
             except UnicodeDecodeError as error:
-                raise NotText(index, value) from error
+                raise InvalidText(index, value) from error
         return pa.array(found, kind)
 
     return array
@@ -148,7 +149,7 @@ def _utf8_array(values: pa.Array) -> pa.Array:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        return _by_value(_utf8, pa.string())(values)  # raises for the invalid value
+        return _by_value(_utf8, pa.string())(values)  # raises InvalidText for the invalid value
 
 
 def _members(values: pa.Array) -> pa.Array:
@@ -171,8 +172,8 @@ def _hexadecimal(value: bytes) -> str:
 
 
 @dataclass(eq=False)
-class Unshown(ValueError):
-    """Row number `index` has an invalid value in `column`."""
+class InvalidCell(ValueError):
+    """The row at `index` has text that is invalid in the charset of `column`."""
 
     index: int
     table: Table
@@ -187,16 +188,19 @@ class Shape(Protocol):
     def type(self) -> pa.DataType: ...
 
     def rows(self, table: int, columns: Sequence[pa.Array]) -> pa.Array:
-        """Build the rows of a table (by index) from its columns, binary arrays of canonical values. Raises Unshown."""
+        """Return the rows of a table (by index), given its columns as binary arrays of canonical values.
+
+        Raises InvalidCell.
+        """
 
 
 class AnyTable:
-    """A row is a map from column name to text; NULL is a null of the map."""
+    """A row is a map from column name to text, with null for NULL."""
 
     def __init__(self, tables: Sequence[Table], *, text_as_bytes: bool = False) -> None:
         self._tables = tables
         self._text_as_bytes = text_as_bytes
-        self._forms: dict[int, list[Form]] = {}
+        self._forms: dict[int, list[ArrowForm]] = {}
 
     @cached_property
     def type(self) -> pa.DataType:
@@ -210,7 +214,7 @@ class AnyTable:
             self._forms[table] = forms
         texts = _converted(definition, [form.text for form in forms], columns)
         rows, width = len(columns[0]), len(columns)
-        by_row = np.arange(rows * width).reshape(width, rows).T.ravel()  # one column after the other -> rows
+        by_row = np.arange(rows * width).reshape(width, rows).T.ravel()  # from column by column to row by row
         names = pa.array([column.name for column in definition.columns], pa.string())
         return pa.MapArray.from_arrays(
             pa.array(np.arange(0, rows * width + 1, width), pa.int32()),
@@ -243,8 +247,8 @@ def _converted(
     for column, convert, values in zip(table.columns, converters, columns, strict=True):
         try:
             found.append(convert(values))
-        except NotText as error:
-            raise Unshown(error.index, table, column, error.value) from error
+        except InvalidText as error:
+            raise InvalidCell(error.index, table, column, error.value) from error
     return found
 
 
@@ -253,7 +257,7 @@ def _converted(
 
 def schema_of(shape: Shape) -> pa.Schema:
     """Return the schema of every batch; only the types of `before` and `after` depend on the shape."""
-    about = [
+    columns = [
         ("sub_dir", pa.string(), False),
         ("file", pa.string(), False),
         ("position", pa.int64(), False),
@@ -268,7 +272,7 @@ def schema_of(shape: Shape) -> pa.Schema:
         ("before", shape.type, True),
         ("after", shape.type, True),
     ]
-    return pa.schema([pa.field(name, kind, nullable) for name, kind, nullable in about])
+    return pa.schema([pa.field(name, kind, nullable) for name, kind, nullable in columns])
 
 
 def record_batches(
@@ -281,8 +285,8 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield every change of a wanted table in a range, in order, in batches of bounded size.
 
-    `sub_dir`: the name of the file's sub-directory in the batches. `gtid`: of the transaction in which the range
-    begins, if it begins inside a transaction. Raises the errors of `rows.decode_range`, and UndecodableText.
+    `sub_dir`: the value of that column. `gtid`: the GTID of the transaction in which the range begins, if it begins
+    inside a transaction. Raises the errors of `rows.decode_range`, and UndecodableText.
     """
     changes = split_range(byte_range, wanted)
     with Events(byte_range, gtid) as events:
@@ -292,7 +296,7 @@ def record_batches(
 
 
 def _sized(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Split or join batches to a size between the limits."""
+    """Split and join batches so that they are large but within the limits."""
     held: list[Batch] = []
     rows = size = 0
     for batch in batches:
@@ -324,7 +328,7 @@ def _cut(batch: Batch) -> Iterator[Batch]:
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
-    """Join several batches into one, over the bytes of all; adjacent batches mostly share their bytes."""
+    """Join batches into one over the bytes of all of them; adjacent batches mostly share their bytes."""
     if len(batches) == 1:
         return batches[0]
     pieces: list[bytes] = []
@@ -413,7 +417,7 @@ class _Writer:
             return self._shape.rows(table, columns)
         except MalformedImage as error:
             raise malformed(batch, self._file, MalformedImage(int(chosen[error.index]), str(error))) from error
-        except Unshown as error:
+        except InvalidCell as error:
             at = f"{self._file}:{int(batch.changes[int(chosen[error.index]), EVENT])}"
             charset, value = error.column.charset or "utf8mb4", _hexadecimal(error.value[:40])
             raise UndecodableText(at, str(error.table.name), error.column.name, charset, value) from error

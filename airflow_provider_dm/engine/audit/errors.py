@@ -11,7 +11,7 @@ class TableUndefined(DmError):
 
     code = "DM-3050"
     scope = Scope.UPSTREAM
-    what = "there is no definition of {table}, which has rows in {at}."
+    what = "the log has rows of {table} in {at}, but there is no definition of the table."
     hint = (
         "It may have been dropped or renamed since. Give a definitions file that has it, choose by table or schema, or "
         "leave such tables out with undefined=skip."
@@ -28,4 +28,4 @@ class UndecodableText(DmError):
     code = "DM-3051"
     scope = Scope.UPSTREAM
     what = "column `{column}` of {table} has a value at {at} that is not text in {charset}: {value}."
-    hint = "Read it with the option text=binary, which shows text as the bytes that are stored."
+    hint = "Read it with the option text=binary, which returns text as the stored bytes."

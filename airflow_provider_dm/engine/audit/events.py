@@ -1,10 +1,10 @@
-"""A page of a log's events for people, read by mysql-replication's stream reader from a server or a relay log.
+"""A page of a log's events for people, read from a server or a relay log by python-mysql-replication.
 
     BinLogStreamReader ── connection ─┬─ a server                    (_Recording)
                                       └─ files of a relay directory  (_Files: the bytes that a server would send)
 
-It is for display only: an event that the library cannot read is shown by its name and location with the error, and the
-page continues. Values are shown as the library returns them, without column names unless binlog_row_metadata is FULL.
+A page is only displayed. An event that the library cannot read is shown by its type and location with the error, and
+the page continues. Values are shown as the library returns them, with column names if binlog_row_metadata is FULL.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRo
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The selected events of a log. `table`: its rows, and statements that name it; None: all events."""
+class PageRequest:
+    """The events of a log to return. `table`: only its rows, and statements that name it; None: all events."""
 
     begin: Location
     until: Location | None = None
@@ -75,7 +75,7 @@ class Wanted:
 class EventPage:
     """Events in the order of the log, and the location after them; None at the end of the log.
 
-    A page that holds a whole transaction ends with one: rows cannot be shown without the preceding table map.
+    The page ends before a transaction that does not fit, unless that is the first: rows need their table map.
     """
 
     events: tuple[Json, ...]
@@ -84,7 +84,7 @@ class EventPage:
 
 @dataclass
 class _ReceivedHeaders:
-    """The headers received since the last `take`: the reader skips some events silently."""
+    """The headers of all events received since the last `take`: the library skips some events silently."""
 
     headers: list[EventHeader] = field(default_factory=list)
 
@@ -99,12 +99,12 @@ class _ReceivedHeaders:
         return found
 
 
-def server_page(endpoint: Endpoint, wanted: Wanted) -> EventPage:
+def server_page(endpoint: Endpoint, wanted: PageRequest) -> EventPage:
     """Return a page of a server's log. Raises InvalidInput, and TLS errors."""
     received = _ReceivedHeaders()
 
     def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
-        return _Recording(received, database=db, **settings)  # the reader passes PyMySQL's old name
+        return _Recording(received, database=db, **settings)  # the library passes PyMySQL's old name
 
     try:
         return _page(wanted, received, login(endpoint), connect)
@@ -115,14 +115,14 @@ def server_page(endpoint: Endpoint, wanted: Wanted) -> EventPage:
         ) from error
 
 
-def relay_page(files: Sequence[LogFile], wanted: Wanted) -> EventPage:
-    """Return a page of a relay log. `files`: beginning with that of `begin`. Raises the errors of reading files."""
+def relay_page(files: Sequence[LogFile], wanted: PageRequest) -> EventPage:
+    """Return a page of a relay log. `files`: from the file of `begin` on. Raises the errors of reading files."""
     received = _ReceivedHeaders()
     return _page(wanted, received, {}, lambda **_settings: _Files(files, wanted.begin.position, received))
 
 
 class _Recording(GuardedConnection):
-    """A connection to a server that records the headers of events after the request for them."""
+    """A connection to a server that records the headers of events once the log is requested."""
 
     is_recording = False
 
@@ -133,7 +133,7 @@ class _Recording(GuardedConnection):
     def _write_bytes(self, data: bytes) -> None:
         if data[4:5] == _DUMP:
             self.is_recording = True
-            if "MariaDB" in str(self.server_version):  # otherwise it omits the statements' texts
+            if "MariaDB" in str(self.server_version):  # otherwise MariaDB omits the texts of statements
                 data = data[:_FLAGS_AT] + bytes([data[_FLAGS_AT] | _SEND_ANNOTATE]) + data[_FLAGS_AT + 1 :]
         super()._write_bytes(data)  # type: ignore[misc]
 
@@ -145,8 +145,8 @@ class _Recording(GuardedConnection):
 # Reading
 
 
-def _page(wanted: Wanted, received: _ReceivedHeaders, settings: Json, connect: Callable[..., Any]) -> EventPage:
-    logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # it warns about logs without column names
+def _page(wanted: PageRequest, received: _ReceivedHeaders, settings: Json, connect: Callable[..., Any]) -> EventPage:
+    logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # the library warns about logs without column names
     stream = BinLogStreamReader(
         connection_settings=settings,
         server_id=_FIRST_SERVER_ID + random.randrange(100_000),
@@ -176,8 +176,8 @@ def _page(wanted: Wanted, received: _ReceivedHeaders, settings: Json, connect: C
     return EventPage(tuple(found), None)
 
 
-def _shown(stream: Any, received: _ReceivedHeaders, wanted: Wanted) -> Iterator[tuple[Location, int, Json | None]]:
-    """Yield each event's location, code and document; the document is None if the event is not selected."""
+def _shown(stream: Any, received: _ReceivedHeaders, wanted: PageRequest) -> Iterator[tuple[Location, int, Json | None]]:
+    """Yield each event's location, code and JSON document; None instead of it for an event that is not selected."""
     here = wanted.begin
     while True:
         why = ""
@@ -204,7 +204,7 @@ def _shown(stream: Any, received: _ReceivedHeaders, wanted: Wanted) -> Iterator[
 
 
 def _begin(header: EventHeader, at_least: int) -> int:
-    """Return the position at which an event begins: its header has 32 bits of its end."""
+    """Return the position at which an event begins: its header has the lower 32 bits of its end."""
     if not header.log_position:
         return at_least
     low = (header.log_position - header.size) % _FOUR_GIB
@@ -217,7 +217,7 @@ def _is_repeated(header: EventHeader, here: Location) -> bool:
     return header.code == FORMAT_DESCRIPTION and here.position > BINLOG_HEADER_SIZE
 
 
-def _json(event: Any, header: EventHeader, here: Location, wanted: Wanted, why: str) -> Json | None:
+def _json(event: Any, header: EventHeader, here: Location, wanted: PageRequest, why: str) -> Json | None:
     document: Json = {
         "at": str(here),
         "time": dt.datetime.fromtimestamp(header.timestamp, dt.UTC).isoformat(),
@@ -293,21 +293,21 @@ def _text(value: bytes | str) -> str:
 # A relay log presented as a server
 
 
-class _Answers:
-    """The server's answers to the queries that the reader runs first."""
+class _Cursor:
+    """A cursor with a server's results for the first queries of the library."""
 
     def __init__(self, *, checksum: bool) -> None:
         self.checksum = checksum
-        self.asked = ""
+        self.sql = ""
 
     def execute(self, sql: str, _arguments: object = None) -> None:
-        self.asked = sql.upper()
+        self.sql = sql.upper()
 
     def fetchone(self) -> Any:
-        """Return the checksum algorithm, and full metadata of table maps, which the reader uses if present."""
-        if "BINLOG_CHECKSUM" in self.asked:
+        """Return the checksum algorithm, or FULL for the metadata of table maps: the library uses it where present."""
+        if "BINLOG_CHECKSUM" in self.sql:
             return ("binlog_checksum", "CRC32" if self.checksum else "NONE")
-        return {"Value": "FULL"} if "ROW_METADATA" in self.asked else None
+        return {"Value": "FULL"} if "ROW_METADATA" in self.sql else None
 
     def fetchall(self) -> list[Any]:
         return []
@@ -318,7 +318,7 @@ class _Answers:
 
 @dataclass
 class _Files:
-    """The events of a relay log's files, from `position` in the first file on."""
+    """A connection that returns the events of a relay log's files, from `position` in the first file on."""
 
     files: Sequence[LogFile]
     position: int
@@ -337,14 +337,14 @@ class _Files:
     def get_server_info(self) -> str:
         return "10.0-MariaDB" if self.flavour is Flavour.MARIADB else "8.0"
 
-    def cursor(self, _kind: object = None) -> _Answers:
-        return _Answers(checksum=self.checksum)
+    def cursor(self, _kind: object = None) -> _Cursor:
+        return _Cursor(checksum=self.checksum)
 
     def close(self) -> None:
         """Do nothing: a file is open only while it is being read."""
 
     def _write_bytes(self, _request: bytes) -> None:
-        self.events = self._all()
+        self.events = self._all_events()
 
     def _read_packet(self) -> MysqlPacket:
         event = next(self.events or iter(()), None)
@@ -352,18 +352,18 @@ class _Files:
             return MysqlPacket(_EOF, self.charset)
         return self.received.record(MysqlPacket(b"\0" + event, self.charset))
 
-    def _all(self) -> Iterator[bytes]:
+    def _all_events(self) -> Iterator[bytes]:
         begin = self.position
         for one in self.files:
-            yield self._named(one)
+            yield self._rotate_event(one)
             with open(one.path, "rb") as file:
                 for at, event in _events_of(file, one.size):
                     if at >= begin or event[4] == FORMAT_DESCRIPTION:
                         yield event
             begin = BINLOG_HEADER_SIZE
 
-    def _named(self, file: LogFile) -> bytes:
-        """Return the rotate event with the file's name, as a server sends it."""
+    def _rotate_event(self, file: LogFile) -> bytes:
+        """Return the artificial rotate event that a server sends before a file."""
         body = struct.pack("<Q", BINLOG_HEADER_SIZE) + file.name.encode()
         size = HEADER_SIZE + len(body) + 4 * self.checksum
         event = struct.pack("<IBIIIH", 0, ROTATE, 0, size, 0, ARTIFICIAL_FLAG) + body

@@ -1,8 +1,8 @@
-"""Plans an audit of a relay directory: a section of the log as byte ranges that can be decoded independently.
+"""Plans an audit of a relay directory: a part of the log as byte ranges that can be decoded independently.
 
-An audit covers everything between two locations except DDL, and events that a new server's log repeats after a failover
-only once. If the directory does not hold the complete section, an error is raised; the result is never shortened. The
-directory is neither locked nor changed; the relay may continue, and later events belong to the next audit.
+An audit covers all row changes between two locations; changes that a new server's log repeats after a failover are read
+once. If the directory does not hold that part of the log completely, an error is raised. The directory is neither
+locked nor changed; the relay may continue, and later events belong to the next audit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PIECE_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True)
 class LogPiece:
-    """A range. `gtid`: of the transaction in which it begins, if it begins inside a transaction."""
+    """A byte range of a file. `gtid`: that of the transaction in which it begins, if it begins inside a transaction."""
 
     range: ByteRange
     sub_dir: str
@@ -39,9 +39,9 @@ class LogPiece:
 def audit_pieces(
     root: Path, *, start: str | None = None, end: str | None = None, piece_bytes: int = PIECE_BYTES
 ) -> list[LogPiece]:
-    """Return the row changes from `start` (default: the first file) to `end` (the last complete transaction), in order.
+    """Return the pieces from `start` (default: the first file) to `end` (default: the last complete transaction).
 
-    Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` is between two transactions.
+    Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` has to be between two transactions.
     Raises InvalidLocation, InvalidInput, RelayDirectoryUnusable, RelayStartsTooLate, RelayFileGone, and the errors of
     the planner.
     """
@@ -62,7 +62,7 @@ def _first(directory: RelayDirectory) -> Location:
 
 
 def _located(directory: RelayDirectory, text: str) -> Location:
-    """Resolve a location in a person's notation."""
+    """Return the location that a user has given as text."""
     named, slash, rest = text.rpartition("/")
     location = Location.parse(rest)
     if slash:
@@ -82,7 +82,7 @@ def _located(directory: RelayDirectory, text: str) -> Location:
 
 
 def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, piece_bytes: int) -> list[ByteRange]:
-    """Return the ranges of the section; small ranges that are only divided by a DDL statement are joined."""
+    """Return the ranges between two locations. Small ranges that only a DDL statement divides are joined."""
     ranges: list[ByteRange] = []
     files, here, passed, repetitions = reader.files(lo), lo, None, Repetitions()
     prepared: tuple[Prepared, ...] = ()
@@ -100,7 +100,7 @@ def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, 
                 if hi is not None and not reached(at, hi):
                     raise InvalidInput(
                         f"the log up to {hi} is needed, but the relay log in {root} ends with {at}.",
-                        "Wait for the relay, or ask for an earlier end.",
+                        "Wait for the relay, or give an earlier end.",
                     )
                 return ranges
             case Epoch():
@@ -132,7 +132,7 @@ def _append(
 
 
 def _gtids_of_seams(ranges: Sequence[ByteRange]) -> list[str | None]:
-    """Return, for each range that begins inside a transaction, the transaction's GTID, which is in an earlier range."""
+    """Return, for each range that begins inside a transaction, the GTID from an earlier range; None for the others."""
     found: list[str | None] = []
     for index, one in enumerate(ranges):
         if not one.inside:

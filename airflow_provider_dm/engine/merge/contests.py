@@ -270,7 +270,10 @@ class Contests:
             raise sure[0].error(sure)
 
     def _log_has_passed_query(self, row: ContestedRow) -> bool:
-        """Return True if the log is applied up to an earlier query for the row, and its table still has that name."""
+        """Return True if the log is applied up to an earlier query for the row, and its table still has that name.
+
+        Otherwise record the current end of the log for the next query.
+        """
         table, end = self._past.get(row.id, (None, None))
         here = self.ports.applied(row.source)
         if end is not None and table == row.table and is_in_log_of(here, end):

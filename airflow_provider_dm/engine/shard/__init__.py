@@ -1,4 +1,4 @@
-"""DDL of merged tables, as values: the agreement of the shards that is required before it runs.
+"""DDL of merged tables, as values: the shards must agree on a DDL statement before the target executes it.
 
 There are two levels, as in DM: the sharding group of one source's tables, and the lock across sources in the metadata
 DB.

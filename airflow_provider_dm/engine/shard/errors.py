@@ -1,4 +1,4 @@
-"""The errors of DDL on the shards of a merged table."""
+"""Errors of DDL on the shards of a merged table."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 
 class ShardDdlNotSupported(NotSupportedYet):
-    """A rename of a shard by which its rows would be routed to another table than those of the other shards."""
+    """A shard is renamed to a name that is routed to another table than the other shards."""
 
     code = "DM-6050"
     scope = Scope.UPSTREAM
 
     @classmethod
     def of(cls, task: str, source: str, at: Location, head: str, why: str) -> ShardDdlNotSupported:
-        """Return the error. `head`: the statement's first words, as literals may be data; `why`: the reason."""
+        """Return the error. `head`: the statement's first words only, as literals may be data."""
         return cls(
             feature=f"DDL on a shard ({head} …: {why})",
             where=f"task {task}, source {source}, at {at}",
-            remedy="Add a route by which the new name goes to the same table, and run the task again: the target's "
+            remedy="Add a route from the new name to the same table, and run the task again: the target's "
             "table keeps its name. Or migrate in full again, as another task, after all shards have the new name.",
         )
 
@@ -35,12 +35,12 @@ class ShardDdlOutOfSequence(DmError):
     scope = Scope.UPSTREAM
     what = (
         "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has executed: {mine}. {other} "
-        "has executed, as the DDL of the same number: {others}."
+        "has executed as its DDL of that number: {others}."
     )
     hint = (
         "All shards have to execute the same DDL in the same order. If the difference does not matter, replace this "
-        'shard\'s statement by the other one: `dmctl binlog replace TASK -s SOURCE "…"`; or count it as executed for '
-        "this shard only: `dmctl binlog skip TASK -s SOURCE`."
+        'shard\'s statement by that of the other shard: `dmctl binlog replace TASK -s SOURCE "…"`; or count it as '
+        "executed for this shard only: `dmctl binlog skip TASK -s SOURCE`."
     )
 
 
@@ -66,7 +66,7 @@ class ShardDdlConflict(DmError):
 
 
 class ShardDdlRunWithoutSource(DmError):
-    """A source that a person did not wait for has executed other DDL than the target has under that number."""
+    """A lock was resolved without a source, which then executed other DDL than the target."""
 
     lock: str
     number: int
@@ -77,11 +77,11 @@ class ShardDdlRunWithoutSource(DmError):
     code = "DM-6060"
     scope = Scope.UPSTREAM
     what = (
-        "DDL number {number} of ddl lock {lock} was decided without {source}: {decided}. {source} has executed {mine} "
+        "DDL number {number} of ddl lock {lock} was resolved without {source}: {decided}. {source} has executed {mine} "
         "instead."
     )
     hint = (
-        "1. Execute the change of the source in the target yourself, as far as it is wanted there. 2. Run `dmctl "
+        "1. Make the change of the source in the target yourself, as far as you want it there. 2. Run `dmctl "
         "shard-ddl-lock unlock ID --action skip`: the DDL of the source counts as the decided DDL, and its rows are "
         "applied. 3. Run the task again. 4. If other sources then wait for a DDL that this source will not execute, "
         "run `dmctl shard-ddl-lock unlock ID --force-remove`."

@@ -1,4 +1,4 @@
-"""The sharding group of one source: its tables that are routed to one merged table, and the DDL that each has executed.
+"""The sharding group of one source: the shards of one merged table, and the DDL that each of them has executed.
 
 All shards of a merged table have to execute the same DDL, each at its own location of the log. The target executes it
 once, after the last shard. Until then a shard that has executed it is *held*: its rows have a format that the target
@@ -12,17 +12,17 @@ does not have yet, so the sync skips them, and applies them afterwards (`Resync`
     state of a shard    its rows             next state
     ready (no items)    are applied          held, after a DDL statement of its own (`made`), or if it is created while
                                              other shards are held (`joined`)
-    held (items)        are skipped          one item less, when the group is resolved (`resolve`)
-    after it            are in `Resync`      ready, when these rows are applied (`finished`); held, if items are left
+    held (items)        are skipped          in re-sync, with one item less, when the target has executed it (`resolve`)
+    in re-sync          are in `Resync`      ready, when these rows are applied (`finished`); held, if items are left
 
-The DDL statements that a shard has executed are its *items*, in order. The longest list of all shards is the group's
-sequence; every other list has to be a prefix of it. Only the first item of each list can be resolved, then the next one
-becomes the first. So any number of statements may be pending: t1 may execute ten of them before t2 begins.
+The pending DDL statements that a shard has executed are its *items*, in order. The longest list of all shards is the
+group's sequence; every other list has to be a prefix of it. Only the first item of all lists can be resolved. Any
+number of statements may be pending: t1 may execute ten of them before t2 executes the first.
 
 A held shard may be renamed: its rows are read under the name that they have in the log, and the shard is identified by
 its newest name. A held shard that is dropped remains a member, with a name that no table can have, until its held rows
-are applied. These rows stay in the target, like the rows of any dropped shard. The group does not wait for its further
-DDL.
+are applied. These rows stay in the target, like the rows of any dropped shard. Pending DDL that it has not executed
+does not wait for it.
 
 This module has values only; engine.sync skips the rows and communicates with the other sources.
 """
@@ -67,9 +67,9 @@ class NewName:
 class Item:
     """A DDL that a shard has executed. `at`, `end`: the locations at which its transaction begins and ends.
 
-    `ddls`: the target's statements for it, the same texts for all shards. `table`: the shard after it. `needs`: the
-    location from which the log is needed to read the shard's rows after it. `how`: the context of its execution.
-    `names`: the names that the shard gets after it and before its next DDL.
+    `ddls`: the target's statements for it, the same texts for all shards. `table`: the shard's definition after it.
+    `needs`: the location from which the log is needed to read the shard's rows after it. `how`: the session variables
+    and other context of its execution. `names`: later names of the shard, up to its next DDL.
     """
 
     at: Location
@@ -123,7 +123,7 @@ class Member:
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Held rows of one shard that can be applied: those of transactions that end after `after` and not after `until`.
+    """Held rows of one shard that can be applied: of transactions whose ends are after `after` and up to `until`.
     `table`: the shard's definition for them, under its name in the log there. `needs`: see `Item`. `shard`: the name by
     which the shard is identified."""
 
@@ -150,10 +150,10 @@ class Resync:
         return min((one.after for one in self.pieces), key=lambda place: place.sort_key)
 
     def stops(self, *further: Location) -> list[Location]:
-        """Return the locations after the first at which rows of a shard begin or end, in order; the last one ends all.
+        """Return the locations at which rows of a shard begin or end, in order, without the first of them.
 
-        Between two of them each shard has one definition, or is not read: rows before its own DDL have another one.
-        `further`: additional locations, used if they are in between.
+        Between two of these locations each shard has one definition, or is not read: rows before its own DDL have
+        another definition. `further`: additional locations, ignored outside of the range.
         """
         found = {place.sort_key: place for one in self.pieces for place in (one.after, one.until)}
         first, last = min(found), max(found)
@@ -161,16 +161,17 @@ class Resync:
         return [found[key] for key in sorted(found)[1:]]
 
     def before(self, stop: Location) -> list[HeldRows]:
-        """Return the pieces with rows between the previous stop and this one."""
+        """Return the held rows between the previous stop and this one."""
         return [one for one in self.pieces if one.after.sort_key < stop.sort_key <= one.until.sort_key]
 
 
 @dataclass(frozen=True)
 class Group:
-    """The group of one merged table in one source. `resolved`: the number of DDL statements of the merged table that
-    this source has completed. `members`: shards that are held; all others are ready.
+    """The group of one merged table in one source.
 
-    `resync`: rows that have to be applied before any other rows of these shards; None: there are none.
+    `resolved`: the number of DDL statements of the merged table that this source has completed. `members`: the shards
+    that are held or in re-sync; all others are ready. `resync`: rows that have to be applied before any other rows of
+    these shards; None: there are none.
     """
 
     target: TableName
@@ -201,7 +202,7 @@ class Group:
 
 
 def made(group: Group, source: str, table: TableName, base: Table, item: Item) -> Group:
-    """Return the group after a shard has executed a DDL. `base`: the shard before it.
+    """Return the group after a shard has executed a DDL. `base`: the shard's definition before it.
 
     Raises ShardDdlOutOfSequence.
     """
@@ -216,11 +217,11 @@ def made(group: Group, source: str, table: TableName, base: Table, item: Item) -
 def joined(
     group: Group, table: Table, base: Table | None, at: Location, needs: Location, *, like: Collection[TableName] = ()
 ) -> Group | None:
-    """Return the group after a new shard was created at `at`. It counts as having executed as many pending DDL as the
-    shards with its definition; None if no shard has it, or only shards that have not executed the same DDL.
+    """Return the group after a new shard was created at `at`. It counts as having executed the same pending DDL as the
+    shards with its definition. None: no shard has it, or shards that have executed different DDL have it.
 
     `base`: the definition of shards that have executed none (None: all have). `like`: the shards with a literally equal
-    definition, which decide if only the rows are alike, as after a plain key. `needs`: see `Item`.
+    definition; they decide if more shards have the same rows, as after the DDL of a plain key. `needs`: see `Item`.
     """
     longest = group.longest()
     if longest is None or not longest.items:
@@ -237,7 +238,7 @@ def joined(
     turn = max(turns)
     if turn == 0:
         return group
-    # It counts as having executed them at its creation; there are no rows in between.
+    # It counts as having executed them at its creation, with no rows in between.
     items = tuple(
         replace(item, at=at, end=at, needs=needs, table=replace(item.table, name=table.name), names=())
         for item in longest.items[:turn]
@@ -266,15 +267,15 @@ def name_of_dropped(table: TableName, at: Location) -> TableName:
     'shop.o_1 dropped at 1-000005:916'
     """
     place, name = f"{at.suffix}-{at.file.rpartition('.')[2]}:{at.position}", table.table
-    if len(name) > _LONGEST_TABLE_PART:  # one statement may drop several with the same beginning
+    if len(name) > _LONGEST_TABLE_PART:  # one statement may drop several tables whose names begin alike
         name = f"{name[: _LONGEST_TABLE_PART - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     return TableName(table.schema, f"{name} dropped at {place}")
 
 
 def due_item(group: Group, tables: Collection[TableName]) -> Item | None:
-    """Return the DDL that all shards of the source have executed; None if a shard is missing or a re-sync is pending.
+    """Return the current DDL if all shards have executed it; None if a shard has not, or a re-sync is pending.
 
-    `tables`: all existing shards of the group. The item is that of the shard which executed it first.
+    `tables`: all existing shards of the group. The item is that of the shard that executed the DDL first.
     """
     firsts = {one.table: one.items[0] for one in group.members if one.items}
     if group.resync is not None or not firsts or not firsts.keys() >= set(tables):
@@ -320,8 +321,8 @@ def needed_with(needed: Location, groups: Iterable[Group]) -> Location:
 
 
 def relevant_time_zone(before: Table, after: Table, zone: str | None) -> tuple[str, ...]:
-    """Return the session's time zone as a part of a shard's DDL, if the values of a column depend on it: one that is
-    added or changed and is a TIMESTAMP before or after the DDL. `zone` None: unknown.
+    """Return the session's time zone as a part of a shard's DDL, if values depend on it: if the DDL adds or changes a
+    column that is a TIMESTAMP before or after it. `zone` None: unknown.
 
     >>> from airflow_provider_dm.engine.schema.model import Column
     >>> name = TableName("shop", "orders")
@@ -336,7 +337,7 @@ def relevant_time_zone(before: Table, after: Table, zone: str | None) -> tuple[s
 
 
 def has_same_rows(one: Table, other: Table) -> bool:
-    """Return True if two tables have the same columns in the same order, and the same unique keys, by any names.
+    """Return True if two tables, of any names, have the same columns in the same order, and the same unique keys.
 
     A different charset makes a column different; attributes that only the catalogue shows do not.
     """
@@ -346,7 +347,7 @@ def has_same_rows(one: Table, other: Table) -> bool:
 def keeps_keys(member: Member, columns: Collection[str]) -> bool:
     """Return True if no DDL of a shard changes the key that identifies rows, or a unique key.
 
-    `columns`: of the target's unique keys, in lower case.
+    `columns`: the columns of the target's unique keys, in lower case.
     """
     return all(_keys(item.table, columns) == _keys(member.base, columns) for item in member.items)
 

@@ -1,7 +1,7 @@
 """The DDL lock of a merged table: the agreement of a task's sources, in the metadata DB, before one of them acts.
 
-A lock is for one DDL of one merged table, numbered within the life of the table. Each source reports the DDL when all
-its own shards have executed it (shard/group.py); the first source to report is the owner.
+A lock is for one DDL of one merged table. The DDL statements of a table are numbered. Each source reports the DDL when
+all its own shards have executed it (shard/group.py); the first source to report is the owner.
 
     phase       condition                                 the owner         the others
     waiting     a source has not reported                 waits             wait
@@ -9,8 +9,8 @@ its own shards have executed it (shard/group.py); the first source to report is 
     exec        all have reported the same, or a          executes the DDL  wait
                 person has decided
     skip        the DDL has been executed                 continues         continue without executing it
-    differs     it has been executed, and a source that   continues         that source stops, until a person accepts
-                was not waited for reports another DDL                      the executed DDL instead (`decision`)
+    differs     it has been executed without a source,    continues         that source stops, until a person accepts
+                which now reports another DDL                               the executed DDL instead (`decision`)
     (removed)   every source has continued
 
     event                   waiting      conflict     exec         skip
@@ -22,12 +22,12 @@ its own shards have executed it (shard/group.py); the first source to report is 
     a source has continued  refused      refused      refused      skip, or removed by the last source
     a source withdraws      waiting, or removed with the last      skip, or removed with the last
 
-A decision covers the DDL texts that were reported when the person decided (`settled`), and no text that is reported
-later. A source that reports after the decision continues only if its text is among them.
+A decision covers the DDL texts that are reported at that time (`settled`). A source that reports later continues only
+if its text is one of them.
 
-Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock coordinates the sources and
-informs users. The target records that a DDL has been executed, and which texts that settles: a lost or restored
-metadata DB can delay a DDL and never cause a second execution (downstream/shard_groups.py).
+This module has values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock coordinates the
+sources and informs users. The target records that a DDL has been executed, and the texts that count as executed by it.
+So a lost or restored metadata DB can delay a DDL, but never cause a second execution (downstream/shard_groups.py).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Ddls: TypeAlias = tuple[str, ...]
 """The target's statements for one DDL of a shard: the same texts for all shards with the same DDL."""
 
 WAITING_FOR_LOCK: Final = "waiting for lock"
-"""The status of a run with an end that only waits for DDL locks. Rows are held, and the next run continues."""
+"""The status of a bounded run that ends because it only waits for DDL locks. The next run continues."""
 
 
 class Phase(StrEnum):
@@ -59,7 +59,7 @@ class Phase(StrEnum):
 
 
 class Action(StrEnum):
-    """A person's order to the owner, in DM's words."""
+    """A person's decision about the owner: execute the DDL, or continue without executing it. In DM's words."""
 
     EXEC = "exec"
     SKIP = "skip"
@@ -67,8 +67,8 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Info:
-    """The report of one source. `tables`: its shards. `at`: the location of the DDL in its log, which is the same
-    throughout the life of a task: another location belongs to a previous task of this name."""
+    """The report of one source. `tables`: its shards. `at`: the location of the DDL in its log. It never changes within
+    one life of a task; another location belongs to an earlier task of this name."""
 
     source: str
     ddls: tuple[str, ...]
@@ -163,10 +163,10 @@ def reported(
     expected: Collection[str],
     decided: Collection[Ddls] | None = None,
 ) -> Lock:
-    """Return the lock after a source has reported. Repeated reports change nothing. A lock in which the source has
-    another location belongs to a previous life of the task and is created again: its other sources report again.
+    """Return the lock after a source has reported. Repeated reports change nothing. If the lock has another location of
+    the source, it belongs to an earlier task of this name, and is created again: the other sources report again.
 
-    `decided`: the texts that the target has settled; None: it has not executed the DDL.
+    `decided`: the DDL texts that the target counts as executed; None: it has not executed the DDL.
     """
     names = tuple(sorted({*expected, info.source}))
     before = lock.info(info.source) if lock is not None else None
@@ -183,10 +183,11 @@ def reported(
 
 
 def with_decision(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Lock:
-    """Return the lock after a person has decided. `force`: even if a source has not reported, or another owner was
-    chosen earlier, as the earlier owner may be executing the DDL; its statement is killed if `owner` is another source.
-    To change only the action of the same owner needs no `force`. After the DDL has been executed, the only possible
-    decision is that the executed DDL replaces that of a source that differs (`skip`). Raises LockRefuses.
+    """Return the lock after a person has decided. Raises LockRefuses.
+
+    `force`: decide even if a source has not reported, or another owner was chosen before. That owner may be executing
+    the DDL: its statement is killed. A new action for the same owner needs no `force`. After the DDL has been executed,
+    only `skip` is possible, in the phase `differs`: the executed DDL counts for the source that differs.
     """
     settled = tuple(sorted({*lock.settled, *(one.ddls for one in lock.infos)}))
     if lock.phase is Phase.DIFFERS:
@@ -199,7 +200,7 @@ def with_decision(lock: Lock, action: Action, owner: str | None, *, force: bool)
     if chosen not in lock.synced:
         raise LockRefuses(lock.id, f"{chosen} has not reported, and cannot be its owner")
     if lock.decision is not None and chosen != lock.owner and not force:
-        by = f"{lock.owner} was chosen to execute it ({lock.decision.value}) and may be doing so now"
+        by = f"{lock.owner} was chosen as its owner ({lock.decision.value}), and may be executing it now"
         raise LockRefuses(lock.id, f"{by}; --force-remove overrides the choice")
     if lock.unsynced and not force:
         raise LockRefuses(lock.id, f"{', '.join(lock.unsynced)} have not reported; --force-remove ignores them")
@@ -207,7 +208,7 @@ def with_decision(lock: Lock, action: Action, owner: str | None, *, force: bool)
 
 
 def executed(lock: Lock, source: str) -> Lock:
-    """Return the lock after its DDL has been executed. Raises LockRefuses for a source that is not to execute it."""
+    """Return the lock after `source` has executed its DDL. Raises LockRefuses for any source but the owner."""
     if lock.executed:
         return lock
     if lock.phase is not Phase.EXEC or lock.owner != source:
@@ -216,7 +217,7 @@ def executed(lock: Lock, source: str) -> Lock:
 
 
 def continued(lock: Lock, source: str) -> Lock | None:
-    """Return the lock after a source has continued past the DDL, which the target has; None after the last source."""
+    """Return the lock after a source has continued past the executed DDL; None after the last source."""
     known = lock.infos if lock.info(source) is not None else (*lock.infos, Info(source, lock.ddls))
     infos = tuple(replace(one, done=one.done or one.source == source) for one in known)
     kept = replace(lock, infos=infos, executed=True)

@@ -1,10 +1,10 @@
-"""The next step of a source for the current DDL of one merged table: a pure decision.
+"""Decides the next step of a source for the current DDL of one merged table. Pure.
 
     first condition that holds                                 turn
     rows that were held are not all applied                    RESYNC
     a shard of the source has not executed the DDL             SHARDS
-    the target has executed it, or a text that a person has
-    accepted for it                                            RESOLVE
+    the target has executed it, or another DDL that a person
+    has accepted in its place                                  RESOLVE
     the lock has no report of this source                      REPORT
     sources have executed different DDL                        CONFLICT
     the target has executed another DDL under its number       DIFFERS
@@ -48,8 +48,8 @@ def turn_of(
 ) -> Turn:
     """Return the next step of `source`. `shards`: its tables of the group.
 
-    `decided`: the texts that the target has settled for the current DDL; None: it has not been executed. `lock`: of
-    the current DDL; None: it does not exist, or was not read.
+    `decided`: the DDL texts that the target counts as executed under the current number; None: it has executed none.
+    `lock`: that of the current DDL; None: it does not exist, or was not read.
     """
     if group.resync is not None:
         return Turn.RESYNC

@@ -1,4 +1,4 @@
-"""Errors of a comparison, and its results other than equal."""
+"""Errors of a comparison, and its results that are not equality."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DataDiffers(DmError):
     code = "DM-7201"
     scope = Scope.DOWNSTREAM
     what = "the target differs from its sources in: {tables}."
-    hint = "If there were no writes meanwhile and all changes had been applied, see the run's result for the rows."
+    hint = "If nothing was written meanwhile and all changes were applied, the run's result lists the rows that differ."
 
 
 class ComparedTableMissing(DmError):
@@ -32,7 +32,7 @@ class SourceAltered(DmError):
     code = "DM-7203"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "tables were altered while they were compared: {reason}"
+    what = "tables were altered during the comparison: {reason}"
     hint = "Compare again when no DDL is under way and the sync has caught up."
 
 
@@ -43,4 +43,4 @@ class RowsHeldBack(DmError):
     code = "DM-7204"
     scope = Scope.UPSTREAM
     what = "rows are held back by DDL locks, and these tables are not compared: {tables}. No other differs."
-    hint = "See `dmctl shard-ddl-lock TASK` for the missing shards; compare again after the lock is resolved."
+    hint = "`dmctl shard-ddl-lock TASK` lists the missing shards; compare again after the lock is resolved."

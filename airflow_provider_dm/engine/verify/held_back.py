@@ -42,14 +42,14 @@ def read_held_back(
     """Return the locks that hold back rows of a task, by merged table. Raises IncompleteResult."""
     names = list(sources)
     if not has_table(connection, TableName(meta_schema, "dm_shard_member")):
-        return {}  # no sync has started yet
+        return {}  # no sync has started
     ref = SubtaskRef(meta_schema, task, names[0])
     found = {target: held_shards(connection, ref, target) for target in merged_targets(connection, ref)}
     return {target: HeldBack.of(task, target, members) for target, members in found.items() if members}
 
 
 def with_lock(table: Json, held: Mapping[str, HeldBack]) -> Json:
-    """Return the result of a table's comparison; if it differs while rows are held back, the lock instead of rows."""
+    """Return the result of a table's comparison. If it differs while rows are held back, it has the lock, no rows."""
     lock = held.get(table["target"])
     if lock is None or table["equal"]:
         return table

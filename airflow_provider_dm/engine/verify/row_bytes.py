@@ -1,16 +1,17 @@
 r"""Canonical bytes of a row: equal on both sides if and only if the rows are equal.
 
-A packet of the text protocol already has this form: for each cell a length or the mark of NULL, then its bytes. If no
-column needs a conversion, the packet is hashed as received; otherwise its cells are converted and packed again
+A row packet of the text protocol already has this form: each cell is its length and its bytes, or the mark of NULL. If
+no column needs a conversion, the packet is hashed as received; otherwise its cells are converted and packed again
 (`packed`). test_row_bytes checks that both forms agree.
 
 Conversions are needed where the two sides may write the same value differently: ZEROFILL, FLOAT and ENUM (done by the
 codec), a DECIMAL or temporal value with a different number of decimals, a BIT of a different length, JSON if the target
-keeps no DECIMAL in it (1.50 is stored as 1.5). If the charsets of a text differ, each server converts its own text to
+stores a DECIMAL in it as DOUBLE (1.50 as 1.5). If the charsets of a text differ, each server converts its own text to
 UTF-8, so a latin1 source and a utf8mb4 target compare equal. Within one charset the bytes are compared, because a
 conversion replaces every invalid character by the same `?`.
 
-Not compared: collations, defaults, indexes, and target columns that the source does not have."""
+Not compared: collations, defaults, indexes, and target columns that the source does not have.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
 
 @dataclass(frozen=True)
 class RowForm:
-    """How one table of a mapping is read: the SELECT list, and each column's conversions to its canonical form."""
+    """How the rows of one side are read: the SELECT list, and each column's conversions to its canonical form."""
 
     select: str
     transforms: tuple[tuple[Transform, ...], ...]
@@ -90,14 +91,14 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column], tar
 
 
 def _common_form(column: Column, other: Column, target: Capabilities) -> Transform | None:
-    """Return the conversion that both sides need because their column types show the same value differently."""
+    """Return the conversion that both sides need because their column types show equal values differently."""
     scales = (column.numeric_scale, column.datetime_precision), (other.numeric_scale, other.datetime_precision)
     if column.data_type in _WITH_FRACTION and scales[0] != scales[1]:
         return time_key
     if column.data_type == "bit" and column.column_type != other.column_type:
         return bits_key
-    one_is_text = column.data_type != other.data_type
-    if "json" in (column.data_type, other.data_type) and (one_is_text or not target.json_keeps_decimals):
+    types = {column.data_type, other.data_type}
+    if "json" in types and (len(types) > 1 or not target.json_keeps_decimals):
         return as_value
     return None
 

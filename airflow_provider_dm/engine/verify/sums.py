@@ -1,10 +1,10 @@
-"""Sums of row hashes by class: a fingerprint, of a few kilobytes, of a table's rows; pieces and shards add up.
+"""Sums of row hashes by class: a fingerprint of a table's rows. The sums of pieces and of shards add up.
 
-Each row has a keyed 128-bit hash; the rows are counted and both halves of their hashes added modulo 2^64. XOR would be
-wrong: equal duplicates would cancel out. The low 8 bits of the first half assign a row to one of 256 classes, the next
-8 bits to a class within that class, and so on: a `Focus` names one class. If the sums of all classes are equal, so are
-the tables, except with a probability of about 2^-128. An unequal class is read again one level deeper, until it is
-small enough to compare its rows one by one.
+Each row has a 128-bit hash with a fixed seed. The rows of a class are counted, and both halves of their hashes are
+added modulo 2^64. XOR would be wrong: equal duplicates would cancel out. The low 8 bits of the first half assign a row
+to one of 256 classes, the next 8 bits to a class within that class, and so on: a `Focus` names one class. If the sums
+of all classes are equal, so are the tables, except with a probability of about 2^-128. An unequal class is read again
+one level deeper, until it is small enough to compare its rows one by one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Focus:
-    """Rows whose hash ends in `value`, a number of `level` times 8 bits; level 0 is all rows."""
+    """The rows whose hash ends with `value`, a number of `level` times 8 bits. Level 0 is all rows."""
 
     level: int = 0
     value: int = 0
@@ -38,7 +38,7 @@ class Focus:
 
 @dataclass(eq=False)
 class Sums:
-    """Number of rows, and sums of both hash halves, for each class. The sums wrap at 2^64, as uint64 does."""
+    """The number of rows and the sums of both hash halves, for each class."""
 
     counts: Words
     first: Words

@@ -1,12 +1,13 @@
 """Comparison of all tables of a task: pieces are summed by the runner, unequal classes are bisected down to rows.
 
-Every row of every mapped table is read once on each side. The pieces of the two sides need not match, because the sums
-of any set of pieces add up. The sums of merged source tables add up to those of their target table. The result is valid
-only if nothing is written meanwhile: after the cut-over, or while the source is idle and all its changes are applied.
+Every row of every mapped table is read once on each side. The two sides may be divided into different pieces, because
+sums of pieces add up, also those of merged source tables. The result is valid only if nothing is written meanwhile:
+after the cut-over, or while the source is idle and all its changes are applied.
 
 The source's current tables are compared: tables created since the load are included, dropped tables are not. A target
-table that is missing or has other columns counts as different, since DDL has not been applied yet. If the source still
-has the columns that the task's sync knows for the table, rows are compared by that definition."""
+table that is missing or has other columns counts as different. DDL of the table may not be applied yet, so its rows are
+compared by the definition at the sync's location, if the source still has those columns.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ B = TypeVar("B")
 
 
 class PieceRunner(Protocol):
-    """The part of a Runner that this module needs."""
+    """The methods of a Runner that this module calls."""
 
     @property
     def slots(self) -> int: ...
@@ -76,7 +77,7 @@ class PieceRunner(Protocol):
 
 @dataclass
 class Compared:
-    """One target table, its mappings with their source ids, and the pieces of both sides."""
+    """A target table to compare: its mappings with their source ids, and the pieces of both sides."""
 
     mappings: list[tuple[str, TableMapping]] = field(default_factory=list)
     source_pieces: list[TablePiece] = field(default_factory=list)
@@ -140,28 +141,30 @@ def _compared(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) ->
     pairs = zip(compared, sums[::2], sums[1::2], strict=True)
     found = [_report(one, here, there, runner, all_servers) for one, here, there in pairs]
     found += [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
-    held = {str(name): one for name, one in {**before, **locks()}.items()}  # locks may appear or disappear meanwhile
+    held = {
+        str(name): one for name, one in {**before, **locks()}.items()
+    }  # a lock may exist only before or only after the comparison
     return [with_lock(table, held) for table in found]
 
 
 def failure(result: Json) -> DataDiffers | RowsHeldBack | None:
-    """Return the error for a result that is not equal, or None. RowsHeldBack only if nothing else differs."""
+    """Return the error for a result, None if all tables are equal; RowsHeldBack only if nothing else differs."""
     unequal = [table for table in result["tables"] if not table["equal"]]
-    bad = [table for table in unequal if "held_back" not in table]
-    if unequal and not bad:
+    wrong = [table for table in unequal if "held_back" not in table]
+    if unequal and not wrong:
         held = (f"{table['target']} ({table['held_back']['lock']})" for table in unequal)
         return RowsHeldBack(tuple(held))
     shown = [
         f"{table['target']} ({table.get('why') or '{source_rows} / {target_rows} rows'.format_map(table)})"
-        for table in bad
+        for table in wrong
     ]
-    return DataDiffers(tuple(shown)) if bad else None
+    return DataDiffers(tuple(shown)) if wrong else None
 
 
 def _plan(
     spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slots: int
 ) -> tuple[list[Compared], dict[TableName, tuple[list[str], str]]]:
-    """Return the tables to compare, and for each target table that cannot be compared its source tables and why."""
+    """Return the tables to compare; and of target tables that cannot be compared, the source tables and the reason."""
     surveys = {name: survey_source(endpoint, SubtaskRules.of(spec.subtask(name))) for name, endpoint in servers.items()}
     in_target = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
     server = target_dialect(target).server
@@ -224,7 +227,7 @@ def _paired(surveys: Mapping[str, SourceSurvey], there: TargetSurvey, spec: JobS
 
 
 def _known_to_task(spec: JobSpec, source_id: str, now: Table, target: Endpoint) -> Table:
-    """Return the table as the task knows it at the sync's location, if `now` can be read by it; else `now`."""
+    """Return the definition of the table at the sync's location, if `now` still has its columns; else `now`."""
     ref, connection = SubtaskRef(spec.task.meta_schema, spec.task.name, source_id), target_connection(target)
     if not begun_subtasks(connection, ref.meta_schema, ref.task, [source_id]):
         return now
@@ -302,7 +305,7 @@ def _report(one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers
 
 
 def _differing(one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]) -> list[Json]:
-    """Return the differing rows of some unequal classes, by key. A changed row counts once on either side."""
+    """Return the differing rows of some unequal classes, by key. A changed row counts once on each side."""
     foci = _small_foci(one, here, there, runner, servers)
     work = [(piece, focus) for focus in foci for piece in one.source_pieces + one.target_pieces]
     ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
@@ -323,7 +326,7 @@ def _differing(one: Compared, here: Sums, there: Sums, runner: PieceRunner, serv
 def _small_foci(
     one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]
 ) -> list[Focus]:
-    """Return unequal classes small enough to compare row by row: the smallest first, descending into large ones.
+    """Return unequal classes small enough to compare row by row: the smallest first, then classes inside large ones.
 
     More than one is needed, because the old and the new version of a changed row are in different classes.
     """

@@ -15,9 +15,9 @@ from pymysqlreplication.constants import FIELD_TYPE
 from airflow_provider_dm.engine.audit.arrow import (
     EVENT_BATCH_ROWS,
     AnyTable,
+    InvalidCell,
     OneTable,
     Shape,
-    Unshown,
     arrow_form,
     record_batches,
     schema_of,
@@ -128,7 +128,7 @@ def test_text_that_its_charset_does_not_allow_is_not_shown_as_text(charset: str,
     one = column(1, "c", "varchar(9)", charset=charset)
     table = table_of(column(0, "id", "int"), one)
     for shape in (OneTable(table), AnyTable([table])):
-        with pytest.raises(Unshown) as refused:
+        with pytest.raises(InvalidCell) as refused:
             shape.rows(0, [cells(b"1", b"2", b"3"), cells(b"", value, None)])
         assert (refused.value.index, refused.value.column, refused.value.value) == (1, one, value)
     assert seen(one, value, text_as_bytes=True) == (pa.binary(), value, "0x" + value.hex())

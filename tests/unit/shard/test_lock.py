@@ -57,7 +57,7 @@ def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_person_decide
 
 def test_a_decision_stands_for_its_owner_may_be_at_it_unless_forced() -> None:
     lock = with_decision(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
-    with pytest.raises(LockRefuses, match="a was chosen to execute it"):
+    with pytest.raises(LockRefuses, match="a was chosen as its owner"):
         with_decision(lock, Action.EXEC, "b", force=False)
     assert with_decision(lock, Action.EXEC, "a", force=False) == lock, "told again, by a retry"
     assert with_decision(lock, Action.SKIP, None, force=False).decision is Action.SKIP
