@@ -89,7 +89,7 @@ def a_failover_before_the_data(patch: Patch) -> None:
 
 
 def recovery_without_checksums(patch: Patch) -> None:
-    patch.setattr(recovery, "_right", lambda *_arguments: True)
+    patch.setattr(recovery, "_has_right_checksum", lambda *_arguments: True)
 
 
 WRITING: list[Callable[[Patch], None]] = [

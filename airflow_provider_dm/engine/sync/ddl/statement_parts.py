@@ -7,7 +7,7 @@ from dataclasses import replace
 from airflow_provider_dm.engine.ddl.conversions import chosen_otherwise, column_pairs, computed, numbers_of
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.keys import Columns
-from airflow_provider_dm.engine.ddl.lexer import TokenKind, pieces
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, all_tokens
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AlterTable,
@@ -61,7 +61,7 @@ def same_for_same_changes(statement: Statement, sql_mode: int, flavour: Flavour)
     >>> print(same_for_same_changes(parse("alter table t add C int(11)", 0, "shop"), 0, Flavour.MYSQL))
     ALTER TABLE `shop`.`t` ADD COLUMN `c` int
     """
-    found = pieces(statement_sql(_without_widths(statement), sql_mode, flavour), sql_mode)
+    found = all_tokens(statement_sql(_without_widths(statement), sql_mode, flavour), sql_mode)
     return "".join(one.raw.lower() if one.kind is TokenKind.NAME else one.raw for one in found)
 
 
