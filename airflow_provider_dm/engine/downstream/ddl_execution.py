@@ -157,7 +157,7 @@ def execute_ddl(
             if noted:
                 _wait_for_jobs(connection, {name for one in statements for name in one.tables})
             set_all(connection, [*session, _LOCK_WAIT], server=str(endpoint))
-            work = _LocatedDdl(endpoint, connection, fence, position, sql_mode_of(session))
+            work = _DdlRun(endpoint, connection, fence, position, sql_mode_of(session))
             return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
@@ -186,7 +186,7 @@ def _checked_entries(connection: Connection, fence: Fence, position: str) -> dic
 
 
 @dataclass(frozen=True)
-class _LocatedDdl:
+class _DdlRun:
     """The DDL at one location of the log. `connection` holds the lock and has the statement's session variables."""
 
     endpoint: Endpoint

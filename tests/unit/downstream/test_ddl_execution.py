@@ -50,7 +50,7 @@ class Target:
     def follow(self, *statements: TargetDdl) -> list[str]:
         """Return what it takes of them in this run."""
         nothing: Any = None
-        work, noted = ddl_execution._LocatedDdl(nothing, nothing, nothing, "here"), dict(self.noted)
+        work, noted = ddl_execution._DdlRun(nothing, nothing, nothing, "here"), dict(self.noted)
         self.taken.clear()
         for number, one in enumerate(statements):
             work.do(number, one, noted.get(number))

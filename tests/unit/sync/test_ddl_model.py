@@ -135,7 +135,7 @@ def _apart(patch: pytest.MonkeyPatch, *, tables_first: bool) -> None:
     patch.setattr(Following, "_write", apart)
 
 
-def _unnoted(work: ddl_execution._LocatedDdl, _number: int, statement: ddl_execution.TargetDdl, _first: int) -> None:
+def _unnoted(work: ddl_execution._DdlRun, _number: int, statement: ddl_execution.TargetDdl, _first: int) -> None:
     for part in statement.parts:
         ddl_execution._send(work.connection, part)
 
@@ -196,13 +196,13 @@ RULES = [
     # Else a run that was replaced while it waited finds an empty journal, and begins.
     Rule("the generation is checked behind the lock", _unchecked, first=12),
     Rule("a statement is noted before it is executed", _off(ddl_execution, "note_intent"), often="swap"),
-    Rule("how tables look tells whether it was executed", _off(ddl_execution._LocatedDdl, "_definitions", lambda *_: {}),
+    Rule("how tables look tells whether it was executed", _off(ddl_execution._DdlRun, "_definitions", lambda *_: {}),
          often="swap"),
     # Behind both halves of a swap tables look as before the first.
     Rule("its end is noted, as a later one may undo how it looks", _off(ddl_execution, "note_done"), often="swap",
          first=66),
     # A table that has changed stands for the whole statement, and the rest of it is never executed.
-    Rule("what is executed in parts is noted so", _off(ddl_execution._LocatedDdl, "_do_parts", _unnoted), often="ahead"),
+    Rule("what is executed in parts is noted so", _off(ddl_execution._DdlRun, "_do_parts", _unnoted), often="ahead"),
     Rule("a swap is done in steps that show", _off(target_statements, "_in_visible_steps", lambda pairs: [pairs]),
          often="swap", first=15),
     Rule("tables are saved with the frontier, not before", partial(_apart, tables_first=True), often="swap"),
