@@ -1,4 +1,4 @@
-"""Integers as decimal digits. Each function writes to the address `out` and returns the address after its output."""
+"""Writes integers as decimal digits to the address `out`, and returns the address after them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from airflow_provider_dm.engine.binlog.kernels.machine import bit_length, store1
 
 _ZERO, _MINUS = uint64(ord("0")), uint64(ord("-"))
 _POWERS: Final = np.array([10**exponent for exponent in range(20)], np.uint64)
-_LOG10_OF_2: Final = 1233  # times 4096
+_LOG10_OF_2: Final = 1233  # * 2**-12
 _PAIRS: Final = np.array([ord(str(n // 10)) | ord(str(n % 10)) << 8 for n in range(100)], np.uint64)
 
 
 @njit(forceinline=True)
 def count_digits(value: Any) -> int:
-    """Return how many digits a number has; one for zero."""
-    estimate = (bit_length(value | uint64(1)) * _LOG10_OF_2) >> 12  # at most one too few
+    """Return the number of digits of an unsigned number; 1 for zero."""
+    estimate = (bit_length(value | uint64(1)) * _LOG10_OF_2) >> 12  # at most 1 too low
     return estimate + (1 if value >= _POWERS[estimate] or estimate == 0 else 0)
 
 
@@ -55,16 +55,16 @@ def write_two(value: int, out: int) -> int:
 
 @njit
 def write_unsigned(value: Any, out: int) -> int:
-    """Write a number of 64 bits."""
+    """Write an unsigned number."""
     return write_padded(value, count_digits(value), out)
 
 
 @njit(forceinline=True)
 def write_signed(bits: Any, size: int, out: int) -> int:
-    """Write a number of `size` bytes in two's complement, given as an unsigned number."""
+    """Write a signed number of `size` bytes. `bits`: its two's complement, as an unsigned number."""
     top = uint64(1) << uint64(8 * size - 1)
     if bits & top:
         store1(out, _MINUS)
         out += 1
-        bits = (top << uint64(1)) - bits  # of 64 bits: 0 - bits
+        bits = (top << uint64(1)) - bits  # with 64 bits the shift returns 0
     return write_unsigned(bits, out)
