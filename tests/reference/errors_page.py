@@ -29,8 +29,8 @@ ABOUT: Final = """\
 A message is `[CODE SCOPE] what happened. What to do.`; `{…}` is a value in it. Find a code with
 your browser's search, or by the link `errors.md#dm-6032`.
 
-- **Scope** is the side to look at: *upstream* (a source), *downstream* (the target), *internal* (files, machine, this
-  package).
+- **Scope** is the side with the cause: *upstream* (a source), *downstream* (the target), *internal* (files, machine,
+  this package).
 - **Reaction**: *retry*: the error may pass; a sync, an app or Airflow repeats the work by itself. *stop*: a person has
   to decide; nothing after the location of the error is applied. *fenced*: a newer run has taken over; this one ends."""
 PACKAGES: Final = (airflow_provider_dm, spark_apps)

@@ -33,8 +33,7 @@ class TooManyContested(DmError):
 
 
 class RowsCollide(DmError):
-    """Two source tables have rows that cannot both be in the target. It shows the values of the key, which a person
-    needs."""
+    """Two source tables have rows that cannot both be in the target. The message has their key, to find the rows."""
 
     source: str
     table: str

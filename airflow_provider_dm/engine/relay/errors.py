@@ -197,7 +197,7 @@ class UpstreamSwitched(DmError):
     scope = Scope.UPSTREAM
     what = "the relay log is of server {held}, but server {found} answers now."
     hint = (
-        "Positions of one server are meaningless on another, except if that has the same binlog files: the relay "
+        "Positions of one server are meaningless on another, unless that has the same binlog files: the relay "
         "compares its newest ones, and they differ, or it holds none. Point the source back to the first server; or "
         "set enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them. If "
         "the relay directory is empty and you know that the new server has the binlog files of the first one (its "
@@ -319,7 +319,7 @@ class PlaceNotFound(DmError):
     code = "DM-4065"
     scope = Scope.UPSTREAM
     what = "the source's binlog has no location to begin at {wanted}: {reason}."
-    hint = "Nothing was begun. Correct it, or give the location: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
+    hint = "Nothing was begun. Correct this start, or give a location: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
 
 
 class RelayRunsElsewhere(DmError):

@@ -108,7 +108,7 @@ class TargetKeyNotKept(DmError):
     scope = Scope.DOWNSTREAM
     what = (
         "the unique key {key} of {target} has no counterpart in {source} that distinguishes the same rows: several "
-        "rows of the source may have its values, or the target's collation treats more values as equal."
+        "rows of the source may have the same values in it, or the target's collation treats more values as equal."
     )
     hint = (
         "Drop the key in the target, add it to the source, or give the target's columns the source's collation, so "

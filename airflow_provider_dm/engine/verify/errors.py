@@ -42,5 +42,5 @@ class RowsHeldBack(DmError):
 
     code = "DM-7204"
     scope = Scope.UPSTREAM
-    what = "rows are held back by DDL locks, and these tables are not compared: {tables}. No other differs."
+    what = "rows are held back by DDL locks, and these tables are not compared: {tables}. No other table differs."
     hint = "`dmctl shard-ddl-lock TASK` lists the missing shards; compare again after the lock is resolved."
