@@ -319,7 +319,7 @@ class PlaceNotFound(DmError):
     code = "DM-4065"
     scope = Scope.UPSTREAM
     what = "the source's binlog has no location to begin at {wanted}: {reason}."
-    hint = "Nothing was begun. Correct this start, or give a location: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
+    hint = "Nothing was begun. Correct this, or give a location: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
 
 
 class RelayRunsElsewhere(DmError):
