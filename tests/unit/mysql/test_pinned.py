@@ -18,6 +18,6 @@ def test_what_the_examples_of_dm_set_on_tidb_is_no_error_and_changes_no_row() ->
 
 
 def test_transactions_of_another_kind_are_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"tidb_txn_mode to 'optimistic'.*at the COMMIT only"):
+    with pytest.raises(InvalidInput, match=r"tidb_txn_mode to 'optimistic'.*only be detected at the COMMIT"):
         sent(tidb_txn_mode="optimistic")
     assert sent()["tidb_txn_mode"] == "pessimistic"
