@@ -179,13 +179,7 @@ def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) ->
         """Return the rows of exactly these tables, under the given names. The catalogue may return rows of other tables
         as well, whose names differ by case or accents."""
         condition, arguments = named([*wanted])
-        rows = query_whole(
-            connection,
-            wanted_rows.columns,
-            wanted_rows.source.format(names=condition),
-            arguments,
-            tail=wanted_rows.order,
-        )
+        rows = query_whole(connection, what.columns, what.source.format(names=condition), arguments, tail=what.order)
         found = (wanted.get(_name(*row[:2])) for row in rows)
         return [(name, *row[2:]) for name, row in zip(found, rows, strict=True) if name is not None]
 

@@ -102,7 +102,7 @@ def ready() -> bool:
 
 
 def preload() -> None:
-    """Load the kernels for processes forked from this one. If that fails, each of those tries it itself."""
+    """Load the kernels for processes forked from this one. If that fails, each of them loads the kernels itself."""
     global _state  # noqa: PLW0603 (what this process has loaded)
     if not ready():
         _state = None
@@ -147,7 +147,7 @@ def _loaded() -> bool:
 
 
 _state: bool | None = None
-"""None: not tried yet. False: loading failed; importing the modules again would not change that."""
+"""None: not tried yet. False: loading has failed, and would fail again."""
 
 
 def _keep_freed_memory() -> None:
@@ -236,4 +236,4 @@ def _root() -> Path:
 
 
 _REFUSED: Final = Path("/nonexistent/airflow-provider-dm-kernels")
-"""Used if no directory is acceptable: nothing is ever ready there."""
+"""Used if no directory is acceptable: kernels are never ready there."""

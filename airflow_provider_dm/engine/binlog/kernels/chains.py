@@ -1,4 +1,4 @@
-"""Consecutive changes of one row made one change, without decoding their images.
+"""Joins consecutive changes of one row into one change, without decoding their images.
 
 Two changes are joined if the image that one leaves is the image that the next one finds, byte for byte. Its plain twin
 is the fold itself (`sync.write.compactor`), to which joined changes mean the same.
@@ -21,7 +21,7 @@ _HASH = uint64(HASH)
 
 @njit(forceinline=True)
 def _start(ends: Any, cell: int) -> int:
-    """Return where a cell begins: at the end of the one before, which is inverted for NULL."""
+    """Return the start of a cell: the end of the previous cell, which is stored inverted for NULL."""
     end = ends[cell - 1] if cell else 0
     return ~end if end < 0 else end
 
@@ -53,7 +53,7 @@ def _same_key(left: int, right: int, text: int, ends: Any, width: int) -> bool:
 
 @njit(forceinline=True)
 def _slot(key: int, text: int, ends: Any, width: int, slots: Any) -> int:
-    """Return the slot of a key, which is put there if it is new."""
+    """Return the slot of a key, after storing a new key."""
     start = _start(ends, key * width)
     slot = int64(key_hash(text + start, ends[key * width + width - 1] - start)) & (len(slots) - 1)
     while slots[slot] >= 0 and not _same_key(slots[slot], key, text, ends, width):
@@ -65,7 +65,7 @@ def _slot(key: int, text: int, ends: Any, width: int, slots: Any) -> int:
 
 @njit(forceinline=True)
 def _continues(source: int, joined: Any, held: int, changes: Any, number: int) -> bool:
-    """Return True if a change finds what the held one leaves, and both together are not a row that comes and goes."""
+    """Return True if a change begins with the image that the held change leaves, and both are not insert and delete."""
     left, right = joined[held, AFTER], changes[number, BEFORE]
     if left == NO_ROW or right == NO_ROW:
         return left == right
@@ -77,11 +77,12 @@ def _continues(source: int, joined: Any, held: int, changes: Any, number: int) -
 
 @entry(f"int64({BYTES}, {TABLE}, {BYTES}, {LIST}, int64, {LIST}, {LIST}, {TABLE})")
 def join_chains(data: Any, changes: Any, text: Any, ends: Any, width: int, before: Any, after: Any, joined: Any) -> int:
-    """Write the changes to `joined`, as long as `changes`, with those of a chain in one; gives how many there are.
+    """Write the changes to `joined`, those of a chain as one change. Return their number.
 
-    `changes`: of one layout, in log order. `text`, `ends`: the cells of keys of `width` columns, none of them NULL.
-    `before[i]`, `after[i]`: which of them change i has on that side; -1 without a row. The changes of one key keep
-    their order. A row that is inserted and deleted stays two changes, as one without a row would have no key.
+    `changes`: of one layout, in log order. `joined`: as long as `changes`. `text`, `ends`: the cells of keys of `width`
+    columns, none of them NULL. `before[i]`, `after[i]`: the key of change i before and after it; -1 without a row. The
+    changes of one key keep their order. A row that is inserted and deleted stays two changes, as one without a row
+    would have no key.
     """
     size = 16
     while size < 4 * len(changes):

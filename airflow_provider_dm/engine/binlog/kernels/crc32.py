@@ -155,13 +155,13 @@ def _long(start: int, end: int) -> Any:
     """Return the state after at least sixteen bytes.
 
     Zeros before a message change nothing while the state is zero. So the first lane takes the 1 to 16 bytes that
-    are over, behind zeros, and whole lanes follow. The initial state is added to the first four bytes.
+    exceed whole lanes, after zeros. The initial state is added to the first four bytes.
     """
     count = ((end - start - 1) & (LANE - 1)) + 1
     lane = moved_up(difference(load_lane(start), lane_of(_LOW_BITS, uint64(0))), LANE - count)
     start += count
     if start < end:
-        state = _LOW_BITS >> uint64(min(8 * count, 63))  # what of it the first lane had no room for
+        state = _LOW_BITS >> uint64(min(8 * count, 63))  # the part that does not fit into the first lane
         following = difference(load_lane(start), lane_of(state, uint64(0)))
         lane = difference(_folded(lane, _ONE_LOW, _ONE_HIGH), following)
         start += LANE

@@ -1,7 +1,7 @@
 """The shortest decimal text that reads back as the same double, as Python's `repr` writes it.
 
 The digits are found by R. Giulietti's Schubfach ("The Schubfach way to render doubles", 2021): scale the interval that
-rounds to the number by a power of ten so that it holds one or two integers, and take the one that is there, or nearer.
+rounds to the number by a power of ten so that it holds one or two integers, and take the nearest.
 The powers of ten are 126-bit numbers, rounded up, made here with Python's own integers.
 """
 

@@ -1,4 +1,4 @@
-"""Sixteen bytes at a time: a numba type for a 128-bit register, and what is done with one.
+"""Sixteen bytes at a time: a numba type for a 128-bit register, and its operations.
 
 numba has no vectors. As pairs of numbers the same work moves through the general registers at every step, which costs
 three times as much as the work itself.
@@ -57,7 +57,7 @@ class _BlockModel(models.PrimitiveModel):
 
 
 def _generated(generate: Generate) -> Any:
-    """Wrap a builder as numba wants it: nothing but the builder and the arguments matters here."""
+    """Wrap a builder in the signature that numba requires: only the builder and the arguments are used."""
     return lambda _target, builder, _signature, arguments: generate(builder, arguments)
 
 

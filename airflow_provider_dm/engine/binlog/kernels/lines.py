@@ -16,9 +16,9 @@ RAW, ESCAPED, MEMBER, DIGITS, NUMBER, CHARSET = range(6)
 """How a value is written: as it is; escaped; escaped, but not an ENUM's index 0; its bytes as hexadecimal digits; its
 bytes as a decimal number; escaped, in UTF-8."""
 MOST_OF_A_BYTE: Final = 3
-"""The most bytes for a byte of a cell."""
+"""Maximum bytes written for one byte of a cell."""
 MOST_OF_A_CELL: Final = 24
-"""More than what a cell takes besides MOST_OF_A_BYTE for each of its own."""
+"""More bytes than a cell needs besides MOST_OF_A_BYTE for each of its bytes."""
 
 _FIRST = uint64(0x80)
 """The first byte that is not ASCII."""
@@ -82,7 +82,7 @@ def write_lines(text: Any, ends: Any, width: int, numbers: Any, columns: Any, ch
 
     `columns`: int64[written, 3]: the number of each column to write, how, and, for CHARSET, where its charset begins in
     `characters` (`_write_in_utf8`). `out`: at least MOST_OF_A_BYTE times as long as the text of these rows, and
-    MOST_OF_A_CELL for each cell. Gives the size of the lines; -1: an ENUM has its index 0, or a character has no entry.
+    MOST_OF_A_CELL for each cell. Return the size of the lines; -1: an ENUM has index 0, or a character has no entry.
     """
     source, begin = int64(text.ctypes.data), int64(out.ctypes.data)
     entries = int64(characters.ctypes.data)

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 DONE, FULL, OTHER = range(3)
 
 MOST_OF_A_NUMBER: Final = 32
-"""More than a BIT's digits, a hexadecimal literal's own characters, NULL, or what a row has around it."""
+"""More bytes than a BIT's digits, the frame of a hexadecimal literal, NULL, or the frame of a row."""
 
 _PLAIN, _FLOAT, _BITS, _QUOTED, _TEXT = (
     int(style) for style in (Style.PLAIN, Style.FLOAT, Style.BITS, Style.QUOTED, Style.TEXT)
@@ -112,7 +112,7 @@ def _write_float(source: int, size: int, out: int) -> int:
 
 @njit(forceinline=True)
 def _write_literal(style: int, name: int, name_size: int, source: int, size: int, out: int) -> int:
-    """Write a value that is not NULL; -1: in a way that this kernel does not know."""
+    """Write a value that is not NULL; return -1 for a value that the kernel does not support."""
     if style == _PLAIN:
         return copy(source, size, out)
     if style == _TEXT or (style == _CHARSET and _is_ascii(source, size)):
@@ -127,11 +127,11 @@ def _write_literal(style: int, name: int, name_size: int, source: int, size: int
     if style == _HEX:
         return _write_hexadecimal(source, size, out)
     if style == _ENUM:
-        # Index 0 is for a statement of its own (downstream/statements.py).
+        # A row with index 0 needs its own statement (downstream/statements.py).
         return -1 if size == 1 and load1(source) == _INVALID_MEMBER else _write_text(source, size, out)
     if style == _BITS:
         return write_unsigned(big(source, size), out)
-    if name_size and (style == _CHARSET or style == _CHARSET_HEX):  # no name: it is to become UTF-8
+    if name_size and (style == _CHARSET or style == _CHARSET_HEX):  # without a name the text must be converted to UTF-8
         return _write_hexadecimal(source, size, copy(name, name_size, out))
     return -1
 

@@ -1,10 +1,10 @@
-"""What numba has no word for: memory by its address, the upper half of a product.
+"""Operations that numba lacks: access to memory by address, the upper half of a product.
 
 Inside the kernels a buffer is the address of its first byte. Arrays would be passed as seven numbers each and counted
 as references: measured, that costs more than the work on a cell. The functions that Python calls take arrays, so that
-buffers live as long as the call, and nothing but addresses goes further.
+buffers live as long as the call, and pass on addresses only.
 
-Nothing here checks bounds: that is the caller's business, always.
+No function here checks bounds: callers have to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Packets of a dump stream to the bytes of a binlog file. The plain twin is `relay.packets.ReceiveBuffer.take_run`.
 
-One call takes whole plain events that follow one another, each in a packet of its own, verifies their checksums, and
-puts them one behind the other. In front of whatever else it meets it stops, and the twin looks at that.
+One call takes complete plain events, each in its own packet, verifies their checksums, and writes them one after the
+other. It stops before any other packet, which the twin handles.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEADER: Final = HEADER_SIZE
 
 @njit(forceinline=True)
 def _copied(source: int, size: int, out: int) -> int:
-    """Copy at least sixteen bytes, the last of them maybe twice; return the address after them."""
+    """Copy at least sixteen bytes, in blocks of which the last two may overlap; return the address after them."""
     end, behind = source + size, out + size
     while source + LANE < end:
         store_lane(out, load_lane(source))
@@ -45,7 +45,7 @@ def take(data: Any, position: int, end: int, cursor: int, actions: Any, checksum
 
     `actions[type]`: PLAIN, MARKED or SPECIAL. `out`: at least end - position bytes. `marks`: where the MARKED events
     begin in `out`.
-    Gives (where it stopped in `data`, bytes in `out`, marks).
+    Return (position in `data` where it stopped, bytes in `out`, number of marks).
     """
     source, begin, actions_at = int64(data.ctypes.data), int64(out.ctypes.data), int64(actions.ctypes.data)
     at, marked = begin, 0

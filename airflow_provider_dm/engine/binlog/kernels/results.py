@@ -1,6 +1,6 @@
 """Rows of a SELECT as cells side by side (`images.Cells`). The plain twin is `reading.text_rows.split_row`.
 
-One call takes whole rows, each in a packet of its own. It stops at anything else (the rest of a packet that has not
+One call takes complete rows, each in its own packet. It stops at anything else (the rest of a packet that has not
 arrived, the end of the result, an error, a row of 16 MiB, a malformed row), which the twin handles.
 """
 
@@ -24,7 +24,7 @@ _SHORT: Final = 9
 def take_rows(data: Any, width: int, out: Any, ends: Any) -> Any:
     """Take rows of `width` cells from the beginning of `data`.
 
-    `out` and `ends`: at least as long as `data`. Gives (position after the last row in `data`, bytes in `out`, cells).
+    `out` and `ends`: at least as long as `data`. Return (position after the last row in `data`, bytes in `out`, cells).
     """
     begin, out_begin = int64(data.ctypes.data), int64(out.ctypes.data)
     behind, at, out_at, cells = begin + len(data), begin, out_begin, 0

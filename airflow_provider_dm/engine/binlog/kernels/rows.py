@@ -1,8 +1,8 @@
 """Row images as text, cell by cell.
 
-`images` is int64[rows, 2]: where each image begins and ends in `data`. A kernel writes from out[at] on until everything
-is done, `out` is full, or an image is not what its layout says. It gives how many rows are done; status[0] says why it
-stopped and status[1] where `out` ends. The plain twin is `row_decoder`, and who calls it is `images`.
+`images` is int64[rows, 2]: where each image begins and ends in `data`. A kernel writes from out[at] on until all
+images are written, `out` is full, or an image does not fit its layout. It returns the number of written rows; status[0]
+is the reason to stop, and status[1] the end of `out`. The plain twin is `row_decoder`, the caller `images`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LAYOUT = f"{TABLE}, {BYTES}, {TABLE}"
 def _locate(columns: int, count: int, start: int, end: int, cells: int) -> bool:
     """Write the address and size of each cell of an image to the array at `cells`; size -1 for NULL.
 
-    False: not an image of these.
+    Return False if the image does not fit.
     """
     position = start + ((count + 7) >> 3)
     if position > end:

@@ -3,7 +3,7 @@
 One call processes as many events as the buffer holds. It verifies every checksum, records the table of each table map's
 number, and splits rows events into images by the lengths of their cells; it reads no value. Before an event that is not
 ordinary (an unknown map, a partial row, an envelope, a wrong checksum, an inconsistent length) it stops with LOOK, and
-the twin processes that event.
+the twin handles that event.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def equal(left: int, right: int, size: int) -> bool:
 
 @njit(forceinline=True)
 def _known(text: int, size: int, number: int, texts: int, known: Any, hints: Any) -> int:
-    """Return which of the known texts this is; -1: none of those that are tried.
+    """Return the index of a text among the known texts; -1 if it is none of those that are tried.
 
-    First tried is the one that this number had before.
+    The previous text of this number is tried first.
     """
     slot = int64((uint64(number) * _HASH) >> uint64(32)) & (len(hints) - 1)
     hint = hints[slot]
@@ -131,7 +131,7 @@ def split(
     changes: Any,
     count: int,
 ) -> Any:
-    """Walk over the events of data[position:end]; gives (position, changes, why it stopped).
+    """Walk over the events of data[position:end]; return (position, changes, reason to stop).
 
     `base`, `step`: the event at data[p] is at file position base + p * step. `checksum`: 1 if events end with one.
     `texts` to `cells`: the arrays of `maps.Maps`. `what`, `changes`: see `splitting`. `count`: changes already there.
@@ -223,9 +223,9 @@ def split(
 
 @entry(f"int64({TABLE}, int64, int64, {LIST}, {TABLE})")
 def gather(changes: Any, layout: int, place: int, chosen: Any, images: Any) -> int:
-    """Collect the changes of a layout that have a row at `place`: their numbers and where the rows lie.
+    """Collect the changes of a layout with a row at `place`: their numbers and the offsets of the rows.
 
-    Gives how many.
+    Return how many there are.
     """
     count = 0
     for number in range(len(changes)):

@@ -1,7 +1,7 @@
-"""Dates and times from their stored bits to the server's text. -1: bits that no server would have written.
+"""Dates and times from their stored bits to the server's text. -1: bits that no server writes.
 
 The plain twin is `schema.temporal`, with the sources of the formats. `source` and `out` are addresses; each function
-gives the place behind what it wrote.
+returns the address after its output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST_HOUR: Final = 23
 _DATETIME_OFFSET, _TIME_OFFSET = 0x8000000000, 0x800000
 _SECONDS_OF_A_DAY: Final = 86400
 _FRACTIONS: Final = np.array([1, 100, 100, 10**4, 10**4, 10**6, 10**6], np.uint64)
-"""The number that the stored fraction counts to, by precision."""
+"""The number of units of the stored fraction in a second, by precision."""
 
 
 @njit
@@ -51,7 +51,7 @@ def _write_clock(hour: int, minute: int, second: int, most_hours: int, out: int)
 def _write_fraction(value: Any, precision: int, out: int) -> int:
     """Write a fraction of a second.
 
-    `value` counts hundredths, ten-thousandths or millionths, whichever holds `precision` digits.
+    `value`: in hundredths, ten-thousandths or millionths, the first of these with at least `precision` digits.
     """
     if precision == 0:
         return out
