@@ -5,7 +5,7 @@ may be working: every source is claimed first (claim.py), so a run with the leas
 fenced. The generation is kept, as it only grows.
 
 The metadata DB first removes what is applied: otherwise the target would look as if it had lost its commits (DM-6015).
-The task's needs of the log, and people's requests at places of it, are removed last: if the target fails, the task is
+The task's needs of the log, and users' decisions for its locations, are removed last: if the target fails, the task is
 unchanged and still has its log.
 """
 

@@ -97,7 +97,7 @@ class Opening:
             self.writer = (
                 self._follow(self.writer, connection, info, binlogs, locate)
                 if by_gtid
-                else self._go_on(self.writer, info, binlogs, has)
+                else self._continue_under_new_identity(self.writer, info, binlogs, has)
             )
         else:
             self._continue(self.writer, connection, info, binlogs)
@@ -158,7 +158,9 @@ class Opening:
         sub_dir = self.directory.add(info.server_uuid)
         return RelayWriter(self.directory, sub_dir, info.flavour, file, carried=ours)
 
-    def _go_on(self, held: RelayWriter, info: ServerInfo, binlogs: Sequence[BinlogSize], has: Has) -> RelayWriter:
+    def _continue_under_new_identity(
+        self, held: RelayWriter, info: ServerInfo, binlogs: Sequence[BinlogSize], has: Has
+    ) -> RelayWriter:
         """Continue by position with a server that has the held files under another identity.
 
         Its sub-directory begins with a copy of the newest file, so that readers can compare the two.
@@ -175,7 +177,7 @@ class Opening:
         if meta is not None:
             meta.write(folder)
         copy_durably(files[-1].path, folder / files[-1].path.name)
-        log.warning("server %s has the log of server %s: it goes on as %s", info.server_uuid, held.sub_dir, sub_dir)
+        log.warning("server %s continues the log of server %s as %s", info.server_uuid, held.sub_dir, sub_dir)
         writer = held_writer(self.directory, info.flavour)
         assert writer is not None  # of the copy
         return writer

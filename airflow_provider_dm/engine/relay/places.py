@@ -1,9 +1,9 @@
 """Search for a location in a source's log, by the transactions before it or by the time of the transaction after it.
 
-The source is asked as by a replica, because its log has not been pulled yet. The file is found by binary search over
-the heads of files, the location in it by a scan; it is always between two transactions. In which file a replica with a
-given GTID set would begin, the server computes itself (`file_after`). Whether it has a held file, its bytes show
-(`has_bytes`).
+The log is read from the source, as by a replica, because it has not been pulled yet. The file is found by binary search
+over the heads of files, the location in it by a scan; it is always between two transactions. `file_after` asks the
+server in which file a replica with a given GTID set would begin. `has_bytes` compares a file of the server with a held
+file.
 """
 
 from __future__ import annotations

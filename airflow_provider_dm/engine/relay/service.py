@@ -283,8 +283,8 @@ class _Service:
             return file_after(connection, info.flavour, request)
 
     def _has(self, info: ServerInfo, held: RelayFile) -> bool:
-        """Return True if the server has all bytes of a held file. Never for a log beside the source's relay log, whose
-        sub-directories have the numbers of that one's."""
+        """Return True if the server has all bytes of a held file. False for a private log beside the source's relay log,
+        which has the numbers of that log's sub-directories."""
         if self.spec.spool is not None and not self.spec.spool.reports:
             return False
         with self._another_connection(info) as connection:
