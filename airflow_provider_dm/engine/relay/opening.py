@@ -97,7 +97,7 @@ class Opening:
             self.writer = (
                 self._follow(self.writer, connection, info, binlogs, locate)
                 if by_gtid
-                else self._continue_under_new_identity(self.writer, info, binlogs, has)
+                else self._continue_same_log(self.writer, info, binlogs, has)
             )
         else:
             self._continue(self.writer, connection, info, binlogs)
@@ -158,7 +158,7 @@ class Opening:
         sub_dir = self.directory.add(info.server_uuid)
         return RelayWriter(self.directory, sub_dir, info.flavour, file, carried=ours)
 
-    def _continue_under_new_identity(
+    def _continue_same_log(
         self, held: RelayWriter, info: ServerInfo, binlogs: Sequence[BinlogSize], has: Has
     ) -> RelayWriter:
         """Continue by position with a server that has the held files under another identity.

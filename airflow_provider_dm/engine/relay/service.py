@@ -283,8 +283,10 @@ class _Service:
             return file_after(connection, info.flavour, request)
 
     def _has(self, info: ServerInfo, held: RelayFile) -> bool:
-        """Return True if the server has all bytes of a held file. False for a private log beside the source's relay log,
-        which has the numbers of that log's sub-directories."""
+        """Return True if the server has all bytes of a held file.
+
+        False for a private log beside the source's relay log: it has the sub-directory numbers of that log.
+        """
         if self.spec.spool is not None and not self.spec.spool.reports:
             return False
         with self._another_connection(info) as connection:
