@@ -26,6 +26,7 @@ NAME = TableName("shop", "orders")
 TABLE = Table(NAME, (Column("id", 0, "bigint", "bigint", nullable=False),), (Index("PRIMARY", ("id",)),))
 SEEN = ChunkProgress(0, NAME, round=1)
 FENCE = Fence(SubtaskRef("dm_meta", "task", "one"), 1)
+KEYLESS = replace(TABLE, unique_keys=())
 JOB = ChunkJob(FENCE, SEEN, map_table(TABLE, TABLE), Verb.INSERT, is_alone=True)
 ENDPOINT: Any = SimpleNamespace(name="one")
 DIALECT: Any = SimpleNamespace(server=SimpleNamespace(flavour=None))
@@ -85,3 +86,15 @@ def test_a_copy_without_a_key_does_not_go_on_behind_another_attempt(
     keyless.write_in_pages(ENDPOINT, ReaderSnapshot(ENDPOINT, cast(Any, None)), JOB, SEEN, DIALECT)
 
     assert refused == [1]
+
+
+def test_a_copy_without_a_key_is_not_gone_on_with_by_another_reader(
+    refused: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one was lost after this one had read which chunks are left."""
+    monkeypatch.setattr(copier, "load_chunk", lambda *_asked: replace(SEEN, rows_copied=2))
+    job = replace(JOB, mapping=map_table(KEYLESS, KEYLESS))
+
+    copied = copier.copy_chunk(job, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT)
+
+    assert (copied.rows_copied, refused) == (2, [])
