@@ -136,6 +136,22 @@ def test_all_shards_of_the_source_have_to_make_it() -> None:
     assert due_item(Group(TARGET), ()) is None
 
 
+def test_the_life_of_a_held_shard_ends_with_its_table() -> None:
+    """Another table, which is new or was not dropped, may have its name, its rows or its place among the shards."""
+    group = renamed(after((T1, item(T1, 10, "A", "a"))), T1, None, at(20), at(22))
+    assert due_item(group, [T2]) is None, "one shard has made it, and it is not the one that is there"
+    new = joined(group, table(T1, "id", "a"), table(T2, "id"), at(30), at(30))
+    assert new is not None
+    assert [one.is_dropped for one in new.members] == [True, False]
+    first = resolve(made(new, "a", T2, table(T2, "id"), item(T2, 40, "A", "a")), at(50))
+    assert first.resync is not None
+    assert [(one.after, one.until) for one in first.resync.pieces] == [
+        (at(12), at(20)),
+        (at(30), at(50)),
+        (at(42), at(50)),
+    ]
+
+
 @pytest.mark.parametrize(
     ("before", "behind", "counts"),
     [

@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.shard.group import Group, HeldRows, Resync
 from airflow_provider_dm.engine.sync.errors import RelaySilent
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.shard_ddl import resync
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing, _Lane
 from tests.unit.sync.loop_world import FENCE, PLAN, World, epoch
@@ -132,3 +133,14 @@ def test_between_two_epochs_any_plan_goes_on(monkeypatch: pytest.MonkeyPatch) ->
     assert lane.run(OTHER, at=300)
     assert lane.seen == [(True, True)] * 2
     assert lane.stored().plan == OTHER.fingerprint()
+
+
+def test_it_is_exact_from_the_end_of_safe_mode_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane, safe = Lane(monkeypatch), list[bool]()
+    lane.world.tasks.meanwhile = lambda: safe.append(lane.world.tasks.jobs[-1].plan.value.safe)
+    lane.world.loop.state = replace(lane.world.loop.state, safe_mode=SafeMode(until=BEGIN.at(300)))
+
+    assert lane.run(PLAN)
+
+    assert safe == [True, False]
+    assert lane.world.asked() == [(200, 300), (300, 400)]

@@ -8,15 +8,21 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.shard_groups import save_group
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.shard.group import Group, Item, Member
-from airflow_provider_dm.engine.shard.lock import Info, reported
+from airflow_provider_dm.engine.shard.group import Group, Item, Member, Resync
+from airflow_provider_dm.engine.shard.lock import Info, Lock, reported
+from airflow_provider_dm.engine.shard.turn import Turn
+from airflow_provider_dm.engine.sync.shard_ddl import shard_locks
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import TARGETS
 
 TARGET = TableName("shop", "orders")
@@ -62,3 +68,23 @@ def test_a_ddl_that_another_source_executes_before_the_report_is_not_executed_ag
     Shards(SOURCE, no_store, groups={TARGET: group}, tables={shard.name: TARGET})._check(group, here, 1)
 
     assert done == ["_resolve"]
+
+
+@pytest.mark.parametrize("left", [None, Resync(())])
+def test_the_owner_believes_the_target_and_not_the_lock(left: Resync | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restored metadata DB may have the report of a source whose earlier rows are being applied."""
+    no_store: Any = None
+    tx, here, shard = Database(lambda: 0.0).connection(), Location("bin.000001", 100), TARGETS[0]
+    item = Item(here, here, ("ADD c int",), shard, here, {"session": [], "statements": []})
+    for source in ("one", "two"):
+        group = Group(TARGET, 1, (Member(shard.name, shard, (item,)),), left if source == "two" else None)
+        save_group(tx, SubtaskRef(META, "task", source), group)
+        save_table_schemas(tx, SubtaskRef(META, "task", source), [TableSchema(shard, TARGET)])
+    ours: Any = SimpleNamespace(fence=SimpleNamespace(ref=SubtaskRef(META, "task", "one")), target=None)
+    monkeypatch.setattr(shard_locks, "target_connection", lambda _target: tx)
+    lock = Lock("task", TARGET, 1, "one", tuple(Info(one, item.ddls) for one in ("one", "two")), ("one", "two"))
+    group = Group(TARGET, 1, (Member(shard.name, shard, (item,)),))
+
+    why = ShardLocks(ours, no_store).reason_to_wait(group, Turn.EXECUTE, [shard.name], lock)
+
+    assert why == (f"for {shard.name} of two" if left else "")
