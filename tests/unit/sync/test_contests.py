@@ -7,17 +7,24 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.contested_row import ContestedRow, RowOwner, change_contested, contest
+from airflow_provider_dm.engine.downstream.contested_row import (
+    ContestedRow,
+    RowOwner,
+    change_contested,
+    contest,
+    oldest_rows,
+)
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.row_key import row_key
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
+from airflow_provider_dm.engine.downstream.statements import SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues
 from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests
 from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
-from airflow_provider_dm.engine.merge.writer import TargetAccess
+from airflow_provider_dm.engine.merge.writer import OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
@@ -161,6 +168,34 @@ def test_whoever_was_replaced_moves_no_row(around: Around) -> None:
     with pytest.raises(Fenced):
         Contests(Fence(REF, 0), around, most=1000).check()
     assert around.database.sqlite.execute("SELECT * FROM shop.plain").fetchall() == []
+
+
+def test_a_row_waits_in_the_column_order_of_its_own_table(around: Around) -> None:
+    around.database.sqlite.execute("INSERT INTO shop.plain VALUES (1, 9)")
+    owner, tx = RowOwner(REF, MINE.name), around.database.connection()
+    writer = OwnerWriter(owner, TableMapping(TARGET, TARGET), around.access(), most_waiting=1, own_order=(1, 0))
+
+    assert writer.insert(tx, (), writer.rows([(b"1", b"7")], [(b"1", b"7")])) == 1
+
+    assert [one.row for one in oldest_rows(tx, REF, seconds=0, behind=0, most=9)] == [(b"7", b"1")]
+
+
+def test_rows_of_a_divided_insert_do_not_wait_for_themselves(around: Around) -> None:
+    """`session.execute` divides it if the target computes values that it has to clip."""
+    around.database.sqlite.execute("INSERT INTO shop.plain VALUES (3, 9)")
+    access, plain = around.access(), TableMapping(MINE, TARGET)
+    computed = replace(TARGET, columns=(TARGET.columns[0], replace(TARGET.columns[1], generated=True)))
+
+    def divided(tx: Any, statement: SqlStatement) -> int:
+        assert statement.computing is not None
+        rows = ([row] for row in statement.computing.rows)
+        return sum(access.write_rows(tx, plain, row, Verb.INSERT) for row in rows)
+
+    mapping, rows = TableMapping(computed, computed), [(b"%d" % key, b"7") for key in (1, 2, 3)]
+    writer = OwnerWriter(RowOwner(REF, MINE.name), mapping, replace(access, execute=divided), most_waiting=1)
+
+    assert around.transactions(lambda tx: writer.insert_if_free(tx, writer.rows(rows, rows))) == [2]
+    assert sum(around.database.rows(TARGET).values()) == 3
 
 
 # A place that is held by a row which no source has

@@ -21,7 +21,8 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner, Ok, TaskFailed, 
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter, _batches
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.writing import Writing, most_held
-from tests.unit.sync.loop_world import PLAN
+from tests.unit.sync.loop_world import LO, PLAN, World
+from tests.unit.sync.target_tables import TARGETS
 
 WARM = EpochSize(warm=True)
 
@@ -147,6 +148,18 @@ def test_a_transaction_is_bounded_by_bytes_too() -> None:
     assert len(list(_batches([wave], range(64), writer._share([wave])))) == 1
     assert len(list(_batches([wave], range(64), replace(writer, log_bytes=64 * MIB)._share([wave])))) == 4
     assert len(list(_batches([wave], range(64), replace(writer, log_bytes=64 << 30)._share([wave])))) == 64
+
+
+def test_a_bucket_of_a_batch_that_another_task_has_done_is_left_out() -> None:
+    """An epoch that is repeated may be divided into batches in another way."""
+    world = World()
+    writer = WaveWriter(PLAN, world.writes, world.loop.state.step(LO.at(200)))
+    wave = {bucket: {0: TableWork(insert=[(b"%d" % bucket, b"1")])} for bucket in range(3)}
+
+    writer.advance(wave, [1])
+    writer.advance(wave, [0, 1, 2])
+
+    assert len(world.database.rows(TARGETS[0])) == 3
 
 
 def test_ranges_give_every_slot_something_to_do() -> None:
