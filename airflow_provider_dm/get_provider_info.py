@@ -85,12 +85,12 @@ _TLS: dict[str, Any] = {
 _SOURCE: dict[str, Any] = {
     "enable-relay": _field(
         "Source: keep a relay log",
-        "One for all tasks of the source, by DmRelayOperator or `dmctl start-relay`. Off: each task has its own.",
+        "One log for all tasks, kept by DmRelayOperator or `dmctl start-relay`. Off: each task pulls its own.",
         "boolean",
         default=True,
     ),
     "enable-gtid": _field(
-        "Source: find places by GTID",
+        "Source: find locations by GTID",
         "Required for a failover to another server.",
         "boolean",
         default=False,
@@ -101,10 +101,10 @@ _SOURCE: dict[str, Any] = {
     "relay-binlog-name": _text(
         "Source: first binlog file", "Start of a new relay log. Empty: the location that tasks need."
     ),
-    "relay-binlog-gtid": _text("Source: first GTID set", "The same by GTID, with `find places by GTID`."),
+    "relay-binlog-gtid": _text("Source: first GTID set", "The same by GTID, with `find locations by GTID`."),
     "server-id": _field(
         "Source: server id of the relay",
-        "Must differ from all servers and replicas of the source. Empty or 0: one is picked.",
+        "Must differ from all servers and replicas of the source. Empty or 0: chosen automatically.",
         "integer",
         minimum=0,
         maximum=4294967295,
@@ -116,7 +116,7 @@ _SOURCE: dict[str, Any] = {
         minimum=1,
     ),
     "case-sensitive": _field(
-        "Source: case-sensitive rules", "Whether patterns of the task's rules regard upper and lower case.", "boolean"
+        "Source: case-sensitive rules", "Patterns of the task's rules distinguish upper and lower case.", "boolean"
     ),
     "purge": _field(
         "Source: purge of relay files",

@@ -68,7 +68,7 @@ RUN_THAT_OF = {f"Execute the DDL of {source}": f"run_that_of_{source}" for sourc
 
 with DAG(
     dag_id="dm_shard_ddl",
-    description="DDL of merged tables, with a person who decides conflicts",
+    description="DDL of merged tables; a user decides conflicts",
     schedule=None,
     catchup=False,
     params={"task": task_param(Path(__file__).with_name("dm_demo.task.yaml")), "target": target_param()},

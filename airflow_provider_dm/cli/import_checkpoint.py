@@ -1,7 +1,8 @@
 """`import-checkpoint`: takes over a task of DM immediately, without starting it.
 
-It does only what a start does first: the sources start at DM's checkpoint (engine/sync/start/dm_import.py), and nothing
-of the log is applied. So problems are found before a run. The log has to be read for this, so a relay runs meanwhile.
+It does only the first step of a start: the sources begin at DM's checkpoint (engine/sync/start/dm_import.py), and
+nothing of the log is applied. So problems are found before a run. The log has to be read for this, so a relay runs
+meanwhile.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _claim_and_begin(spec: JobSpec, store: MetaStore) -> None:
 
 
 def _note_stopped(target: Endpoint, ref: SubtaskRef, store: MetaStore) -> None:
-    """Record in the metadata DB which log a started, not running subtask needs."""
+    """Record in the metadata DB which log a subtask needs that has begun and does not run."""
     known = read_subtask(target_connection(target), ref)
     if known is not None and known.start is not None:
         store.put_subtask(*ref.key, unit=Unit.SYNC, stage=Stage.STOPPED, needed=known.start, applied=known.start)

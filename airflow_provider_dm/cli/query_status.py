@@ -23,6 +23,6 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def query_status(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print JSON with and without --json, as DM does."""
+    """Print DM's document: as tables on a terminal, otherwise and with --json as JSON."""
     with meta.open_store(arguments) as store:
         return output.document(status_of(store, arguments.task, arguments.sources))

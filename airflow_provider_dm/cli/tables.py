@@ -76,7 +76,7 @@ def _status(sources: Sequence[Json]) -> Iterator[RenderableType]:
                 text = f"{error['Message']} {error['Workaround']}".strip()
                 yield Text(f"{name}, {unit['name']}: {error['ErrCode']} {text}", style="red")
             for group in (unit.get("sync") or {}).get("unresolvedGroups", ()):
-                yield Text(f"{name}, {unit['name']}: rows are held: {group.get('waits', '')}", style="yellow")
+                yield Text(f"{name}, {unit['name']}: rows are held back: {group.get('waits', '')}", style="yellow")
 
 
 def _rows(one: Json) -> Iterator[Json]:

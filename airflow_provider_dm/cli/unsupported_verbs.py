@@ -13,9 +13,9 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "validation": "`dmctl run` compares all rows when it ends caught up.",
     "transfer-source": "Sources are not bound to workers here.",
-    "list-member": "There are no members: every run is a process of its own.",
-    "offline-member": "There are no members: every run is a process of its own.",
-    "operate-leader": "There are no members: every run is a process of its own.",
+    "list-member": "There are no members: every run is an independent process.",
+    "offline-member": "There are no members: every run is an independent process.",
+    "operate-leader": "There are no members: every run is an independent process.",
     "encrypt": "Use `password-env`, `password-file` or an Airflow connection.",
     "decrypt": "Use `password-env`, `password-file` or an Airflow connection.",
 }

@@ -45,8 +45,8 @@ _CONF_OF: Final = {
 class DmSparkSubmitHook(SparkSubmitHook):
     """A hook that starts one Spark app in client mode and ends it completely.
 
-    :param conn_id: connection of type ``spark``; where it does not exist, ``[dm] spark_master`` is the master
-    :param conf: Spark configuration; overrides the connection's, must hold no secret
+    :param conn_id: connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is the master
+    :param conf: Spark configuration, which overrides the connection's; it must not hold secrets
     :param driver_memory: as Spark writes sizes
     """
 

@@ -1,6 +1,6 @@
 """Spark's classes as a JVM keeps them in memory, in a file that later JVMs map (class data sharing, JEP 350).
 
-A JVM with the archive need not read, verify and link classes: a third of the processor time of a short app. The archive
+A JVM with the archive need not read, verify and link classes: a third of the CPU time of a short app. The archive
 is made once for each Java and each Spark, by a process of low priority; apps start without it until then. A JVM that
 does not fit an archive ignores it.
 """
@@ -24,7 +24,7 @@ from airflow_provider_dm.launch.secrets import inherited
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, package_directory
 
 KEPT: Final = 4
-"""Archives that are kept, of about 70 MB each: those of the last Javas and Sparks."""
+"""The number of archives that are kept, of about 70 MB each: those of the last versions of Java and Spark."""
 _APP: Final = """
 from pyspark import SparkConf, SparkContext
 conf = SparkConf().setMaster("local[2]").setAppName("archive").set("spark.ui.enabled", "false")
@@ -42,7 +42,7 @@ _NO_WARNINGS: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 def class_options(java_home: Path, environ: Mapping[str, str] = os.environ) -> str:
     """Return the options of a JVM that uses the archive, in a shell's notation; none if there is no archive yet.
 
-    Then a process with low priority is started that makes it. Raises NotInstalled without pyspark.
+    If there is none, a process of low priority is started to make it. Raises NotInstalled without pyspark.
     """
     path = archive_path(java_home)
     if path is None:

@@ -1,4 +1,4 @@
-"""Stores sources as Airflow connections, by Airflow's own program: this process does not import Airflow.
+"""Stores sources as Airflow connections with Airflow's own command: this process does not import Airflow.
 
 `airflow connections import` reads them from a file that only its user can read and that is removed immediately, so no
 command line contains a password. Airflow encrypts the password with its Fernet key.

@@ -48,7 +48,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Differs:
-    """A person has to decide: `why` shows both sides."""
+    """A user has to decide: `why` shows both sides."""
 
     why: str
     locks: tuple[Json, ...] = ()
@@ -97,7 +97,9 @@ def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> DdlS
         if lock_id in (None, f"{known.task}-{group['target']}"):
             whys.append(_group_text(source, group, now))
     if silent:
-        whys.append(f"{', '.join(silent)}: no sync has reported yet whether rows are held, or the last one was killed")
+        whys.append(
+            f"{', '.join(silent)}: no sync has reported yet whether rows are held back, or the last one was killed"
+        )
     if not whys:
         return Resolved()
     return Waits("; ".join((*whys, *_no_sync_note(known))), shown)

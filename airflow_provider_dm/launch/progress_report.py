@@ -81,7 +81,7 @@ class ProgressReporter:
 
 
 def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
-    """Return why sources of the run are paused: by a person, or by an error that requires a person."""
+    """Return why sources of the run are paused: by a user, or by an error that a user must resolve."""
     reasons = []
     for one in subtasks:
         if run is None or one.source not in run.progress or one.stage is not Stage.PAUSED:

@@ -103,8 +103,8 @@ def remove_private_logs(upstreams: Sequence[Upstream], subtasks: Sequence[Subtas
     """Remove the logs that were pulled for this task only: the work is finished and the relays have ended.
 
     `subtasks`: the state of the task's sources. A log is kept if its source needs events before its checkpoint, for
-    held rows or prepared XA transactions; if its end could not be recorded, as its needs are then unknown; and if the
-    relay of another run writes to it already.
+    held-back rows or prepared XA transactions; if its end could not be recorded, as its needs are then unknown; and if
+    the relay of another run writes to it already.
     """
     unfinished = {one.source for one in subtasks if not _has_ended(one) or _needs_log_before_checkpoint(one)}
     for upstream in upstreams:

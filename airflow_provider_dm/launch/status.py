@@ -243,8 +243,8 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
 def holds_back(subtask: SubtaskStatus, run: Run | None) -> bool:
     """Return True if rows before `applied` may be missing in the target. `run`: the task's last load or sync.
 
-    A sync that has not checked for held rows yet may hold some: waiting rows need nothing of the log. Without a sync
-    the log that the source still needs decides.
+    A sync that has not checked for held-back rows yet may hold some: waiting rows need nothing of the log. Without a
+    sync the log that the source still needs decides.
     """
     shown = progress_of(subtask, run)
     groups = shown.get("unresolved_groups")

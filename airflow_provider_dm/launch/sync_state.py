@@ -1,9 +1,9 @@
 """The rule of the sync sensors and their trigger: whether the sync of a task has reached the awaited state.
 
     condition     met if, for every awaited source
-    LagAtMost     the commit time of the oldest row that may be missing in the target is at most so long ago
+    LagAtMost     the oldest row that may be missing in the target was committed at most so many seconds ago
     Passed        everything before a location of the source's log is applied
-    NothingHeld   no row that was read is held: neither by DDL that shards have not executed, nor by a row at its key
+    NothingHeld   no row that was read is held back, neither by DDL that shards have not executed nor by another row
 
 A sensor waits while a sync pauses, retries or does not run. It fails if an error has ended the sync since the sensor
 began; after an older error it waits, because the Airflow task that runs the sync again may start later. `judge_sync`
@@ -59,7 +59,7 @@ class NotYet:
 
 @dataclass(frozen=True)
 class SyncEnded:
-    """An error has ended the sync, and a person has to act."""
+    """An error has ended the sync, and a user has to act."""
 
     why: str
 
@@ -128,10 +128,10 @@ def _met(one: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[boo
             return met, str(one.applied) if met else f"it is applied up to {one.applied}, not yet up to {goal}"
         case NothingHeld():
             if progress_of(one, run).get("unresolved_groups") is None:
-                return False, "it has not checked for held rows yet"
+                return False, "it has not checked for held-back rows yet"
             if holds_back(one, run):
                 held = aged(one, run, "held_back_seconds")
-                return False, f"rows are held{'' if held is None else f' for {duration(held)}'}"
+                return False, f"rows are held back{'' if held is None else f' for {duration(held)}'}"
             return True, None
         case unknown:
             assert_never(unknown)

@@ -36,7 +36,7 @@ RUNS_KEPT: Final = 10
 
 def _work_dir_not_private(path: str, reason: str) -> InvalidInput:
     return InvalidInput(
-        f"{path} cannot be the work directory: {reason}.", "Name another one by --work-dir or DM_WORK_DIR."
+        f"{path} cannot be the work directory: {reason}.", "Give another directory with --work-dir or DM_WORK_DIR."
     )
 
 

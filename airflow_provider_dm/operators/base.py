@@ -44,10 +44,10 @@ RUN_ID_KEY: Final = "dm_run_id"
 class DmTaskOperator(BaseOperator):
     """Base of the operators that work on a DM task.
 
-    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or what it would hold (templated)
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or its content as a dictionary (templated)
     :param sources: source-ids, paths of ``source.yaml`` files, or their content; by default every source of the task
         (templated)
-    :param source_conn_ids: source-id -> Airflow connection, where it is not the connection of the same id (templated)
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (templated)
     :param target_conn_id: connection of the target; by default the task's ``target-database`` (templated)
     :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
     """
@@ -97,13 +97,13 @@ class DmTaskOperator(BaseOperator):
 
 
 class DmSparkAppOperator(DmTaskOperator):
-    """Base of the operators that run one Spark app of ours and wait for its end.
+    """Base of the operators that run one of this package's Spark apps and wait for its end.
 
-    Killing the task ends the Spark driver within three seconds; should the task's process itself be killed, the driver
-    notices and ends itself. The result is a small dictionary, pushed as XCom.
+    Killing the task ends the Spark driver within three seconds; if the task's own process is killed, the driver
+    notices that and ends. The result is a small dictionary, pushed as XCom.
 
-    :param spark_conn_id: connection of type ``spark``; ``[dm] spark_master`` where it does not exist (templated)
-    :param spark_conf: Spark configuration beside ours; no secret belongs here (templated)
+    :param spark_conn_id: connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is used (templated)
+    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (templated)
     :param executor_python: path of Python on the executors, and with a local master of the workers on this machine; by
         default the driver's. ``spark.pyspark.python`` in ``spark_conf`` takes precedence (templated)
@@ -121,7 +121,7 @@ class DmSparkAppOperator(DmTaskOperator):
     until: str = "caught-up"
     """The end of the app's work."""
     writes: ClassVar[bool] = True
-    """Whether the app writes the target: it then holds its sources exclusively, and each needs a running relay."""
+    """True if the app writes to the target: it then holds its sources exclusively, and each needs a running relay."""
 
     def __init__(
         self,
@@ -151,7 +151,8 @@ class DmSparkAppOperator(DmTaskOperator):
         self.executor_python = executor_python
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run the app to its end; gives its result with the run's id. Raises AirflowException, AirflowFailException."""
+        """Run the app to its end; return its result with the run's id. Raises AirflowException,
+        AirflowFailException."""
         with translated(), self._supervisor(context) as supervisor:
             return self._run(context, supervisor)
 
@@ -210,7 +211,7 @@ class DmSparkAppOperator(DmTaskOperator):
                 settings=spark,
             )
             if self.writes:
-                # The first attempt withdraws a stop request, a retry obeys it. A pause ends only by a user's resume.
+                # The first attempt withdraws a stop request, a retry obeys it. Only a user ends a pause.
                 first = supervisor.holder.attempt == "1"
                 supervisor.take(withdrawn=(Stage.STOPPED,) if first else ())
             yield supervisor
@@ -246,15 +247,15 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.launch.relays import Relays
 
         job, run_dir = self._job(context, supervisor)
-        say = partial(self.log.info, "%s")
+        log_line = partial(self.log.info, "%s")
         needed = supervisor.upstreams if self.writes else ()
         with Relays(needed, meta_url=supervisor.meta_url, log_dir=run_dir) as relays:
             app = self.hook.start(job, run_dir=run_dir)
             try:
-                outcome = supervisor.watch(app, relays, ReportOutput(say, say))
+                outcome = supervisor.watch(app, relays, ReportOutput(log_line, log_line))
             except SparkAppFailed:
                 for line in ("::group::The end of Spark's output", *app.tail().splitlines(), "::endgroup::"):
-                    say(line)
+                    log_line(line)
                 raise
             finally:
                 self.hook.end()
@@ -298,7 +299,7 @@ class DmSparkAppOperator(DmTaskOperator):
     def _flows(self, task_instance: Any) -> Sequence[TableFlow]:
         from airflow_provider_dm.launch.lineage import table_flows
 
-        # Behind a deferral nothing was read in this process.
+        # After a deferral, this process has not read the arguments.
         return table_flows(self._inputs or self._read(task_instance.get_template_context()))
 
 

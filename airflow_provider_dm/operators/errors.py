@@ -1,8 +1,8 @@
 """The engine's typed errors as Airflow's: retry, or fail.
 
 Reaction.RETRY   AirflowException        Airflow's retries decide
-Reaction.STOP    AirflowFailException    a person has to act; a retry would fail in the same way
-Reaction.FENCED  AirflowFailException    a newer run works on this; a retry would fight it
+Reaction.STOP    AirflowFailException    a user has to act; a retry would fail in the same way
+Reaction.FENCED  AirflowFailException    a newer run works on this; a retry would compete with it
 """
 
 from __future__ import annotations

@@ -45,11 +45,11 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
         str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
     :param executor_python: path of Python on the executors; None: the driver's (str | None, default None, templated)
-    :param deferrable: start the sync as a process of its own and wait in the triggerer, which must reach the metadata
+    :param deferrable: start the sync as an independent process and wait in the triggerer, which must reach the metadata
         DB (bool, default [operators] default_deferrable)
 
-    With ``deferrable`` the sync is a process of its own and uses no worker slot. It ends at its goal, by an error, on a
-    user's request, or when the deferred task is marked or cleared. After ``execution_timeout`` the sync is asked to
+    With ``deferrable`` the sync is an independent process and uses no worker slot. It ends at its goal, by an error, on
+    a user's request, or when the deferred task is marked or cleared. After ``execution_timeout`` the sync is asked to
     stop, and the task fails. If the machine or the launcher dies, the attempt fails and the next attempt takes over, so
     set ``retries`` and a ``queue`` that one worker serves.
 

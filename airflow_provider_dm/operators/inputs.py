@@ -42,7 +42,7 @@ _TEMPLATE_ERRORS: Final = (TemplateError, ArithmeticError, AttributeError, Looku
 _PASSWORD_KEYS: Final = frozenset({"password", "ssl-key-base64", "ssl_key_base64"})
 
 Document = str | Mapping[str, Any]
-"""The path of a YAML file, or what it would hold."""
+"""The path of a YAML file, or its content."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def sources_of(task: TaskConfig, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_source(document: Document, files: Files, conn_ids: Mapping[str, str] = MappingProxyType({})) -> SourceConfig:
-    """Read a source: its id, the path of a source.yaml, or what that would hold. `conn_ids`: the connections of sources
-    that do not have their id. Raises ConfigError, InvalidInput, ConnectionUnusable.
+    """Read a source: its id, the path of a source.yaml, or the content of one. `conn_ids`: the connections of sources
+    whose connection has another id. Raises ConfigError, InvalidInput, ConnectionUnusable.
     """
     if not isinstance(document, str):
         refuse_passwords(document)
@@ -140,7 +140,7 @@ def connection_source(conn_id: str, source_id: str) -> SourceConfig:
 def chosen_sources(
     task: TaskConfig, given: Sequence[SourceConfig], conn_ids: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[SourceConfig, ...]:
-    """Return the given sources in the order of the task; all of the task, by their connections, where none are given.
+    """Return the given sources in the order of the task; if none is given, all of the task, by their connections.
 
     Raises InvalidInput, ConfigError, ConnectionUnusable.
     """

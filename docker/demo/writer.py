@@ -3,8 +3,9 @@
 Each transaction does a few things at once, some of them awkward on purpose: two customers swap their unique e-mail
 address, an order's key moves, a keyless audit row is written twice. Once the tables are copied, it also changes the
 columns and keys of its shards' stock, step by step, between the transactions, and at another time gives each of its
-shards of the merged orders a column, which the other source does earlier or later. A control row on the source is how
-the DAG's `stop_writes` task and the writer talk; the writer's own books (`changes`) are independent of the migration.
+shards of the merged orders a column, which the other source does earlier or later. The DAG's
+`stop_writes` task and the writer communicate by a control row on the source; the writer's own count (`changes`) is
+independent of the migration.
 """
 
 from __future__ import annotations

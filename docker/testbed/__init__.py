@@ -1,9 +1,9 @@
 """Private MariaDB, MySQL and TiDB servers for tests, benchmarks and the demo.
 
-Theory. A server here is a process of our own: its data directory, socket, port and log live in a folder that the
-caller names, nothing on the host is touched, and any number of them run side by side in either role. No clean-up is
-needed: a keeper process holds the other end of a pipe and ends what is left when the harness is gone, however it
-went.
+Each server is a process of the harness: its data directory, socket, port and log are in a folder that the caller names,
+nothing else on the host is touched, and any number of servers run side by side in either role. No clean-up is needed: a
+keeper process holds the other end of a pipe, and ends the remaining servers when the harness has ended, even by kill
+-9.
 
 Standard library and PyMySQL only, so that it can be imported before anything else of the project is installed.
 """

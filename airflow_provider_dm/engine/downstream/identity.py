@@ -42,7 +42,7 @@ class SubtaskRef:
         return replace(self, lane=lane)
 
     def resync(self) -> SubtaskRef:
-        """Return the lane in which held rows are applied (engine.shard)."""
+        """Return the lane in which held-back rows are applied (engine.shard)."""
         return self.in_lane(resync_lane(self.source))
 
     def of_source(self, source: str) -> SubtaskRef:

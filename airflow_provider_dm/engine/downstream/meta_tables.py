@@ -12,7 +12,7 @@
     dm_online_ddl    one row for each ghost table of an online DDL tool: its changes
     dm_safe_mode     one row for each subtask whose past is not exact: the log time during which rows may collide
     dm_shard_group   for merged tables: how many DDL statements a source has completed, and its re-sync
-    dm_shard_member  one row for each shard whose rows are held, as it has executed DDL that the target has not yet
+    dm_shard_member  one row for each shard whose rows are held back, as it has executed DDL that the target has not yet
 
 Names compare byte by byte (utf8mb4_bin): the task `A` is not the task `a`. Positions are `Location.sort_key`, text
 whose byte order is the order of the log.

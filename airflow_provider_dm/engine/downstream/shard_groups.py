@@ -1,7 +1,7 @@
 """dm_shard_group and dm_shard_member: merged tables whose shards have to agree on DDL, and the shards that are held.
 
-Both are written by the transaction that moves the frontier past a shard's DDL, or by a fenced one, so the held rows and
-the skipped part of the log are always consistent.
+Both are written by the transaction that moves the frontier past a shard's DDL, or by a fenced one, so the held-back
+rows and the skipped part of the log are always consistent.
 
 The execution of a merged table's DDL in the target is recorded in dm_ddl, in a lane that all sources share: the entry
 COMMITTED at its number, with the DDL texts that it settles. It is written after the statements, by the source that has
@@ -86,7 +86,7 @@ def _shards(rows: list[tuple[Any, ...]]) -> list[HeldShard]:
 
 
 def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
-    """Return True if held rows of a merged table, of any source, can be applied without a further DDL.
+    """Return True if held-back rows of a merged table, of any source, can be applied without a further DDL.
 
     While this is False, and a row waits for its key in the table, only that row's own log ends the wait.
     """

@@ -93,7 +93,7 @@ class ContestPorts(CollisionQueries, Protocol):
         ...
 
     def is_releasing(self, target: TableName) -> bool:
-        """Return True if held rows can be applied without a further DDL (`shard_groups`)."""
+        """Return True if held-back rows can be applied without a further DDL (`shard_groups`)."""
         ...
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:

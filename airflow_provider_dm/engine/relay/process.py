@@ -1,4 +1,4 @@
-"""A relay in a process of its own, which a launcher starts, watches and ends. It ends with its launcher.
+"""A relay in its own process, which a launcher starts, watches and ends. It ends with its launcher.
 
 The child leads its own session, so a signal to the launcher's terminal or group does not reach it. It ends with its
 launcher because it watches the launcher (see `child`): the kernel's parent-death signal would arrive when the launching

@@ -20,9 +20,9 @@ group's sequence; every other list has to be a prefix of it. Only the first item
 number of statements may be pending: t1 may execute ten of them before t2 executes the first.
 
 A held shard may be renamed: its rows are read under the name that they have in the log, and the shard is identified by
-its newest name. A held shard that is dropped remains a member, with a name that no table can have, until its held rows
-are applied. These rows stay in the target, like the rows of any dropped shard. Pending DDL that it has not executed
-does not wait for it.
+its newest name. A held shard that is dropped remains a member, with a name that no table can have, until its held-back
+rows are applied. These rows stay in the target, like the rows of any dropped shard. Pending DDL that it has not
+executed does not wait for it.
 
 This module has values only; engine.sync skips the rows and communicates with the other sources.
 """
@@ -93,7 +93,7 @@ class Item:
         return next((float(value) for name, value in session if name == "timestamp"), None)
 
     def rows_until(self, until: Location, shard: TableName) -> list[HeldRows]:
-        """Return the held rows of the shard after this DDL, up to the next DDL or to `until`.
+        """Return the held-back rows of the shard after this DDL, up to the next DDL or to `until`.
 
         `shard`: the name by which the shard is identified.
         """
@@ -109,7 +109,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Member:
-    """A shard whose rows are held. `base`: its definition for the rows that are already applied."""
+    """A shard whose rows are held back. `base`: its definition for the rows that are already applied."""
 
     table: TableName
     base: StoredTable
@@ -136,7 +136,7 @@ class HeldRows:
 
 @dataclass(frozen=True)
 class Resync:
-    """All held rows that can be applied because one DDL was resolved.
+    """All held-back rows that can be applied because one DDL was resolved.
 
     `plan`: the fingerprint of the plan by which they are being written; "" if nothing is written yet. `since`: the time
     of the DDL, see `Group.since`."""
@@ -188,14 +188,14 @@ class Group:
 
     @property
     def needs(self) -> Location | None:
-        """The location from which the log is needed for held rows; None if no rows are held."""
+        """The location from which the log is needed for held-back rows; None if no rows are held back."""
         places = [one.items[0].needs for one in self.members if one.items]
         places += [one.needs for one in self.resync.pieces] if self.resync is not None else []
         return min(places, key=lambda place: place.sort_key, default=None)
 
     @property
     def since(self) -> float | None:
-        """The time of the oldest DDL after which rows are held, in seconds since 1970; None: unknown."""
+        """The time of the oldest DDL after which rows are held back, in seconds since 1970; None: unknown."""
         times = [one.items[0].made_at for one in self.members if one.items]
         times += [self.resync.since] if self.resync is not None else []
         return min((one for one in times if one is not None), default=None)
@@ -292,7 +292,7 @@ def missing_shards(group: Group, tables: Collection[TableName]) -> list[TableNam
 def resolve(group: Group, here: Location) -> Group:
     """Return the group after the target has executed the current DDL.
 
-    `here`: the location up to which the sync has skipped held rows.
+    `here`: the location up to which the sync has skipped held-back rows.
     """
     pieces: list[HeldRows] = []
     members: list[Member] = []
@@ -315,7 +315,7 @@ def finished(group: Group) -> Group:
 
 
 def needed_with(needed: Location, groups: Iterable[Group]) -> Location:
-    """Return the location from which the log is needed, including for held rows."""
+    """Return the location from which the log is needed, including for held-back rows."""
     places = [needed, *(place for group in groups if (place := group.needs) is not None)]
     return min(places, key=lambda place: place.sort_key)
 

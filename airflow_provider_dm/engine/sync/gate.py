@@ -1,7 +1,7 @@
 """The gate passes a requested stage (Running, Paused, Stopped) to the work on one source.
 
-The app's beat sets the request; the work checks `closed` between two epochs or rounds. The end of the whole app closes
-the gate as well.
+The app's heartbeat sets the request; the work checks `closed` between two epochs or rounds. The end of the whole app
+closes the gate as well.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class Loop:
     def _epoch(self, epoch: Epoch, following: Future[Planned] | None = None) -> None:
         self.merged.shards.check_no_resync()
         self._begins(epoch.hi)
-        self.progress.looked(caught_up=False)
+        self.progress.log_checked(caught_up=False)
         if self.state.edge is None:
             self._take_plan()
         self._overwrite_by_waiting()
@@ -169,7 +169,7 @@ class Loop:
         forget_xa(self.notes.transactions, before, epoch)
         self._take_plan()
         if applied.contested or self.merged.sharing.rows:
-            self._look_at_shared()
+            self._check_shared_tables()
         self.applier.learn(epoch, seconds, applied)
         self.progress.read(epoch)
         self._count(applied)
@@ -186,7 +186,7 @@ class Loop:
 
     def _count(self, applied: Applied) -> None:
         self.progress.wrote(applied.changes, applied.rows)
-        self._met(applied.collisions)
+        self._count_collisions(applied.collisions)
 
     def _apply_with_retries(self, epoch: Epoch, following: Future[Planned] | None) -> Applied:
         for attempt in range(RETRIES):
@@ -198,7 +198,7 @@ class Loop:
                     raise
                 log.warning("retrying epoch %s..%s after: %s", epoch.lo, epoch.hi, error)
                 if isinstance(error, TooManyContested):
-                    self._look_at_shared(now=True)
+                    self._check_shared_tables(now=True)
         return self.applier.apply(epoch, self.state, following)
 
     def _overwrite_by_waiting(self) -> None:
@@ -207,11 +207,11 @@ class Loop:
         plan = self.state.written_by
         due = not self.state.overwritten or (plan.safe and self.merged.sharing.rows)
         if due and (plan.safe or plan.unowned):
-            self._met(self.merged.sharing.overwrite_by_waiting(plan))
+            self._count_collisions(self.merged.sharing.overwrite_by_waiting(plan))
             self.state = replace(self.state, overwritten=True)
             self._show_shared()
 
-    def _met(self, collisions: Iterable[Collision]) -> None:
+    def _count_collisions(self, collisions: Iterable[Collision]) -> None:
         self.collisions.add(collisions, self.merged.sharing.feeders)
         self._show_safe_mode()
 
@@ -245,7 +245,7 @@ class Loop:
         if plan.contended:
             self.applier.keep_changes()
 
-    def _look_at_shared(self, *, now: bool = False) -> None:
+    def _check_shared_tables(self, *, now: bool = False) -> None:
         """Check the shared tables. `now`: check all contested rows, while an epoch or a re-sync is in progress."""
         try:
             self.state = replace(self.state, plan=self.merged.sharing.check(self.state.plan, now=now))
@@ -262,7 +262,7 @@ class Loop:
             self._show_shared()
 
     def _show_shared(self) -> None:
-        self.progress.contested(self.merged.sharing.rows, self.merged.sharing.rows_since)
+        self.progress.set_contested(self.merged.sharing.rows, self.merged.sharing.rows_since)
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.merged.shards.check_no_resync()
@@ -287,14 +287,14 @@ class Loop:
             self._epoch(rows)  # the rows of its transaction are applied even if the statement is skipped
         elif compare(self.state.applied, ddl.end) is not Order.SAME:
             self._advance(ddl.end)
-        self.progress.passed_ddl(ddl.timestamp)
+        self.progress.ddl_passed(ddl.timestamp)
         self.planning.by_hand.passed(self.state.applied)
 
     def _follow(
         self, meaning: Meaning, statement: Statement | ApplyDdl | None, why: str, operator: Operator | None
     ) -> None:
         ddl = meaning.ddl
-        self.progress.meets_ddl(ddl.at)
+        self.progress.ddl_begun(ddl.at)
         if statement is None and operator is None:
             raise stop_error(ddl, why, NOT_UNDERSTOOD)
         try:
@@ -311,7 +311,7 @@ class Loop:
             ) from None
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}", error.remedy) from None
-        self.progress.followed_ddl()
+        self.progress.ddl_followed()
         self._adopt()
         self._show_shards()
         if self.state.edge is None:  # else its rows are half written, by the plan of that time
@@ -377,7 +377,7 @@ class Loop:
             self.stop.wait(rest)
 
     def _idle(self, at: Location, idle_since: float) -> None:
-        self.progress.looked(caught_up=self.state.edge is None and not self.planning.tail.waiting)
+        self.progress.log_checked(caught_up=self.state.edge is None and not self.planning.tail.waiting)
         if self.state.edge is None:
             self.state = replace(self.state, here=at)
             applied = self.state.applied
@@ -411,7 +411,7 @@ class Loop:
         if group is None:
             return False
         self.merged.sharing.forget_mappings()  # the definition of the target's table has changed
-        self._look_at_shared(now=True)
+        self._check_shared_tables(now=True)
         self._overwrite_by_waiting()
         if not self.merged.resync(group, self.state, self._count):
             return True  # stopped in the middle of the re-sync: nothing else may be applied before its rest
@@ -422,7 +422,7 @@ class Loop:
         self._adopt()
         self._take_plan()
         self._show_shards()
-        self._look_at_shared()  # rows that were held back may collide with rows of other sources
+        self._check_shared_tables()  # rows that were held back may collide with rows of other sources
         return True
 
     def _finish_shards(self) -> None:
@@ -430,18 +430,18 @@ class Loop:
             pass
 
     def _show_shards(self) -> None:
-        self.progress.holds(self.merged.shards.to_json())
+        self.progress.set_unresolved_groups(self.merged.shards.to_json())
 
     def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
         state = self.state.safe_mode.at(self.state.applied)
-        self.progress.in_safe_mode(self.collisions.to_json(state, exit_point))
+        self.progress.set_safe_mode(self.collisions.to_json(state, exit_point))
 
     def note(self, stage: Stage, *, now: bool = False) -> None:
         """Report the state of the sync and read requests, if that is due or `now`."""
         if not (now or self.notes.due):
             return
         self.notes.in_target(self.state, stage)
-        self._look_at_shared()
+        self._check_shared_tables()
         self.planning.by_hand.passed(self.state.applied)
         self.planning.tail.update_progress(self.state.here, self.state.goal, held=self.merged.shards.needs)
         self.notes.elsewhere(self.state, stage)

@@ -139,29 +139,29 @@ class SyncProgress:
         self.changes += changes
         self.rows += rows
 
-    def looked(self, *, caught_up: bool) -> None:
+    def log_checked(self, *, caught_up: bool) -> None:
         """Set whether the end of the log is reached."""
         self.caught_up = caught_up
 
-    def meets_ddl(self, at: Location) -> None:
+    def ddl_begun(self, at: Location) -> None:
         """Set the location of the DDL statement that is being followed."""
         self.ddl_at = at
 
-    def followed_ddl(self) -> None:
+    def ddl_followed(self) -> None:
         """Count the DDL statement, which the target's tables have followed."""
         self.ddl_at = None
         self.ddl_applied += 1
 
-    def passed_ddl(self, timestamp: int) -> None:
+    def ddl_passed(self, timestamp: int) -> None:
         """Record the commit time of a DDL statement that is applied or skipped, in seconds since 1970."""
         self.newest_timestamp = max(self.newest_timestamp or 0, timestamp) or None
 
-    def contested(self, rows: int, since: float | None) -> None:
+    def set_contested(self, rows: int, since: float | None) -> None:
         """Set the number of contested rows, and since when the oldest waits."""
         self.contested_rows, self.contested_since = rows, since
         self._compare_clocks(time.time())
 
-    def holds(self, groups: list[dict[str, Any]], now: float | None = None) -> None:
+    def set_unresolved_groups(self, groups: list[dict[str, Any]], now: float | None = None) -> None:
         """Set the merged tables with held-back rows."""
         self.unresolved_groups = groups
         self._compare_clocks(time.time() if now is None else now)
@@ -173,21 +173,21 @@ class SyncProgress:
         elif since >= now and self.held_in_future_since is None:
             self.held_in_future_since = now - 1.0
 
-    def in_safe_mode(self, shown: dict[str, Any]) -> None:
+    def set_safe_mode(self, shown: dict[str, Any]) -> None:
         """Set the state of safe mode."""
         self.safe_mode = shown
 
-    def reads(self, binlog_type: str) -> None:
+    def set_binlog_type(self, binlog_type: str) -> None:
         """Set DM's word for the log that is read: "local" or "remote"."""
         self.binlog_type = binlog_type
 
-    def ends(self, master: Location | None, seen_at: float | None) -> None:
+    def set_source_end(self, master: Location | None, seen_at: float | None) -> None:
         """Set the end of the source's log. `seen_at`: when this log was found to have all of it; None: it has not."""
         self.master = master or self.master
         self.at_end = seen_at is not None
         self.at_end_at = seen_at if seen_at is not None else self.at_end_at
 
-    def lacks(self, left_bytes: int | None, held_back_bytes: int | None, goal_far: str) -> None:
+    def set_left(self, left_bytes: int | None, held_back_bytes: int | None, goal_far: str) -> None:
         """Set how many bytes are left and held back, and the message for a goal that the log has not reached."""
         self.left_bytes, self.held_back_bytes, self.goal_far = left_bytes, held_back_bytes, goal_far
 

@@ -45,7 +45,7 @@ def test_the_status_of_a_task_has_a_row_for_each_source_and_its_errors() -> None
     for part in ("Running", "shop", "Sync", "Paused", "(bin.000001, 4)", "(bin.000002, 9)", "12 s", "350", "no"):
         assert part in row
     assert error == "mysql-01, shop: DM-5010 the row does not fit. Correct the table."
-    assert held == "mysql-01, shop: rows are held: for 2 of 4 shards"
+    assert held == "mysql-01, shop: rows are held back: for 2 of 4 shards"
 
 
 def test_a_relay_without_tasks_has_a_row() -> None:

@@ -178,7 +178,7 @@ class Sync:
         return bool(self.plan.merged and (self.sharing.several or self.plan.safe or self.sharing.rows))
 
     def _look(self) -> None:
-        """See `Loop._look_at_shared`, which looks so when it notes where it stands."""
+        """See `Loop._check_shared_tables`, which the loop calls when it reports its location."""
         if self._shares():
             self._note_location()
             between = self.edge <= self.at

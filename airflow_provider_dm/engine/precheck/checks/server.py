@@ -47,7 +47,7 @@ def _connections(facts: ServerFacts, wanted: int) -> Findings:
     most = facts.setting("max_connections")
     message = f"max_connections is {most}, the task may open {wanted} connections"
     few = most.isdigit() and 0 < int(most) < wanted
-    fine = f"max_connections is {most}" if most.strip("0") else "connections are not limited"  # TiDB says 0
+    fine = f"max_connections is {most}" if most.strip("0") else "connections are not limited"  # TiDB shows 0
     return verdict(few, State.WARN, message, "Raise it, or lower the threads.", fine=fine)
 
 

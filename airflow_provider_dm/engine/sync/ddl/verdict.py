@@ -148,11 +148,11 @@ def _judge(statement: Statement, ours: _Ours) -> Verdict:
             return PassOver("the rules exclude the schema of the view")
         case CreateDatabase(name) | AlterDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
-                return PassOver("the rules exclude it")
+                return PassOver("the rules exclude the schema")
             return Concerns(f"it sets the defaults of the schema {name}", statement)
         case DropDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
-                return PassOver("the rules exclude it")
+                return PassOver("the rules exclude the schema")
             return Concerns(f"it drops the schema {name}", statement)
         case DropTables(tables, if_exists):
             existing = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]

@@ -179,12 +179,12 @@ class Tail:
             else:  # the source's end is unknown, except from the log that this task pulls itself
                 at_end = isinstance(self.reading, FromUpstream) and not self.waiting
             age = health.age_of(status) if status is not None and fresh else 0.0
-            shown.ends(master, time.time() - age if at_end else None)
+            shown.set_source_end(master, time.time() - age if at_end else None)
         held_back = left_bytes(reader, held, here, None) if held is not None else 0
         far = not_begun(goal, shown.master) if at_end else ""
         if far and not shown.goal_far:
             log.warning("%s; the sync does not end before the log reaches it", far)
-        shown.lacks(left_bytes(reader, here, goal, master), held_back, far)
+        shown.set_left(left_bytes(reader, here, goal, master), held_back, far)
 
     def close(self) -> None:
         """Stop the child process that pulls, if any. Its files stay, as a later run may need them."""
@@ -360,7 +360,7 @@ class Tail:
         self._show()
 
     def _show(self) -> None:
-        self.progress.reads(LOCAL if self._reads_shared_log() else REMOTE)
+        self.progress.set_binlog_type(LOCAL if self._reads_shared_log() else REMOTE)
 
     def _reads_shared_log(self) -> bool:
         return isinstance(self.reading, FromRelay) and not self.private

@@ -1,1 +1,2 @@
-"""DDL that the shards of a merged table make together: who is held, whose turn it is, and the re-sync of held rows."""
+"""DDL that the shards of a merged table execute together: the held-back shards, their locks, and the re-sync of
+held-back rows."""

@@ -159,7 +159,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
     """
     waiting = [beginning for source in sources for beginning in _beginnings(source, store)]
     for beginning in waiting:
-        beginning.announcer.report(None)
+        beginning.need_reporter.report(None)
     try:
         found = [beginning.read_source() for beginning in waiting]
         proven = []
@@ -205,7 +205,7 @@ class _StartingSource:
     source: SyncSource
     configured: Location
     before: Location | None
-    announcer: LogNeedReporter
+    need_reporter: LogNeedReporter
     dm: DmStart | None = None
     """The start by DM's checkpoint; None: the start is `meta`."""
 
@@ -229,7 +229,7 @@ class _StartingSource:
 
     def tail(self) -> Tail:
         """Return the log that the sync will read."""
-        return Tail.of(self.source.job, self.source.config.source_id, self.announcer.store, SyncProgress())
+        return Tail.of(self.source.job, self.source.config.source_id, self.need_reporter.store, SyncProgress())
 
     def by_hand(self) -> dict[TableName, Definition]:
         """Return the definitions that users have set because the task could not begin without them."""
@@ -240,9 +240,9 @@ class _StartingSource:
         """Restore the report to the metadata DB, as the source does not begin. Raises Fenced, and the errors of the
         store."""
         if self.before is None:
-            self.announcer.withdraw_report()
+            self.need_reporter.withdraw_report()
         else:
-            self.announcer.report(self.before)
+            self.need_reporter.report(self.before)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def open_sync(
     Raises SubtaskMissing, InvalidInput, SourceWentBack, RulesChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
-    ref, announcer = source.fence.ref, LogNeedReporter(source, store, Unit.LOAD if loading else Unit.SYNC)
+    ref, need_reporter = source.fence.ref, LogNeedReporter(source, store, Unit.LOAD if loading else Unit.SYNC)
     connection = target_connection(source.target)
     if not loading:
         begin_incremental([source], store=store, stop=stop)
@@ -102,7 +102,7 @@ def open_sync(
     lo, edge = applied_and_edge(frontier, subtask, reader.base_of)
     prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
     needed = needed_with(needed_location(lo, prepared), read_groups(connection, ref))
-    announcer.report(None if loading else lo, needed, again=True)
+    need_reporter.report(None if loading else lo, needed, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # at the start, a relay may not have begun yet
         check_numbers(lo, reader, reader.newest_suffix())
     pulled = source.spec.fallback_dir  # an earlier run may have pulled more than the relay

@@ -15,7 +15,7 @@ ranges may have no group that ends there (`TransactionGroupsChanged`); then the 
 Within a target transaction changes are folded, or kept one by one (`compact`), as in an epoch. A transaction of the
 source that exceeds the memory limit is decoded and written in parts, within one target transaction.
 
-Exceptions, which docs/limits.md lists: waiting rows of merged tables, and held rows of shards with a pending DDL.
+Exceptions, which docs/limits.md lists: waiting rows of merged tables, and held-back rows of shards with a pending DDL.
 """
 
 from __future__ import annotations
