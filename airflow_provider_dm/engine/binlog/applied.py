@@ -65,7 +65,7 @@ class Left(ABC):
     def __str__(self) -> str: ...
 
     @abstractmethod
-    def repeats(self, gtid: Gtid, at: str) -> bool:
+    def take(self, gtid: Gtid, at: str) -> bool:
         """Take the next transaction of the log, which ends at `at`; return True if it is applied.
 
         Raises FailoverNotFollowed.
@@ -88,7 +88,7 @@ class _MysqlLeft(Left):
         left = ((Sid(str(UUID(bytes=uuid)), tag), intervals) for (uuid, tag), intervals in self._left.items())
         return str(MysqlGtidSet.of((sid, Interval(*one)) for sid, intervals in left for one in intervals))
 
-    def repeats(self, gtid: Gtid, at: str) -> bool:
+    def take(self, gtid: Gtid, at: str) -> bool:
         uuid, number, *rest = gtid
         assert isinstance(uuid, bytes)
         tag = str(rest[0]) if rest else ""
@@ -129,7 +129,7 @@ class _MariadbLeft(Left):
     def __str__(self) -> str:
         return ",".join(map(str, self._last.values()))
 
-    def repeats(self, gtid: Gtid, at: str) -> bool:
+    def take(self, gtid: Gtid, at: str) -> bool:
         domain, server, sequence = cast("tuple[int, int, int]", gtid)
         last = self._last.get(domain)
         if last is None and server != self._server:

@@ -116,7 +116,7 @@ class _Sorter:
             try:
                 if gtid is None:
                     raise not_numbered(f"the transaction that ends at {log.name}:{behind}")
-                repeated = self.left.repeats(gtid, f"{log.name}:{behind}")
+                repeated = self.left.take(gtid, f"{log.name}:{behind}")
             except FailoverNotFollowed:
                 if self._end == start:
                     raise

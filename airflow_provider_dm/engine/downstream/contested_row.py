@@ -76,7 +76,7 @@ def contested_keys(connection: Connection, ref: SubtaskRef, target: TableName) -
 
 def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
     """Lock the waiting rows with these keys until the transaction ends, and return their keys."""
-    return {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, tail="FOR UPDATE")}
+    return _waiting_keys(connection, owner, keys, tail="FOR UPDATE")
 
 
 def contest(connection: Connection, owner: RowOwner, target: TableName, rows: Iterable[tuple[bytes, Row]]) -> None:
@@ -112,7 +112,7 @@ def assign_to_dropped(connection: Connection, ref: SubtaskRef, table: TableName,
 
 def withdraw_without_image(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
     """Remove the rows with these keys that have no image. Return their keys."""
-    found = {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, f"NOT ({_HAS_IMAGE})")}
+    found = _waiting_keys(connection, owner, keys, f"NOT ({_HAS_IMAGE})")
     withdraw(connection, owner, found)
     return found
 
@@ -213,10 +213,11 @@ def _row(row: tuple[Any, ...]) -> ContestedRow:
     )
 
 
-def _of_keys(
-    connection: Connection, owner: RowOwner, columns: str, keys: Collection[bytes], which: str = "TRUE", tail: str = ""
-) -> list[tuple[Any, ...]]:
+def _waiting_keys(
+    connection: Connection, owner: RowOwner, keys: Collection[bytes], which: str = "TRUE", tail: str = ""
+) -> set[bytes]:
     if not keys:
-        return []
+        return set()
     where = f"{OF_TABLE} AND row_key IN ({marks_for(keys)}) AND {which}"
-    return _ROWS.select(connection, owner.ref, columns, where, (*owner.table, *keys), tail)
+    rows = _ROWS.select(connection, owner.ref, "row_key", where, (*owner.table, *keys), tail)
+    return {bytes(key) for (key,) in rows}

@@ -9,6 +9,7 @@ file.
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -123,14 +124,8 @@ def _last(files: Sequence[BinlogSize], is_before: Callable[[BinlogSize], bool]) 
     >>> [(_last(files, lambda one: one.size < 4)), _last(files, lambda one: False), _last([], lambda one: True)]
     [BinlogSize(name='b.3', size=3), None, None]
     """
-    low, high = 0, len(files)
-    while low < high:
-        middle = (low + high) // 2
-        if is_before(files[middle]):
-            low = middle + 1
-        else:
-            high = middle
-    return files[low - 1] if low else None
+    count = bisect_left(files, True, key=lambda one: not is_before(one))
+    return files[count - 1] if count else None
 
 
 class _Missing:

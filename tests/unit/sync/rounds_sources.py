@@ -273,7 +273,7 @@ def logged(one: Logged, wanted: WantedTables, *, take: object = None) -> Iterato
         own = MysqlGtidSet.parse_text(f"{UUID}:1-{low}" if low else "")
         left = Left.of(MysqlGtidSet.parse_text(one.applied), own, "")
     for number, item in enumerate(one.source.log[low : one.high], low):
-        if left and left.repeats((uuid.UUID(UUID).bytes, number + 1), ""):
+        if left and left.take((uuid.UUID(UUID).bytes, number + 1), ""):
             continue
         if isinstance(item, Ddl) or (item.prepared_at is not None and item.prepared_at < one.began):
             continue
