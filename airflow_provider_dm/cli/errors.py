@@ -5,24 +5,22 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError, DownstreamError, UpstreamError
 
 
-class RowsDiffer(DmError):
+class RowsDiffer(DownstreamError):
     tables: str
 
     code = "DM-9040"
-    scope = Scope.DOWNSTREAM
     what = "source and target differ although no source was written to since: {tables}."
     hint = "Check whether another program writes to the target, and compare these tables; otherwise please report it."
 
 
-class SourcesNotQuiet(DmError):
+class SourcesNotQuiet(UpstreamError):
     rounds: int
     moved: str
 
     code = "DM-9041"
-    scope = Scope.UPSTREAM
     what = "{rounds} comparisons were invalid because of concurrent writes to the sources: {moved}."
     hint = "All changes are synced. Run it again without writes to the sources, or use --no-verify."
 

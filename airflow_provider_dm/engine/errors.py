@@ -114,6 +114,18 @@ def raise_first(errors: Iterable[DmError]) -> None:
         raise error
 
 
+class UpstreamError(DmError):
+    """Base of errors whose cause is on the side of the source."""
+
+    scope = Scope.UPSTREAM
+
+
+class DownstreamError(DmError):
+    """Base of errors whose cause is on the side of the target."""
+
+    scope = Scope.DOWNSTREAM
+
+
 class DescribedError(DmError):
     """Base of errors with many causes: the raiser describes what was found and what to do."""
 

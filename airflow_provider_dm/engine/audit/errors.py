@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import UpstreamError
 
 
-class TableUndefined(DmError):
+class TableUndefined(UpstreamError):
     table: str
     at: str
 
     code = "DM-3050"
-    scope = Scope.UPSTREAM
     what = "the log has rows of {table} in {at}, but there is no definition of the table."
     hint = (
         "It may have been dropped or renamed since. Give a definitions file that has it, choose by table or schema, or "
@@ -18,7 +17,7 @@ class TableUndefined(DmError):
     )
 
 
-class UndecodableText(DmError):
+class UndecodableText(UpstreamError):
     at: str
     table: str
     column: str
@@ -26,6 +25,5 @@ class UndecodableText(DmError):
     value: str
 
     code = "DM-3051"
-    scope = Scope.UPSTREAM
     what = "column `{column}` of {table} has a value at {at} that is not text in {charset}: {value}."
     hint = "Read it with the option text=binary, which returns text as the stored bytes."

@@ -9,24 +9,30 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.events import EVENTS, INCIDENT
-from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DescribedError, DmError, Scope
+from airflow_provider_dm.engine.errors import (
+    CONTINUE_AFTER,
+    MIGRATE_AGAIN,
+    DescribedError,
+    DmError,
+    Scope,
+    UpstreamError,
+)
 
 _PULL_AGAIN = f"If the source still has this file, tasks read it from there by themselves; otherwise {MIGRATE_AGAIN}."
 
 
-class MalformedEvent(DmError):
+class MalformedEvent(UpstreamError):
     """Bytes that no server writes: damage, or a position that is not the start of an event."""
 
     at: str
     reason: str
 
     code = "DM-3002"
-    scope = Scope.UPSTREAM
     what = "the event at {at} is malformed: {reason}."
     hint = "Check that the position is the start of an event. " + _PULL_AGAIN
 
 
-class ChecksumMismatch(DmError):
+class ChecksumMismatch(UpstreamError):
     """The stored CRC32 of an event does not match its bytes."""
 
     at: str
@@ -34,12 +40,11 @@ class ChecksumMismatch(DmError):
     computed: int
 
     code = "DM-3003"
-    scope = Scope.UPSTREAM
     what = "the event at {at} has the checksum {stored:#010x}, its bytes have {computed:#010x}."
     hint = _PULL_AGAIN
 
 
-class ChangeNotInLog(DmError):
+class ChangeNotInLog(UpstreamError):
     """A change whose rows are not in the log: logged as text, rolled back in part, or prepared before it begins.
 
     `at`: its location, which `found` names too.
@@ -50,7 +55,6 @@ class ChangeNotInLog(DmError):
     remedy: str
 
     code = "DM-3004"
-    scope = Scope.UPSTREAM
     what = "{found}"
     hint = "{remedy}"
 
@@ -63,31 +67,29 @@ def mixed_engine_rollback(at: str) -> ChangeNotInLog:
     )
 
 
-class UnsupportedFormat(DmError):
+class UnsupportedFormat(UpstreamError):
     """A file that does not begin like a binlog of version 4."""
 
     at: str
     reason: str
 
     code = "DM-3008"
-    scope = Scope.UPSTREAM
     what = "{at} is not a binlog of version 4: {reason}."
     hint = "Sources before MySQL 5.6 and MariaDB 5.3, and encrypted or foreign files, cannot be read."
 
 
-class LocationNotInLog(DmError):
+class LocationNotInLog(UpstreamError):
     """The start location is not in the existing files."""
 
     at: str
     reason: str
 
     code = "DM-3009"
-    scope = Scope.UPSTREAM
     what = "{at} is not in the log: {reason}."
     hint = "The source has lost its newest events, or the location is of another source."
 
 
-class BrokenFileChain(DmError):
+class BrokenFileChain(UpstreamError):
     """A file is missing between two files of the log."""
 
     file: str
@@ -95,19 +97,17 @@ class BrokenFileChain(DmError):
     found: str
 
     code = "DM-3010"
-    scope = Scope.UPSTREAM
     what = "{file} must be followed by {expected}, but is followed by {found}."
     hint = "A relay file may have been removed by hand. " + _PULL_AGAIN
 
 
-class EventTooLarge(DmError):
+class EventTooLarge(UpstreamError):
     """An event beyond the limit of servers (max_allowed_packet is at most 1 GiB)."""
 
     at: str
     size: int
 
     code = "DM-3011"
-    scope = Scope.UPSTREAM
     what = "the event at {at} has {size} bytes: the limit is 1 GiB, and 128 MiB for a compressed event."
     hint = f"Split the statement, or disable compression for it; apply this one by hand and {CONTINUE_AFTER}."
 
@@ -118,7 +118,7 @@ _LOST: Final = (
 )
 
 
-class UnknownEvent(DmError):
+class UnknownEvent(UpstreamError):
     """An event that must not be skipped and cannot be applied."""
 
     at: str
@@ -127,7 +127,6 @@ class UnknownEvent(DmError):
     why: str
 
     code = "DM-3001"
-    scope = Scope.UPSTREAM
     what = "the event {name} (code {kind}) at {at} cannot be applied: {why}."
     hint = f"Everything before it is applied. Make its change by hand, then {CONTINUE_AFTER}."
 
@@ -140,7 +139,7 @@ class UnknownEvent(DmError):
         return _LOST if self.kind == INCIDENT else self.hint
 
 
-class XaRowsGone(DmError):
+class XaRowsGone(UpstreamError):
     """A prepared transaction is committed, but its rows are no longer in the log."""
 
     at: str
@@ -148,7 +147,6 @@ class XaRowsGone(DmError):
     prepared: str
 
     code = "DM-3012"
-    scope = Scope.UPSTREAM
     what = (
         "the XA transaction {xid} is committed at {at}. Its rows were prepared at {prepared}, which no existing log "
         "contains any more."
@@ -159,7 +157,7 @@ class XaRowsGone(DmError):
     )
 
 
-class PartialRowImage(DmError):
+class PartialRowImage(UpstreamError):
     """A row event that omits columns whose values are needed."""
 
     at: str
@@ -167,7 +165,6 @@ class PartialRowImage(DmError):
     columns: tuple[str, ...]
 
     code = "DM-3020"
-    scope = Scope.UPSTREAM
     what = "the rows of {table} at {at} lack columns: {columns}."
     hint = (
         "Set binlog_row_image=FULL for every session of the source, leave the table out by block-allow-list, and "
@@ -176,7 +173,7 @@ class PartialRowImage(DmError):
     )
 
 
-class MalformedRows(DmError):
+class MalformedRows(UpstreamError):
     """Row images that do not match their table's columns."""
 
     at: str
@@ -184,7 +181,6 @@ class MalformedRows(DmError):
     reason: str
 
     code = "DM-3021"
-    scope = Scope.UPSTREAM
     what = "the rows of {table} at {at} cannot be decoded: {reason}."
     hint = "The relay's copy is damaged, or the table had another definition at this location."
 
@@ -196,7 +192,7 @@ class FailoverNotFollowed(DescribedError):
     scope = Scope.UPSTREAM
 
 
-class OldLogNotHeld(DmError):
+class OldLogNotHeld(UpstreamError):
     """The log continues in another server's, and a needed part of the old server's log is missing."""
 
     source: str
@@ -206,7 +202,6 @@ class OldLogNotHeld(DmError):
     newer: str
 
     code = "DM-4068"
-    scope = Scope.UPSTREAM
     what = (
         "the sync of {source} has reached {here}. Another server has taken over ({newer}), and the old server's log "
         "from there to {place} is missing: {open}, and the same locations in the new server's log are unknown."
@@ -217,7 +212,7 @@ class OldLogNotHeld(DmError):
     )
 
 
-class SchemaMismatch(DmError):
+class SchemaMismatch(UpstreamError):
     """The log's columns differ from the catalogue's."""
 
     at: str
@@ -226,7 +221,6 @@ class SchemaMismatch(DmError):
     catalogue: str
 
     code = "DM-5010"
-    scope = Scope.UPSTREAM
     what = "{table} has changed: at {at} the log has {log}, the known definition has {catalogue}."
     hint = (
         "Give the table's definition at this location by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, DownstreamError, Reaction, UpstreamError
 
 
-class ReadLockNotGranted(DmError):
+class ReadLockNotGranted(UpstreamError):
     """Open transactions or long statements on the source prevented the read lock in time."""
 
     source: str
@@ -13,7 +13,6 @@ class ReadLockNotGranted(DmError):
     seconds: float
 
     code = "DM-7001"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "{source}: the read lock of the snapshots was not granted in {seconds:.0f} s, waiting for {waited_for}."
     hint = (
@@ -23,7 +22,7 @@ class ReadLockNotGranted(DmError):
     )
 
 
-class ReadLockNotPermitted(DmError):
+class ReadLockNotPermitted(UpstreamError):
     """The account may not take the momentary lock of `consistency`."""
 
     source: str
@@ -31,7 +30,6 @@ class ReadLockNotPermitted(DmError):
     reason: str
 
     code = "DM-7002"
-    scope = Scope.UPSTREAM
     what = "{source}: the privilege {privilege} is missing ({reason})."
     hint = (
         "Grant it to the replication account, or choose the other lock by `consistency` (auto takes either). MariaDB: "
@@ -39,7 +37,7 @@ class ReadLockNotPermitted(DmError):
     )
 
 
-class DuplicateDuringCopy(DmError):
+class DuplicateDuringCopy(DownstreamError):
     """A row of the copy has the key of a row that is already in the target."""
 
     source: str
@@ -49,7 +47,6 @@ class DuplicateDuringCopy(DmError):
     siblings: tuple[str, ...]
 
     code = "DM-7006"
-    scope = Scope.DOWNSTREAM
     what = (
         "{source}: a row of {table} has the same value of the unique key {key} as a row that is already in {target}, "
         "which takes the rows of: {siblings}."
@@ -62,14 +59,13 @@ class DuplicateDuringCopy(DmError):
     )
 
 
-class TargetNotEmpty(DmError):
+class TargetNotEmpty(DownstreamError):
     """A table that is to be filled already has rows."""
 
     target: str
     sources: tuple[str, ...]
 
     code = "DM-7013"
-    scope = Scope.DOWNSTREAM
     what = "the target table {target} already has rows, none of which this task has copied."
     hint = (
         "Empty it, or route to another table. If the copy is meant to overwrite rows with the same key, set the "
@@ -82,7 +78,6 @@ class NotGathered(DmError):
     reason: str
 
     code = "DM-7027"
-    scope = Scope.INTERNAL
     reaction = Reaction.RETRY
     what = "{source}: the snapshots could not be opened at one location: {reason}."
     hint = (
@@ -91,27 +86,25 @@ class NotGathered(DmError):
     )
 
 
-class SnapshotLost(DmError):
+class SnapshotLost(UpstreamError):
     """A reader has lost its snapshot. Other readers, or the next round, copy the rest."""
 
     source: str
     reason: str
 
     code = "DM-7028"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "{source}: a snapshot has ended before its round: {reason}."
     hint = "Check the source's limits for idle sessions, and DDL; the copy continues by itself."
 
 
-class TablesWait(DmError):
+class TablesWait(UpstreamError):
     """All tables that are left to copy are in the middle of a DDL."""
 
     source: str
     tables: str
 
     code = "DM-7029"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = (
         "{source}: {tables} cannot be copied yet: other shards have to execute the same DDL first, an online DDL tool "

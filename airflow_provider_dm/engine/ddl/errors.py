@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.ddl.parse import About
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DownstreamError
 
 
-class CannotCreateTarget(DmError):
+class CannotCreateTarget(DownstreamError):
     """The source's table has a feature that the target's table cannot be created with."""
 
     source: str
@@ -19,7 +19,6 @@ class CannotCreateTarget(DmError):
     found: str
 
     code = "DM-7010"
-    scope = Scope.DOWNSTREAM
     what = "the target table {target} does not exist and cannot be created like {source}, which has {found}."
     hint = "Create it by hand, with the same columns and keys, then start again. Nothing was changed."
 

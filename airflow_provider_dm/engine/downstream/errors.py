@@ -15,7 +15,7 @@ from typing import Final
 import pymysql
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DescribedError, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DescribedError, DmError, DownstreamError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.error_numbers import (
     ACCESS_DENIED,
     BUSY,
@@ -72,7 +72,7 @@ _KEY: Final = re.compile(r"for key '([^']*)'")
 _COLUMN: Final = re.compile(r"\bcolumn ([`'][^`']+[`'](?:\.`[^`]+`){0,2})")
 
 
-class RowStatementError(DmError):
+class RowStatementError(DownstreamError):
     """Base of errors about the rows of one statement. Their values are left out deliberately.
 
     `statement`: its kind and its number of rows. `log`: the part of the source's log that contains the rows; "" for
@@ -82,7 +82,6 @@ class RowStatementError(DmError):
     statement: str = field(default="", kw_only=True)
     log: str = field(default="", kw_only=True)
 
-    scope = Scope.DOWNSTREAM
     what = "the target rejects rows of the source."
     hint = "Compare the rows of the target with those of the source, by DmVerifyOperator or by SELECT on both."
 
@@ -92,39 +91,36 @@ class RowStatementError(DmError):
         return " ".join((super().happened(), *where))
 
 
-class TargetUnreachable(DmError):
+class TargetUnreachable(DownstreamError):
     """The target cannot be connected to, or a connection broke."""
 
     server: str
     reason: str
 
     code = "DM-6001"
-    scope = Scope.DOWNSTREAM
     reaction = Reaction.RETRY
     what = "the target {server} cannot be reached: {reason}."
     hint = "Check that it runs and accepts connections; the work continues where it stopped."
 
 
-class TargetBusy(DmError):
+class TargetBusy(DownstreamError):
     """A deadlock, a lock wait timeout, or a write conflict: the transaction was rolled back."""
 
     number: int
     symbol: str
 
     code = "DM-6002"
-    scope = Scope.DOWNSTREAM
     reaction = Reaction.RETRY
     what = "the target rolled a transaction back ({number} {symbol})."
     hint = "If it persists, look for long transactions of other sessions on the target."
 
 
-class TargetDenied(DmError):
+class TargetDenied(DownstreamError):
     """The target refused the login or a privilege."""
 
     reason: str
 
     code = "DM-6003"
-    scope = Scope.DOWNSTREAM
     what = "the target denies access: {reason}."
     hint = "Check user and password, and grant the privileges that the precheck lists."
 
@@ -137,7 +133,6 @@ class TargetRefused(RowStatementError):
     reason: str
 
     code = "DM-6004"
-    scope = Scope.DOWNSTREAM
     what = "the target rejects a statement on {table}: {number} {reason}."
     hint = "Compare the target table's columns, constraints, triggers and limits with the source's, then resume."
 
@@ -149,7 +144,6 @@ class DuplicateInTarget(RowStatementError):
     key: str
 
     code = "DM-6005"
-    scope = Scope.DOWNSTREAM
     what = "a new row has the same unique key {key} as an existing row of {table}."
     hint = (
         "Either two sources (or shards) hold rows with the same key, or another program writes to the target. "
@@ -165,7 +159,6 @@ class TargetWarned(RowStatementError):
     reason: str
 
     code = "DM-6006"
-    scope = Scope.DOWNSTREAM
     what = "the target would change values written to {table}: {number} {reason}."
     hint = "Widen the target's column to the source's type, then resume."
 
@@ -177,7 +170,6 @@ class ComputedDiffers(RowStatementError):
     columns: tuple[str, ...]
 
     code = "DM-6007"
-    scope = Scope.DOWNSTREAM
     what = "the target computes other values than the source for {columns} of {table}."
     hint = (
         "Make them ordinary columns in the target, which store the source's values. Otherwise find the cause: their "
@@ -196,7 +188,6 @@ class RowTooLarge(RowStatementError):
     variable: str = "max_allowed_packet"
 
     code = "DM-6009"
-    scope = Scope.DOWNSTREAM
     what = "one row of {table} takes {bytes} bytes, but the target accepts less than {limit} ({variable})."
     hint = (
         "Raise {variable} on the target (in its configuration too), then resume; or leave the table out by "
@@ -226,7 +217,7 @@ class TargetDdlUnderWay(DescribedError):
     reaction = Reaction.RETRY
 
 
-class Fenced(DmError):
+class Fenced(DownstreamError):
     """A newer generation exists: this process must end."""
 
     task: str
@@ -235,25 +226,23 @@ class Fenced(DmError):
     found: int
 
     code = "DM-6010"
-    scope = Scope.DOWNSTREAM
     reaction = Reaction.FENCED
     what = "generation {mine} of task {task}, source {source} was replaced by generation {found}."
     hint = "Another run has taken over; nothing of this one was written after that."
 
 
-class SubtaskMissing(DmError):
+class SubtaskMissing(DownstreamError):
     """The target has no such subtask."""
 
     task: str
     source: str
 
     code = "DM-6011"
-    scope = Scope.DOWNSTREAM
     what = "the target has no full load of source {source} in task {task}, so a sync has no start."
     hint = "Run the full migration first, or set task-mode to incremental with a start location (`meta`)."
 
 
-class MetaTablesOfAnotherRelease(DmError):
+class MetaTablesOfAnotherRelease(DownstreamError):
     """Another release has created the tables in this schema."""
 
     schema: str
@@ -261,7 +250,6 @@ class MetaTablesOfAnotherRelease(DmError):
     known: int
 
     code = "DM-6013"
-    scope = Scope.DOWNSTREAM
     what = "the tables in the target's schema {schema} have version {found}; this release needs version {known}."
     hint = (
         "Run the release of airflow-provider-dm that was used for this task, or give the task another meta-schema and "
@@ -269,7 +257,7 @@ class MetaTablesOfAnotherRelease(DmError):
     )
 
 
-class TargetWentBack(DmError):
+class TargetWentBack(DownstreamError):
     """The target is before a location that was committed in it: it was restored, or lost its last commits."""
 
     task: str
@@ -278,7 +266,6 @@ class TargetWentBack(DmError):
     known: str
 
     code = "DM-6015"
-    scope = Scope.DOWNSTREAM
     what = (
         "task {task}, source {source}: the target went back to an older state. It has {found}, but {known} was "
         "committed in it before."
@@ -290,7 +277,7 @@ class TargetWentBack(DmError):
     )
 
 
-class DdlRefused(DmError):
+class DdlRefused(DownstreamError):
     """The target rejects a DDL statement."""
 
     sql: str
@@ -298,7 +285,6 @@ class DdlRefused(DmError):
     reason: str
 
     code = "DM-6033"
-    scope = Scope.DOWNSTREAM
     what = "the target rejects {sql} ({number} {reason})."
     hint = (
         "Compare the table in the target with the source's (SHOW CREATE TABLE), remove the cause and run the task "
@@ -307,7 +293,7 @@ class DdlRefused(DmError):
     )
 
 
-class CheckpointUnusable(DmError):
+class CheckpointUnusable(DownstreamError):
     """A checkpoint of DM that lacks required information, or contradicts itself."""
 
     table: str
@@ -315,7 +301,6 @@ class CheckpointUnusable(DmError):
     why: str
 
     code = "DM-6080"
-    scope = Scope.DOWNSTREAM
     what = "DM's checkpoint of source {source} in the target's {table} cannot be taken over: {why}."
     hint = (
         "Nothing was started. Let DM continue the task and stop it once more (`stop-task`), or repair the table; or "
@@ -323,14 +308,13 @@ class CheckpointUnusable(DmError):
     )
 
 
-class KeyDemanded(DmError):
+class KeyDemanded(DownstreamError):
     """The target rejects a table without a primary key."""
 
     tables: tuple[str, ...]
     setting: str
 
     code = "DM-7019"
-    scope = Scope.DOWNSTREAM
     what = (
         "tables without a primary key cannot be created in the target, whose {setting} is on and cannot be turned off "
         "by this account for its own sessions: {tables}."

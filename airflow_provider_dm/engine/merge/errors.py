@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import Reaction, UpstreamError
 
 _ROWS_WAIT: Final = (
     "{rows} rows of {source} wait for their keys in merged tables, as rows of other source tables hold them: {why}."
 )
 
 
-class TooManyContested(DmError):
+class TooManyContested(UpstreamError):
     """Too many rows wait for keys that rows of other source tables hold."""
 
     source: str
@@ -20,7 +20,6 @@ class TooManyContested(DmError):
     most: int
 
     code = "DM-6023"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = (
         "{source}: more than {most} rows of {table} wait, because {target} has rows of other source tables with the "
@@ -32,7 +31,7 @@ class TooManyContested(DmError):
     )
 
 
-class RowsCollide(DmError):
+class RowsCollide(UpstreamError):
     """Two source tables have rows that cannot both be in the target. The message has their key, to find the rows."""
 
     source: str
@@ -45,7 +44,6 @@ class RowsCollide(DmError):
     values: tuple[str, ...]
 
     code = "DM-6027"
-    scope = Scope.UPSTREAM
     what = (
         "{source} has rows in {table}, and {other_source} in {other_table}, that share values of the unique key {key} "
         "({columns}) of their target table {target}: {values}. The rows of {source} wait; nothing was overwritten."
@@ -57,7 +55,7 @@ class RowsCollide(DmError):
     )
 
 
-class OtherSourcesNeeded(DmError):
+class OtherSourcesNeeded(UpstreamError):
     """A source whose log may free the keys is not part of this run."""
 
     source: str
@@ -65,13 +63,12 @@ class OtherSourcesNeeded(DmError):
     why: str
 
     code = "DM-6029"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = _ROWS_WAIT
     hint = "They are in dm_contested_row and nothing is lost. Run the task with all sources of the merged tables."
 
 
-class RowWaitsForHeldRow(DmError):
+class RowWaitsForHeldRow(UpstreamError):
     """Two rows of shards need one key; one shard is held at a DDL, and the DDL waits for the other row."""
 
     source: str
@@ -83,7 +80,6 @@ class RowWaitsForHeldRow(DmError):
     held: str
 
     code = "DM-6057"
-    scope = Scope.UPSTREAM
     what = (
         "{rows} rows of {source} wait for their keys in merged tables, among them the row {row} of {table}, whose "
         "unique value the row {holder} of {target} has. Rows of {held} are held until all shards have executed a DDL, "
@@ -97,7 +93,7 @@ class RowWaitsForHeldRow(DmError):
     )
 
 
-class WrittenDuringCopy(DmError):
+class WrittenDuringCopy(UpstreamError):
     """Rows were written while task-mode `full` copied; without a log the waiting rows cannot get their keys."""
 
     source: str
@@ -105,7 +101,6 @@ class WrittenDuringCopy(DmError):
     why: str
 
     code = "DM-7021"
-    scope = Scope.UPSTREAM
     what = _ROWS_WAIT
     hint = (
         "Use task-mode all for sources with concurrent writes, or stop the writes, empty the target tables and copy "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, DownstreamError, Reaction, UpstreamError
 
 
 class InvalidLocation(DmError):
@@ -22,23 +22,21 @@ class InvalidGtidSet(DmError):
     hint = "Write it as 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7 (MySQL) or 0-1-42,1-7-9 (MariaDB)."
 
 
-class ServerUnreachable(DmError):
+class ServerUnreachable(UpstreamError):
     server: str
     reason: str
 
     code = "DM-2001"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "cannot connect to {server}: {reason}."
     hint = "Check host, port and firewall, and that the server is running."
 
 
-class AccessDenied(DmError):
+class AccessDenied(UpstreamError):
     server: str
     reason: str
 
     code = "DM-2002"
-    scope = Scope.UPSTREAM
     what = "{server} denies access: {reason}."
     hint = (
         "Check user and password, and grant what the precheck lists. An account that REQUIREs X509 needs a client's "
@@ -46,16 +44,15 @@ class AccessDenied(DmError):
     )
 
 
-class LocalFileRequested(DmError):
+class LocalFileRequested(UpstreamError):
     server: str
 
     code = "DM-2004"
-    scope = Scope.UPSTREAM
     what = "{server} asks for a file of this machine (LOCAL INFILE); nothing was sent."
     hint = "A MySQL server does not ask for this: check which program answers at this address."
 
 
-class TlsRefused(DmError):
+class TlsRefused(UpstreamError):
     """TLS cannot be set up from its files, is not available, or the server's certificate is not trusted."""
 
     server: str
@@ -63,19 +60,17 @@ class TlsRefused(DmError):
     remedy: str
 
     code = "DM-2005"
-    scope = Scope.UPSTREAM
     what = "no TLS with {server}: {reason}."
     hint = "{remedy}"
 
 
-class SessionRefused(DmError):
+class SessionRefused(UpstreamError):
     server: str
     variable: str
     value: str
     reason: str
 
     code = "DM-2011"
-    scope = Scope.UPSTREAM
     what = "{server} does not set the session variable {variable} to {value!r}: {reason}."
     hint = (
         "If `session` contains it, correct or remove it. Otherwise grant the account the privilege that the server "
@@ -89,12 +84,11 @@ class IncompleteResult(DmError):
     counted: int | None
 
     code = "DM-2012"
-    scope = Scope.INTERNAL
     what = "a result is incomplete: {rows} of {counted} rows were received ({question})."
     hint = "Check whether a proxy limits results, for example by sql_select_limit in its settings."
 
 
-class PacketTooLarge(DmError):
+class PacketTooLarge(DownstreamError):
     server: str
     statement: str
     """Its beginning, without values."""
@@ -102,7 +96,6 @@ class PacketTooLarge(DmError):
     limit: int
 
     code = "DM-2013"
-    scope = Scope.DOWNSTREAM
     what = (
         "a statement of {bytes} bytes ({statement} …) exceeds the limit of {server} (max_allowed_packet is "
         "{limit}); it was not sent."
@@ -110,20 +103,18 @@ class PacketTooLarge(DmError):
     hint = "Raise max_allowed_packet on that server, also in its configuration file, then start the task again."
 
 
-class BinlogDisabled(DmError):
+class BinlogDisabled(UpstreamError):
     server: str
 
     code = "DM-2110"
-    scope = Scope.UPSTREAM
     what = "{server} writes no binlog."
     hint = "Set log_bin and binlog_format=ROW in its configuration and restart it."
 
 
-class BinlogStatusDenied(DmError):
+class BinlogStatusDenied(UpstreamError):
     server: str
     privilege: str
 
     code = "DM-2111"
-    scope = Scope.UPSTREAM
     what = "{server} does not show this account the end of its binlog: the privilege {privilege} is missing."
     hint = "Grant it, with the other privileges that the precheck lists (`replication_privilege` has the statement)."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError, UpstreamError
 
 
 class PrecheckFailed(DmError):
@@ -23,14 +23,13 @@ class PrecheckFailed(DmError):
         return " ".join((*dict.fromkeys(filter(None, self.remedies)), self.hint))
 
 
-class ShardsDiffer(DmError):
+class ShardsDiffer(UpstreamError):
     target: str
     one: str
     other: str
     what_differs: str
 
     code = "DM-7402"
-    scope = Scope.UPSTREAM
     what = (
         "the shards of {target} differ at the start, but DDL of all shards requires the same definition: {one} and "
         "{other} differ in {what_differs}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DescribedError, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DescribedError, DmError, Reaction, Scope, UpstreamError
 
 
 class NotBegunYet(DescribedError):
@@ -13,7 +13,7 @@ class NotBegunYet(DescribedError):
     reaction = Reaction.RETRY
 
 
-class SchemaChangedDuringCopy(DmError):
+class SchemaChangedDuringCopy(UpstreamError):
     """The definition of a table has changed since the copy was planned."""
 
     source: str
@@ -21,12 +21,11 @@ class SchemaChangedDuringCopy(DmError):
     reason: str
 
     code = "DM-7003"
-    scope = Scope.UPSTREAM
     what = "{source}: {table} was changed while it was copied ({reason})."
     hint = f"Run no DDL on the table, and {MIGRATE_AGAIN}."
 
 
-class SourceReadFailed(DmError):
+class SourceReadFailed(UpstreamError):
     """A SELECT failed with a transient error, for instance a lost connection."""
 
     source: str
@@ -34,13 +33,12 @@ class SourceReadFailed(DmError):
     reason: str
 
     code = "DM-7004"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "{source}: reading failed: {number} {reason}."
     hint = "Start the task again when the source answers: rows copied so far are kept."
 
 
-class SourceRefused(DmError):
+class SourceRefused(UpstreamError):
     """A SELECT failed with a permanent error."""
 
     source: str
@@ -48,7 +46,6 @@ class SourceRefused(DmError):
     reason: str
 
     code = "DM-7005"
-    scope = Scope.UPSTREAM
     what = "{source} refuses a SELECT: {number} {reason}."
     hint = "Correct the cause that the server names, then start again: rows copied so far are kept."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, UpstreamError
 
 
 class InvalidSubDir(DmError):
@@ -54,46 +54,42 @@ class RelayLocked(DmError):
     hint = "One relay serves all tasks of a source. Give every source its own relay-dir."
 
 
-class PacketsBroken(DmError):
+class PacketsBroken(UpstreamError):
     """The packets of the stream are not a valid sequence of events, or no server writes such events."""
 
     found: str
     remedy: str = "Check proxies and networks between the relay and its upstream."
 
     code = "DM-4011"
-    scope = Scope.UPSTREAM
     what = "the dump stream is broken: {found}."
     hint = "{remedy}"
 
 
-class StreamLost(DmError):
+class StreamLost(UpstreamError):
     reason: str
 
     code = "DM-4020"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "the connection to the upstream was lost: {reason}."
     hint = "The relay reconnects by itself."
 
 
-class ReplicaIdTaken(DmError):
+class ReplicaIdTaken(UpstreamError):
     server_id: int
 
     code = "DM-4021"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "another replica of this upstream uses the server id {server_id}."
     hint = "Remove server-id from source.yaml, or give every replica its own."
 
 
-class BinlogPurged(DmError):
+class BinlogPurged(UpstreamError):
     needed: str
     available: str
     stays: str = ""
     """Why the relay log does not begin again with the available files, as a part of the sentence."""
 
     code = "DM-4022"
-    scope = Scope.UPSTREAM
     what = "the upstream has purged {needed}; it still has {available}{stays}."
     hint = (
         "Nothing is skipped automatically. A relay log begins again once every task of the source needs a location "
@@ -102,14 +98,13 @@ class BinlogPurged(DmError):
     )
 
 
-class UpstreamLogDiffers(DmError):
+class UpstreamLogDiffers(UpstreamError):
     """The upstream lost or rewrote the end of its binlog, or does not continue with the file that comes next."""
 
     needed: str
     found: str
 
     code = "DM-4023"
-    scope = Scope.UPSTREAM
     what = "the upstream's binlog differs from what was pulled: {needed} is needed, {found}."
     hint = (
         "It crashed with sync_binlog other than 1, its binlogs were reset or removed by hand, or the server was "
@@ -118,24 +113,22 @@ class UpstreamLogDiffers(DmError):
     )
 
 
-class DumpRefused(DmError):
+class DumpRefused(UpstreamError):
     """The upstream ends the dump for a permanent reason."""
 
     number: int
     reason: str
 
     code = "DM-4024"
-    scope = Scope.UPSTREAM
     what = "the upstream refuses to send its binlog (error {number}): {reason}."
     hint = "Correct the cause that it names. With enable-gtid: true MySQL needs gtid_mode=ON, also for earlier events."
 
 
-class GtidsPurged(DmError):
+class GtidsPurged(UpstreamError):
     needed: str
     reason: str
 
     code = "DM-4025"
-    scope = Scope.UPSTREAM
     what = "the upstream cannot continue after the GTID set {needed!r}: {reason}."
     hint = (
         "It has purged needed transactions, or never had them. Nothing is skipped automatically: point the source to a "
@@ -143,12 +136,11 @@ class GtidsPurged(DmError):
     )
 
 
-class UpstreamFileTorn(DmError):
+class UpstreamFileTorn(UpstreamError):
     file: str
     reason: str
 
     code = "DM-4026"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "the upstream's {file} ends within an event ({reason})."
     hint = (
@@ -157,13 +149,12 @@ class UpstreamFileTorn(DmError):
     )
 
 
-class UpstreamLacks(DmError):
+class UpstreamLacks(UpstreamError):
     missing: str
     server: str
     final: bool = True
 
     code = "DM-4027"
-    scope = Scope.UPSTREAM
     what = "server {server} does not have the transactions {missing}, which are in the relay log."
     hint = (
         "They were lost in a failover or a crash, and the target may contain their rows. If the server is still "
@@ -176,12 +167,11 @@ class UpstreamLacks(DmError):
         return Reaction.STOP if self.final else Reaction.RETRY
 
 
-class TransactionsMissing(DmError):
+class TransactionsMissing(UpstreamError):
     file: str
     missing: str
 
     code = "DM-4028"
-    scope = Scope.UPSTREAM
     what = "the upstream's {file} states that {missing} were committed before it, but they were not received."
     hint = (
         "The file before it is damaged or truncated. Point the source to a server that has all of them (enable-gtid: "
@@ -189,12 +179,11 @@ class TransactionsMissing(DmError):
     )
 
 
-class UpstreamSwitched(DmError):
+class UpstreamSwitched(UpstreamError):
     held: str
     found: str
 
     code = "DM-4030"
-    scope = Scope.UPSTREAM
     what = "the relay log is of server {held}, but server {found} answers now."
     hint = (
         "Positions of one server are meaningless on another, unless that has the same binlog files: the relay "
@@ -297,13 +286,12 @@ class NoRelayLog(DmError):
     hint = "Run this on the relay's machine, with `--source-file` if the source's file has a `relay-dir`."
 
 
-class TaskFellBehind(DmError):
+class TaskFellBehind(UpstreamError):
     task: str
     needed: str
     available: str
 
     code = "DM-4060"
-    scope = Scope.UPSTREAM
     what = "task {task} needs the binlog from {needed} on, which the upstream has purged; it still has {available}."
     hint = (
         "Without `enable-relay: true` the log is pulled ahead of the task only up to `spool-limit-mb` of its "
@@ -312,12 +300,11 @@ class TaskFellBehind(DmError):
     )
 
 
-class PlaceNotFound(DmError):
+class PlaceNotFound(UpstreamError):
     wanted: str
     reason: str
 
     code = "DM-4065"
-    scope = Scope.UPSTREAM
     what = "the source's binlog has no location to begin at {wanted}: {reason}."
     hint = "Nothing was begun. Correct this, or give a location: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DescribedError, DmError, Scope
+from airflow_provider_dm.engine.errors import DescribedError, DmError, DownstreamError, Scope, UpstreamError
 
 UNTIL_RESOLVED: Final = (
     "let the sync continue until `dmctl query-status TASK` shows no `unresolvedGroups`, and make the change then."
@@ -24,7 +24,7 @@ class StoppedByFilter(DescribedError):
     scope = Scope.UPSTREAM
 
 
-class TargetTableMismatch(DmError):
+class TargetTableMismatch(DownstreamError):
     source: str
     target: str
     missing: tuple[str, ...]
@@ -41,7 +41,6 @@ class TargetTableMismatch(DmError):
     """True if the task would create the target table if it were missing, and can still use another one."""
 
     code = "DM-5202"
-    scope = Scope.DOWNSTREAM
     what = "the target table {target} does not fit the rows of {source}."
     hint = "Alter the target table, or leave the table out by block-allow-list."
 
@@ -72,26 +71,24 @@ class ExpressionNotSupported(DmError):
     hint = "Rewrite it (docs/how-to/filters.md lists the expressions that are evaluated exactly), or remove the filter."
 
 
-class ExpressionOutOfRange(DmError):
+class ExpressionOutOfRange(UpstreamError):
     """A row for which an expression has no value; the server would stop with an error as well."""
 
     expression: str
     table: str
 
     code = "DM-5204"
-    scope = Scope.UPSTREAM
     what = "the expression filter {expression!r} of {table} is out of range for a row."
     hint = "Nothing of this part of the log was written. Change the expression, and start the task again."
 
 
-class ExtractNotPossible(DmError):
+class ExtractNotPossible(DownstreamError):
     source: str
     target: str
     column: str
     why: str
 
     code = "DM-5205"
-    scope = Scope.DOWNSTREAM
     what = "the column {column} of {target}, which the route of {source} fills, cannot be filled: {why}."
     hint = (
         "Create the target table by hand, with a text column for each extract-table, extract-schema and "
@@ -99,13 +96,12 @@ class ExtractNotPossible(DmError):
     )
 
 
-class TargetKeyNotKept(DmError):
+class TargetKeyNotKept(DownstreamError):
     source: str
     target: str
     key: str
 
     code = "DM-7017"
-    scope = Scope.DOWNSTREAM
     what = (
         "the unique key {key} of {target} has no counterpart in {source} that distinguishes the same rows: several "
         "rows of the source may have the same values in it, or the target's collation treats more values as equal."

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import UpstreamError
 
 
-class TableNotFound(DmError):
+class TableNotFound(UpstreamError):
     table: str
 
     code = "DM-5002"
-    scope = Scope.UPSTREAM
     what = "the table {table} does not exist, or the account has no privilege on it."
     hint = "Check its name and the SELECT privilege; views and sequences are not replicated."
 
 
-class UnsupportedColumnType(DmError):
+class UnsupportedColumnType(UpstreamError):
     table: str
     column: str
     type: str
     remedy: str = "Leave the table out by block-allow-list, or change the column's type at the source."
 
     code = "DM-5101"
-    scope = Scope.UPSTREAM
     what = "column `{column}` of {table} has the type {type}, which is not supported yet."
     hint = "{remedy}"
 
 
-class UnknownCharacter(DmError):
+class UnknownCharacter(UpstreamError):
     """A value holds a character whose equivalent in UTF-8, in which the target stores text, is not known."""
 
     column: str
     charset: str
 
     code = "DM-5104"
-    scope = Scope.UPSTREAM
     what = "a value of {column} holds bytes that are not a character of {charset}, or an unknown character."
     hint = (
         "The target stores text as UTF-8. Correct the value at the source (`SELECT … WHERE column <> CONVERT(CONVERT("

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope, UpstreamError
 from airflow_provider_dm.engine.mysql.location import Location
 
 
@@ -23,7 +23,7 @@ class ShardDdlNotSupported(NotSupportedYet):
         )
 
 
-class ShardDdlOutOfSequence(DmError):
+class ShardDdlOutOfSequence(UpstreamError):
     source: str
     table: str
     mine: tuple[str, ...]
@@ -32,7 +32,6 @@ class ShardDdlOutOfSequence(DmError):
     target: str
 
     code = "DM-6051"
-    scope = Scope.UPSTREAM
     what = (
         "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has executed: {mine}. {other} "
         "has executed as its DDL of that number: {others}."
@@ -44,7 +43,7 @@ class ShardDdlOutOfSequence(DmError):
     )
 
 
-class ShardDdlConflict(DmError):
+class ShardDdlConflict(UpstreamError):
     lock: str
     number: int
     source: str
@@ -53,7 +52,6 @@ class ShardDdlConflict(DmError):
     others: tuple[str, ...]
 
     code = "DM-6052"
-    scope = Scope.UPSTREAM
     what = (
         "sharding ddls in ddl lock {lock} (number {number}) is different: {source} has executed {mine}; {other} has "
         "executed {others}."
@@ -65,7 +63,7 @@ class ShardDdlConflict(DmError):
     )
 
 
-class ShardDdlRunWithoutSource(DmError):
+class ShardDdlRunWithoutSource(UpstreamError):
     """A lock was resolved without a source, which then executed other DDL than the target."""
 
     lock: str
@@ -75,7 +73,6 @@ class ShardDdlRunWithoutSource(DmError):
     decided: tuple[str, ...]
 
     code = "DM-6060"
-    scope = Scope.UPSTREAM
     what = (
         "DDL number {number} of ddl lock {lock} was resolved without {source}: {decided}. {source} has executed {mine} "
         "instead."

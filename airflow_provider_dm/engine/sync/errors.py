@@ -9,10 +9,12 @@ from airflow_provider_dm.engine.errors import (
     MIGRATE_AGAIN,
     DescribedError,
     DmError,
+    DownstreamError,
     NotSupportedYet,
     Reaction,
     ReportedError,
     Scope,
+    UpstreamError,
 )
 
 _WITHOUT_THE_TABLE: Final = (
@@ -65,7 +67,7 @@ class EarlierLogMissing(DescribedError):
     reaction = Reaction.RETRY
 
 
-class NeitherServes(DmError):
+class NeitherServes(UpstreamError):
     """The relay log and the upstream both failed. `local`, `upstream`: the messages of their errors; `wanted`: the
     reaction."""
 
@@ -77,7 +79,6 @@ class NeitherServes(DmError):
     wanted: Reaction
 
     code = "DM-4061"
-    scope = Scope.UPSTREAM
     what = "the sync of {source} cannot continue at {here}. Relay log: {local} Upstream: {upstream}"
 
     def workaround(self) -> str:
@@ -87,14 +88,13 @@ class NeitherServes(DmError):
         return self.wanted
 
 
-class OtherUpstream(DmError):
+class OtherUpstream(UpstreamError):
     """The server that answers is not the one whose log is being read."""
 
     held: str
     found: str
 
     code = "DM-4062"
-    scope = Scope.UPSTREAM
     what = "the sync reads the log of server {held}, but server {found} answers."
     hint = f"A position is valid on one server only. Repair the relay log, or {MIGRATE_AGAIN}."
 
@@ -112,7 +112,7 @@ class TransactionGroupsChanged(DmError):
     hint = "Nothing is lost: the sync continues from there automatically."
 
 
-class BrokenChain(DmError):
+class BrokenChain(UpstreamError):
     """Two successive changes of one key do not fit. The message has no values, as these may be confidential."""
 
     table: str
@@ -121,7 +121,6 @@ class BrokenChain(DmError):
     found: str
 
     code = "DM-6020"
-    scope = Scope.UPSTREAM
     what = (
         "the log changes a row of {table} (key {key_columns}) in a way that does not follow from the previous change, "
         "which left {held}, while this change begins with {found}."
@@ -141,7 +140,6 @@ class MissingRow(RowStatementError):
     found: int
 
     code = "DM-6021"
-    scope = Scope.DOWNSTREAM
     what = (
         "{operation} on {table} should have found {expected} rows and found {found}. The transaction was rolled back."
     )
@@ -159,13 +157,12 @@ class CountsDiffer(DmError):
     hint = "Nothing was written; the transaction is retried in another way automatically."
 
 
-class UnknownTable(DmError):
+class UnknownTable(UpstreamError):
     """The log has rows of a table that the rules allow, but that has no definition."""
 
     table: str
 
     code = "DM-6030"
-    scope = Scope.UPSTREAM
     what = "the log has rows of {table}, which the rules allow but which did not exist at the start."
     hint = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
 
@@ -184,7 +181,7 @@ class DefinitionNeeded(DescribedError):
     scope = Scope.UPSTREAM
 
 
-class RelaySilent(DmError):
+class RelaySilent(UpstreamError):
     """No new log arrives, and no relay is pulling."""
 
     source: str
@@ -192,20 +189,18 @@ class RelaySilent(DmError):
     why: str
 
     code = "DM-6041"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "the relay of {source} is not pulling: {why}. The checkpoint is {here}."
     hint = "Start the relay (DmRelayOperator, or `dmctl start-relay`) and check its log."
 
 
-class SourceWentBack(DmError):
+class SourceWentBack(UpstreamError):
     """The source's log ends before the checkpoint: it is another log."""
 
     end: str
     here: str
 
     code = "DM-6043"
-    scope = Scope.UPSTREAM
     what = "the source's binlog ends at {end}, before the checkpoint {here}."
     hint = (
         "The source lost or rewrote its binlog (RESET MASTER, a restored server, a crash with sync_binlog other than "
@@ -213,7 +208,7 @@ class SourceWentBack(DmError):
     )
 
 
-class GoalLost(DmError):
+class GoalLost(UpstreamError):
     """The source failed over before its log reached the goal, and the new server's log does not reach it."""
 
     source: str
@@ -221,7 +216,6 @@ class GoalLost(DmError):
     missing: str
 
     code = "DM-6046"
-    scope = Scope.UPSTREAM
     what = (
         "the sync of {source} was to end at {goal}. Another server has taken over since, and its log lacks {missing}."
     )
@@ -231,7 +225,7 @@ class GoalLost(DmError):
     )
 
 
-class StartNotInLog(DmError):
+class StartNotInLog(UpstreamError):
     """The log does not have the location of `meta`."""
 
     task: str
@@ -240,7 +234,6 @@ class StartNotInLog(DmError):
     reason: str
 
     code = "DM-6048"
-    scope = Scope.UPSTREAM
     what = "task {task}, source {source}: the log cannot be read from {start} (`meta`): {reason}."
     hint = "Nothing was begun. Correct binlog-name and binlog-pos in the task file and run it again."
 
@@ -282,7 +275,7 @@ class NotPausedByDdl(DmError):
     )
 
 
-class KeylessUncertain(DmError):
+class KeylessUncertain(DownstreamError):
     """Rows of tables without a key may be in the target already, and cannot be identified."""
 
     source: str
@@ -291,7 +284,6 @@ class KeylessUncertain(DmError):
     until: str
 
     code = "DM-6082"
-    scope = Scope.DOWNSTREAM
     what = (
         "{source}: DM may have applied changes between its checkpoint ({start}) and {until} already, and tables "
         "without a key ({tables}) do not show which: rows would be duplicated."
@@ -302,7 +294,7 @@ class KeylessUncertain(DmError):
     )
 
 
-class CheckpointMoves(DmError):
+class CheckpointMoves(DownstreamError):
     """DM still writes its checkpoint during the takeover."""
 
     table: str
@@ -310,7 +302,6 @@ class CheckpointMoves(DmError):
     how: str
 
     code = "DM-6083"
-    scope = Scope.DOWNSTREAM
     what = "DM's checkpoint of source {source} in {table} {how}."
     hint = (
         "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here. If DM was killed, wait for two "

@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DownstreamError, Reaction, UpstreamError
 
 
-class DataDiffers(DmError):
+class DataDiffers(DownstreamError):
     """At least one target table has other rows than its source tables. The run's result lists the rows."""
 
     tables: tuple[str, ...]
     """`schema.table (rows in sources / rows in target)`."""
 
     code = "DM-7201"
-    scope = Scope.DOWNSTREAM
     what = "the target differs from its sources in: {tables}."
     hint = "If nothing was written meanwhile and all changes were applied, the run's result lists the rows that differ."
 
 
-class ComparedTableMissing(DmError):
+class ComparedTableMissing(DownstreamError):
     target: str
 
     code = "DM-7202"
-    scope = Scope.DOWNSTREAM
     what = "the target table {target} does not exist."
     hint = "Run the full migration first."
 
 
-class SourceAltered(DmError):
+class SourceAltered(UpstreamError):
     reason: str
 
     code = "DM-7203"
-    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "tables were altered during the comparison: {reason}"
     hint = "Compare again when no DDL is under way and the sync has caught up."
 
 
-class RowsHeldBack(DmError):
+class RowsHeldBack(UpstreamError):
     tables: tuple[str, ...]
     """`schema.table (DDL lock)`."""
 
     code = "DM-7204"
-    scope = Scope.UPSTREAM
     what = "rows are held back by DDL locks, and these tables are not compared: {tables}. No other table differs."
     hint = "`dmctl shard-ddl-lock TASK` lists the missing shards; compare again after the lock is resolved."
