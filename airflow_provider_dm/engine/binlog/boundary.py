@@ -8,7 +8,7 @@ the events of ordinary transactions itself.
 The scan stops before DDL, at `cut`, or at the end of the bytes. It decodes no row. An error is raised only if it is the
 first thing found; otherwise the scan ends before it.
 
-Checksums: the decoder of a stretch's rows checks every event. In addition, the scan checks the events whose bodies it
+Checksums: the decoder of a range's rows checks every event. In addition, the scan checks the events whose bodies it
 reads, since they may not be read again: statements, compressed transactions, events between transactions.
 """
 

@@ -35,13 +35,13 @@ _UNLIKE_ASCII: Final = frozenset(b"@[\\]^`{|}~")
 
 @dataclass(frozen=True)
 class ClientCharset:
-    """A charset that clients may speak."""
+    """A charset that clients may use."""
 
     name: str
     ids: frozenset[int]
 
     def text(self, sql: bytes) -> str:
-        """Return the text of a statement, with UNSURE for what is not known."""
+        """Return the text of a statement, with UNSURE for each unknown character."""
         return text_with_gaps(self.name, sql)
 
 
@@ -89,7 +89,7 @@ _BY_ID: Final = {number: charset for charset in CLIENT_CHARSETS for number in ch
 
 
 def charset_name(collation: int) -> str | None:
-    """Return the charset of a collation, "utf8" for both of utf8mb3 and utf8mb4; None for what clients do not speak.
+    """Return the charset of a collation, "utf8" for utf8mb3 and utf8mb4; None for a charset that clients cannot use.
 
     >>> charset_name(255), charset_name(33), charset_name(8), charset_name(63), charset_name(35)
     ('utf8', 'utf8', 'latin1', 'binary', None)

@@ -1,8 +1,8 @@
 """The 256 event codes with the action for each. The only module that knows codes.
 
 The boundary scan, the row decoder, the relay writer and the reference page use this table. An undeclared code stops the
-log (`Do.STOP` is the default), even if the event has the "ignorable" flag: its writer may ignore its content, but we do
-not know it. A user who does can skip it by the location in the error.
+log (`Do.STOP` is the default), even if the event has the "ignorable" flag: servers may ignore its content, but we
+do not know it. A user who knows it can skip the event by the location in the error.
 """
 
 from __future__ import annotations

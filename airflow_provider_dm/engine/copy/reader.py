@@ -58,7 +58,7 @@ def snapshot_reader(source: Endpoint, group: ReaderGroup, number: int) -> Iterat
     ):
         with source_errors(source):
             ((me,),) = query(connection, "SELECT CONNECTION_ID()")
-            reader = SnapshotReader(source, group, connection, second, int(me), _gives_back(connection))
+            reader = SnapshotReader(source, group, connection, second, int(me), _releases_metadata_locks(connection))
             takes_part = reader._join(number)
         if not takes_part:
             yield None
@@ -212,7 +212,7 @@ class SnapshotReader:
             query(self.second, f"KILL {self.me}")
 
 
-def _gives_back(connection: Connection) -> bool:
+def _releases_metadata_locks(connection: Connection) -> bool:
     """Return True if ROLLBACK TO SAVEPOINT will release metadata locks; on MariaDB, try to enable that."""
     if server_info(connection).flavour is Flavour.MYSQL:
         return True

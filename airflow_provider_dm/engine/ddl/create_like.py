@@ -47,7 +47,7 @@ class NewTable:
     sql: str
     notes: tuple[str, ...] = ()
     keyless: bool = False
-    """It has no PRIMARY KEY."""
+    """True if it has no primary key."""
 
 
 @dataclass(frozen=True)
