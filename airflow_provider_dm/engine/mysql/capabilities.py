@@ -77,8 +77,8 @@ class Capabilities:
     text_is_utf8: bool = False
     """Text columns of every charset take UTF-8 only; no introducer and no CONVERT produces other bytes."""
     updates_index_0: bool = True
-    """An ENUM may change between index 0 and an empty member. TiDB compares the two as texts and leaves the row unchanged,
-    and its VALUES() returns the member for index 0."""
+    """An ENUM may change between index 0 and an empty member. TiDB compares the two as texts and leaves the row
+    unchanged, and its VALUES() returns the member for index 0."""
     upserts_wide_bits: bool = True
     """ON DUPLICATE KEY UPDATE may change a BIT of 57 or more bits. TiDB's VALUES() reverses its eight bytes."""
     max_error_count_rises: bool = False

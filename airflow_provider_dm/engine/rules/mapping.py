@@ -109,7 +109,7 @@ class TableMapping:
 
     @cached_property
     def has_wide_bits(self) -> bool:
-        """A BIT column of the target has eight bytes."""
+        """True if a BIT column of the target has eight bytes."""
         return any(_WIDE_BIT.fullmatch(self.target_columns[index].column_type) for index in self.written)
 
 
