@@ -4,7 +4,8 @@ The driver itself applies an epoch of up to `in_driver` bytes, because a Spark j
 sync that has caught up starts none. While workers start, it applies the epochs of usual size, too. An epoch of up to
 `one_task` bytes is one task, because an exchange would cost more than it saves; on one machine every epoch is one task,
 because an exchange would only write and read files. A larger epoch is folded by range and written by group of buckets;
-if a table has several unique keys, wave 1 is a separate job, so that it ends before wave 2 begins.
+if a table has several unique keys, a job before finds disputed values (`write/disputed.py`), and wave 1 is a separate
+job, so that it ends before wave 2 begins.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from airflow_provider_dm.engine.downstream.errors import RowStatementError
 from airflow_provider_dm.engine.downstream.frontier import FrontierMove
 from airflow_provider_dm.engine.sync.log.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.sync.write.disputed import Disputed, disputed_values
 from airflow_provider_dm.engine.sync.write.tasks import (
     ApplyGroup,
     ApplyRanges,
     ApplyTransactions,
     EpochJob,
+    FindExchanged,
     FoldRange,
 )
 from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, Applied
@@ -61,9 +64,11 @@ def _applied(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Appl
         return applied
     exchange = runner.exchange(FoldRange(job, groups), ranges, groups)
     released: list[Applied] = []
+    disputed: Disputed = frozenset()
     if any(part.unique for part in job.plan.value.targets):
-        released = exchange.run(ApplyGroup(job, groups, FrontierMove.RELEASE))
-    done = exchange.run(ApplyGroup(job, groups, FrontierMove.ADVANCE))
+        disputed = disputed_values(exchange.run(FindExchanged(job)))
+        released = exchange.run(ApplyGroup(job, groups, FrontierMove.RELEASE, disputed))
+    done = exchange.run(ApplyGroup(job, groups, FrontierMove.ADVANCE, disputed))
     collisions = tuple(collision for one in released for collision in one.collisions)
     return sum(done, Applied(collisions=collisions))
 

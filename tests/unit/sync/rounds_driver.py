@@ -50,13 +50,13 @@ from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
 from tests.unit.sync.rounds_reader import Reader
 from tests.unit.sync.rounds_shards import meet, resync
 from tests.unit.sync.rounds_sources import MERGED, NUMBERS, TEXT, Ddl, Logged, Place, Source, target_of
+from tests.unit.sync.rounds_waves import waves_of
 from tests.unit.sync.sqlite_target import META, Died
 
 if TYPE_CHECKING:
@@ -369,8 +369,7 @@ class Driver:
         last = low.number if crosses else high.number
         cuts = [low.number, self.world.rng.randint(low.number, last), last] if plan.compact else [low.number, last]
         pieces = [Compactor(plan).add_all(self._changes(plan, low._replace(number=a), b)) for a, b in pairwise(cuts)]
-        folded = unpack(plan, [pack(plan, one, 1)[0] for one in pieces]) if plan.compact else pieces[0]
-        waves = make_waves(plan, folded)
+        waves = waves_of(plan, pieces, 1 + self.generation % 2) if plan.compact else make_waves(plan, pieces[0])
         works: list[Callable[[], object]] = [
             partial(writer.release, {bucket: work for bucket, work in waves.first.items() if bucket in half})
             for half in HALVES

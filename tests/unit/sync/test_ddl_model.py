@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode import overwriting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.start import opening as start
-from airflow_provider_dm.engine.sync.write import dependence
+from airflow_provider_dm.engine.sync.write import marks
 from tests.unit.sync.ddl_engine import engine_in_the_world
 from tests.unit.sync.ddl_sync import Quirks
 from tests.unit.sync.ddl_ways import MODES, Form, Safe, Target, Way
@@ -253,7 +253,7 @@ RULES = [
 @pytest.fixture
 def nothing_remembered() -> Iterator[None]:
     """Have what the engine makes of tables made anew, and forgotten behind the test: a rule is broken in between."""
-    made = (bucket.bucket_function, bucket.forms_function, dependence.marks_of)
+    made = (bucket.bucket_function, bucket.forms_function, marks.marks_of, marks.further_marks)
     for one in made:
         one.cache_clear()
     yield

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange, marks_of
+from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange
+from airflow_provider_dm.engine.sync.write.marks import marks_of
 from tests.unit.sync.test_change import plan_of, table
 
 A = Index("PRIMARY", ("a",), prefixes=(None,))

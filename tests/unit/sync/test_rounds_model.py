@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -35,11 +36,23 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
 from airflow_provider_dm.engine.sync.write import apply, causality, dependence, transactional
-from tests.unit.sync import rounds_driver, rounds_reader, rounds_shards
+from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Folded
+from airflow_provider_dm.engine.sync.write.disputed import Disputed
+from airflow_provider_dm.engine.sync.write.marks import Marks
+from tests.unit.sync import rounds_driver, rounds_reader, rounds_shards, rounds_waves
 from tests.unit.sync.rounds_world import KINDS, MODES, Quirks, World, engine_in_the_world
 from tests.unit.sync.sqlite_target import Database, Died
 
 pytestmark = pytest.mark.computes
+
+
+class _EveryValue(frozenset[int]):
+    def __contains__(self, _value: object) -> bool:
+        return True
+
+
+EVERY_VALUE: Final = _EveryValue([0])
 
 HISTORIES = 2_000
 """Of all kinds and modes together; `docker/local chaos rounds-model` plays more."""
@@ -283,8 +296,28 @@ def test_an_epoch_ends_where_it_did_even_if_the_frontier_only_moved_forward(monk
 
 def test_one_wave_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        causality, "_exact_in_two_waves", lambda changes, _part, sort: causality._exact_in_one_wave(changes, sort)
+        causality,
+        "_exact_in_two_waves",
+        lambda changes, sort, _is_disputed: causality._exact_in_one_wave(changes, sort),
     )
+
+    assert harms()
+
+
+def test_values_are_disputed_by_the_rows_of_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds_waves, "make_waves", lambda plan, folded, _disputed=None: make_waves(plan, folded))
+
+    assert harms()
+
+
+def test_every_attempt_has_the_same_disputed_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wave 1 of the first attempt deletes more rows than the next attempt writes again."""
+    chance = Random(1)
+
+    def others(plan: SyncPlan, folded: Folded, disputed: Disputed | None = None) -> Waves:
+        return make_waves(plan, folded, chance.choice([EVERY_VALUE, disputed]))
+
+    monkeypatch.setattr(rounds_waves, "make_waves", others)
 
     assert harms()
 
@@ -326,9 +359,7 @@ def test_a_change_needs_what_depends_on_it_in_one_bucket(monkeypatch: pytest.Mon
 def test_changes_that_depend_on_each_other_need_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     real = dependence.ChangeOrder.of
 
-    def last_first(
-        marks: dependence.Marks, changes: Sequence[dependence.LoggedChange], *, alone: bool
-    ) -> dependence.ChangeOrder:
+    def last_first(marks: Marks, changes: Sequence[dependence.LoggedChange], *, alone: bool) -> dependence.ChangeOrder:
         order = real(marks, changes, alone=alone)
         order.levels = [max(order.levels) - level for level in order.levels]
         return order

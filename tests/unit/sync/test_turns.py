@@ -163,7 +163,7 @@ def test_a_task_of_several_writes_all_turns(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(EpochJob, "writer", lambda *_: Writer())
     job = EpochJob(LocalRunner().share(one), NOWHERE, cast("Any", None), cast("Any", None), cast("Any", Writing))
-    ApplyGroup(job, 1, FrontierMove.ADVANCE)(0, pack(one, fold(one, log_of(LOST)), 1))
+    ApplyGroup(job, 1, FrontierMove.ADVANCE, frozenset())(0, pack(one, fold(one, log_of(LOST)), 1))
     assert rows == {}
 
 

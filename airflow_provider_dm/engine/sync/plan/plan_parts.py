@@ -67,7 +67,7 @@ class TargetPart:
     unique: tuple[tuple[int, ...], ...]
     """The columns of each further unique key. For a key over expressions: all columns."""
     folds: tuple[tuple[int, TextFold], ...] = ()
-    """The columns of `hashed` whose text is compared by a collation's weights."""
+    """The columns of unique keys whose text is compared by a collation's weights."""
 
     @property
     def name(self) -> TableName:
@@ -83,12 +83,30 @@ class TargetPart:
 
         `in_order`: changes are not folded, and keep their order if they share a unique value (write/dependence.py).
         """
-        keys: tuple[object, ...] = ()
+        target = self.mapping.target
+        keys: tuple[object, ...] = tuple(map(self.known_values, self.further_keys))
         if in_order:
-            target = self.mapping.target
             names = {name.lower() for key in target.unique_keys for name in key.columns}
             keys = (target.unique_keys, [one for one in target.columns if one.name.lower() in names])
         return (self.name, self.key, self.hashed, self.folds, self.unique, *keys)
+
+    @property
+    def further_keys(self) -> list[Index]:
+        """Return the keys whose columns are in `unique`."""
+        return _further_keys(self.mapping)
+
+    def known_values(self, key: Index) -> tuple[int, ...] | None:
+        """Return the columns of a unique key whose forms are equal for values that the target may compare as equal;
+        None if the target computes the key's values."""
+        index = places_of(self.mapping)
+        if key.expression or any(name.lower() not in index for name in key.columns):
+            return None
+        folded = {number for number, _ in self.folds}
+
+        def has_form(source: Column, target: Column) -> bool:
+            return index[source.name.lower()] in folded or has_key_form(self.mapping, source, target)
+
+        return columns_with_form(self.mapping, key, index, has_form)
 
     def row_of(self, key: Key, before: Row | None, after: Row | None) -> Row:
         """Return a row with this key: `after`, else `before`, else a row with only the key's values."""
@@ -108,7 +126,7 @@ class TargetPart:
 
 def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = None) -> TargetPart:
     """Return the target part of a mapping. `folds`: by name of the target's collation."""
-    index, identity, further = _places(mapping), mapping.target.identity, _further_keys(mapping)
+    index, identity, further = places_of(mapping), mapping.target.identity, _further_keys(mapping)
     everything = tuple(range(len(mapping.source.columns)))
     known = folds or {}
 
@@ -116,16 +134,18 @@ def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = No
         return _fold(source, target, known) is not None or has_key_form(mapping, source, target)
 
     hashed = columns_with_form(mapping, identity, index, has_form) if identity else everything
+    compared = {index[name.lower()] for key in further for name in key.columns if name.lower() in index}
     return TargetPart(
         mapping=mapping,
         key=tuple(index[name.lower()] for name in identity.columns) if identity else None,
         hashed=hashed,
         unique=tuple(_unique_values(key, mapping.target, index, everything) for key in further),
-        folds=_folds(mapping, hashed, known) if identity else (),
+        folds=_folds(mapping, sorted(compared.union(hashed)), known) if identity else (),
     )
 
 
-def _places(mapping: TableMapping) -> dict[str, int]:
+def places_of(mapping: TableMapping) -> dict[str, int]:
+    """Return the indexes of the columns in the source's rows, by their names in lower case."""
     return {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
 
 
@@ -143,9 +163,8 @@ def _unique_values(key: Index, target: Table, index: Mapping[str, int], everythi
 
 
 def text_collations(table: Table) -> Iterator[str]:
-    """Yield the collations of a target table's identity key."""
-    identity = table.identity
-    for name in identity.columns if identity is not None else ():
+    """Yield the collations of a target table's unique keys."""
+    for name in {name for key in table.unique_keys for name in key.columns}:
         column = table.column(name)
         if family(column) == "text" and column.collation is not None:
             yield column.collation

@@ -1,20 +1,21 @@
 """Causality: sorts folded changes into two waves, so that unique keys are never violated.
 
 After folding, every key has one change, so order matters only if one row releases a unique value that another row
-takes. Wave 1 deletes all rows that are deleted or whose unique values change. When it is committed in all buckets,
-wave 2 writes. At that point every row in the target has the unique values of the epoch's end, so the writes cannot
-collide, in any order. Within a bucket's transaction deletes precede writes. This is enough for tables with one unique
-key (rows whose keys a collation compares as equal are in one bucket): they need no wave 1.
+takes (`disputed`). Wave 1 deletes all rows that release such a value. When it is committed in all buckets, wave 2
+writes. At that point a value that a row takes is held by no other row in the target, so the writes cannot collide, in
+any order. Within a bucket's transaction deletes precede writes. This is enough for tables with one unique key (rows
+whose keys a collation compares as equal are in one bucket): they need no wave 1.
 
     t (id PRIMARY KEY, a UNIQUE, b UNIQUE) has (1, a=1, b=1) and (2, a=2, b=2); a transaction swaps their `a`:
 
     log       1: a=1 -> a=0      2: a=2 -> a=1      1: a=0 -> a=2
     folded    1: (a=1, b=1) -> (a=2, b=1)           2: (a=2, b=2) -> (a=1, b=2)
-    wave 1    DELETE 1, DELETE 2                    both release a unique value; committed in every bucket
+    wave 1    DELETE 1, DELETE 2                    both release a value that is taken; committed in every bucket
     wave 2    INSERT (1, 2, 1), INSERT (2, 1, 2)    without wave 1, the first one would collide with the other's `a`
 
 *Exact*: the target has the expected rows, so new rows are INSERTs (a duplicate is an error), changed rows are upserts
-that must find their row, and deletes must find their rows.
+that must find their row, and deletes must find their rows. With every other policy, wave 1 deletes all rows that are
+deleted or whose unique values change: the target may have more rows than the log accounts for.
 
 *Kept*: filters skip deletes (`rules.row_filter`), so the target has rows that the source has deleted. Each change is
 written over an existing row with the same identity key. A kept row is not deleted because another row takes its unique
@@ -32,7 +33,7 @@ of another table has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -42,8 +43,10 @@ from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Counts, Folded, Keyed, count_into, fold_into
-from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange, marks_of
+from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange
+from airflow_provider_dm.engine.sync.write.disputed import Disputed, Exchanged, disputed_values, releases
 from airflow_provider_dm.engine.sync.write.inserts import Inserts, by_bucket
+from airflow_provider_dm.engine.sync.write.marks import marks_of
 from airflow_provider_dm.engine.sync.write.turns import turns_of
 
 
@@ -110,8 +113,10 @@ class Waves:
         return self.later[number - 1] if number else self.second
 
 
-def make_waves(plan: SyncPlan, folded: Folded) -> Waves:
-    """Sort folded changes into waves and buckets."""
+def make_waves(plan: SyncPlan, folded: Folded, disputed: Disputed | None = None) -> Waves:
+    """Sort folded changes into waves and buckets. `disputed`: of the epoch; None: `folded` is the whole epoch."""
+    if disputed is None:
+        disputed = disputed_values([Exchanged.of(plan, folded)])
     waves, sort = Waves(), _Sorting(plan)
     for index, changes in folded.in_order.items():
         part = plan.part(index)
@@ -120,7 +125,7 @@ def make_waves(plan: SyncPlan, folded: Folded) -> Waves:
     for index, keyed in folded.keyed.items():
         bucket_of = bucket_function(plan.part(index), plan.buckets)
         for turn, in_turn in enumerate(sort.turns(index, keyed)):
-            sort.keyed(in_turn, _Sorter.of(waves, index, bucket_of, turn=turn))
+            sort.keyed(in_turn, _Sorter.of(waves, index, bucket_of, turn=turn), disputed)
     for index, cells in folded.inserted.items():
         part = plan.part(index)
         for number, inserts in by_bucket(cells, part, bucket_function(part, plan.buckets)):
@@ -144,7 +149,8 @@ class _Sorting:
     def _may_lack_deletes(self, lead: int) -> bool:
         return self.plan.policies[lead] is WritePolicy.UNCOUNTED
 
-    def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
+    def keyed(self, keyed: Keyed, sorter: _Sorter, disputed: Disputed | None = None) -> None:
+        """Sort the changes of one table. `disputed` None: any value may be disputed."""
         part, policy = self.plan.part(sorter.table), self.plan.policies[sorter.table]
         if policy is WritePolicy.UNCOUNTED:
             _kept(keyed.items(), part, sorter)
@@ -152,7 +158,8 @@ class _Sorting:
         if policy is WritePolicy.OVERWRITE:
             _unchanged(keyed.items(), part, sorter)
         if part.unique:
-            _exact_in_two_waves(keyed.values(), part, sorter)
+            disputed = disputed if policy is WritePolicy.EXACT else None
+            _exact_in_two_waves(keyed.values(), sorter, releases(part, disputed))
         else:
             _exact_in_one_wave(keyed.values(), sorter)
 
@@ -223,16 +230,19 @@ def _exact_in_one_wave(changes: Iterable[Change], sort: _Sorter) -> None:
             sort.second(after).change.append(after)
 
 
-def _exact_in_two_waves(changes: Iterable[Change], part: TargetPart, sort: _Sorter) -> None:
+def _exact_in_two_waves(
+    changes: Iterable[Change], sort: _Sorter, is_disputed: Callable[[Row, Row | None], bool]
+) -> None:
     for before, after in changes:
-        if after is None:
-            if before is not None:
-                sort.first(before).delete.append(before)
-        elif before is None:
-            sort.second(after).insert.append(after)
-        elif any(before[number] != after[number] for key in part.unique for number in key):
+        if before is None:
+            if after is not None:
+                sort.second(after).insert.append(after)
+        elif is_disputed(before, after):
             sort.first(before).delete.append(before)
-            sort.second(after).insert.append(after)
+            if after is not None:
+                sort.second(after).insert.append(after)
+        elif after is None:
+            sort.second(before).delete.append(before)
         elif before != after:
             sort.second(after).change.append(after)
 

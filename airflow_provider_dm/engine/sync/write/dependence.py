@@ -16,29 +16,20 @@ mark. The changes of a level concern different rows and values, so they are writ
 levels are written one after the other. Without conflicts, all changes have level 0. A row that is changed a thousand
 times has a thousand levels.
 
-A NULL equals no value and has no mark. If it is unknown which values the target compares as equal (a collation without
-a known form, prefixes, expressions), all values of the key share one *loose* mark: successive changes of one kind that
-share it are still written together, because rows that exist at the same time differ. A row without a key is identified
-by its image, which may be inserted or deleted several times.
+Successive changes of one kind that share a *loose* mark (`marks`) are still written together, because rows that exist
+at the same time differ. A row without a key is identified by its image, which may be inserted or deleted several times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 from typing import TypeAlias
 
-import xxhash
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.write.marks import Mark, Marks
 
-from airflow_provider_dm.engine.schema.codec import Row, Transform
-from airflow_provider_dm.engine.schema.model import Column, Index
-from airflow_provider_dm.engine.sync.plan.bucket import form_of
-from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, columns_with_form, has_key_form
-
-Mark: TypeAlias = int
-MarkOf: TypeAlias = Callable[[Row], Mark | None]
 LoggedChange: TypeAlias = tuple[int, Row | None, Row | None]
 """(index of the source table (a lead, see `plan`), row before, row after), as logged."""
 
@@ -53,94 +44,6 @@ class ChangeKind(Enum):
     @classmethod
     def of(cls, before: Row | None, after: Row | None) -> ChangeKind:
         return cls.INSERT if before is None else cls.DELETE if after is None else cls.UPDATE
-
-
-@dataclass(frozen=True)
-class Marks:
-    """The marks of one table's rows. `strict`: equal marks mean the same value, or texts with the same fold. `loose`:
-    equal marks may mean different values."""
-
-    strict: tuple[MarkOf, ...]
-    loose: tuple[MarkOf, ...]
-    repeats: bool
-    """True if rows have no key: the loose mark is that of an image, which can occur several times."""
-
-
-@lru_cache(maxsize=1024)
-def marks_of(part: TargetPart) -> Marks:
-    """Return the functions from a row of the part to its marks; a function returns None for a row without a mark."""
-    mapping = part.mapping
-    index = {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
-    strict: list[MarkOf] = []
-    loose: list[MarkOf] = []
-    for number, key in enumerate(mapping.target.unique_keys):
-        values = _known_values(part, key, index)
-        if values is None:
-            loose.append(_whole_table(b"%d" % number))
-            continue
-        columns = tuple(index[name.lower()] for name in key.columns)
-        by_form = _mark(part, b"%d=" % number, columns, values)
-        if len(values) == len(columns):
-            strict.append(by_form)
-        else:
-            loose.append(by_form)
-            strict.append(_mark(part, b"%d:" % number, columns, None))
-    if part.key is None:
-        loose.append(_image)
-    return Marks(tuple(strict), tuple(loose), part.key is None)
-
-
-def _known_values(part: TargetPart, key: Index, index: dict[str, int]) -> tuple[int, ...] | None:
-    if key.expression or any(name.lower() not in index for name in key.columns):
-        return None
-    folded = {part.mapping.source.columns[number].name for number, _ in part.folds}
-
-    def has_form(source: Column, target: Column) -> bool:
-        return source.name in folded or has_key_form(part.mapping, source, target)
-
-    return columns_with_form(part.mapping, key, index, has_form)
-
-
-def _mark(part: TargetPart, name: bytes, columns: tuple[int, ...], formed: tuple[int, ...] | None) -> MarkOf:
-    """Return the mark of these columns: of the forms of the columns in `formed`; None: of the bytes of all columns."""
-    digest = xxhash.xxh64_intdigest
-    pairs: list[tuple[int, Transform | None]] = (
-        [(one, None) for one in columns] if formed is None else [(one, form_of(part, one)) for one in formed]
-    )
-    if len(columns) == len(pairs) == 1:
-        (number, form) = pairs[0]
-
-        def of_one(row: Row) -> Mark | None:
-            value = row[number]
-            return None if value is None else digest(name + (value if form is None else form(value)))
-
-        return of_one
-
-    def of_several(row: Row) -> Mark | None:
-        data = name
-        for number in columns:
-            if row[number] is None:
-                return None
-        for number, form in pairs:
-            value = row[number] or b""
-            value = value if form is None else form(value)
-            data += b"%d:%b" % (len(value), value)
-        return digest(data)
-
-    return of_several
-
-
-def _whole_table(name: bytes) -> MarkOf:
-    mark = xxhash.xxh64_intdigest(name)
-    return lambda _row: mark
-
-
-def _image(row: Row) -> Mark:
-    digest = xxhash.xxh64(b"image")
-    for value in row:
-        digest.update(b"-" if value is None else b"%d:" % len(value))
-        digest.update(value or b"")
-    return digest.intdigest()
 
 
 @dataclass

@@ -4,6 +4,7 @@
                                         next epoch, if the next task will probably run in the same process
     transactional   ApplyTransactions   decode and write whole transactions one by one
     large epoch     FoldRange           decode and fold one range; return one blob for each group of buckets
+                    FindExchanged       combine the blobs of one group; return the unique values that its rows exchange
                     ApplyGroup          combine the blobs of one group, then write one wave
 
 ApplyRanges writes all buckets itself, so wave 1 ends before wave 2 begins.
@@ -37,6 +38,7 @@ from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.disputed import Disputed, Exchanged
 from airflow_provider_dm.engine.sync.write.inserts import Inserting, unchanged_tables
 from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, groups_of
 from airflow_provider_dm.engine.sync.write.writing import Writing
@@ -71,8 +73,8 @@ class EpochJob:
     next_ranges: tuple[ByteRange, ...] = ()
     """The ranges of the next epoch, to be folded while this one is written."""
 
-    def waves(self, folded: Folded) -> Waves:
-        return make_waves(self.plan.value, folded)
+    def waves(self, folded: Folded, disputed: Disputed | None = None) -> Waves:
+        return make_waves(self.plan.value, folded, disputed)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
         return WaveWriter(
@@ -148,18 +150,31 @@ class FoldRange:
 
 
 @dataclass(frozen=True)
+class FindExchanged:
+    """The task that returns the unique values which the rows of one group exchange."""
+
+    job: EpochJob
+
+    @_without_gc()
+    def __call__(self, _group: int, blobs: Sequence[bytes]) -> Exchanged:
+        plan = self.job.plan.value
+        return Exchanged.of(plan, unpack(plan, blobs))
+
+
+@dataclass(frozen=True)
 class ApplyGroup:
     """The task that writes one wave of one group: wave 1 if `act` is RELEASE, else wave 2 and later."""
 
     job: EpochJob
     groups: int
     act: FrontierMove
+    disputed: Disputed
 
     @_without_gc()
     def __call__(self, group: int, blobs: Sequence[bytes]) -> Applied:
         plan = self.job.plan.value
         folded = unpack(plan, blobs)
-        waves = self.job.waves(folded)
+        waves = self.job.waves(folded, self.disputed)
         writer = self.job.writer(_pool(self.job.writing.connections))
         if self.act is FrontierMove.RELEASE:
             contested = writer.release(waves.first)

@@ -1,0 +1,101 @@
+"""Disputed values: values of further unique keys that one row releases and a row takes, in one epoch.
+
+Only rows that release a disputed value have to be deleted in wave 1 (`causality`). The values are compared by their
+marks, which are equal for values that the target may compare as equal, so a value may be disputed needlessly, but none
+is missed.
+
+    t (id PRIMARY KEY, a UNIQUE)    folded                                  released    taken    disputed
+                                    1: a=1 -> a=2     2: a=2 -> a=1         1, 2        1, 2     1, 2
+                                    3: a=3 -> a=4     4: nothing -> a=5     3           4, 5     -
+
+All tasks of an epoch need the same disputed values, also after a restart: they are a function of the plan and of the
+whole epoch, however the epoch is divided into tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import TypeAlias
+
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.plan.change import Change
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+from airflow_provider_dm.engine.sync.write.compactor import Folded
+from airflow_provider_dm.engine.sync.write.marks import Mark, MarkOf, further_marks
+
+Disputed: TypeAlias = frozenset[Mark]
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """The marks of the values that the rows of an epoch, or of some buckets of it, release and take."""
+
+    released: frozenset[Mark]
+    taken: frozenset[Mark]
+
+    @classmethod
+    def of(cls, plan: SyncPlan, folded: Folded) -> Exchanged:
+        """Return the values of the tables that are written as logged (`WritePolicy.EXACT`)."""
+        released: set[Mark | None] = set()
+        taken: set[Mark | None] = set()
+        for index, keyed in folded.keyed.items():
+            if plan.policies[index] is WritePolicy.EXACT:
+                for value_of, mark in _further_values(plan.part(index)):
+                    _add(keyed.values(), value_of, mark, released, taken)
+        return cls(frozenset(filter(None, released)), frozenset(filter(None, taken)))
+
+
+def disputed_values(exchanged: Iterable[Exchanged]) -> Disputed:
+    """Return the disputed values of an epoch. `exchanged`: of all of its buckets."""
+    known = list(exchanged)
+    return _union(one.released for one in known) & _union(one.taken for one in known)
+
+
+def releases(part: TargetPart, disputed: Disputed | None) -> Callable[[Row, Row | None], bool]:
+    """Return the function from a change (before, after) of a row to whether it releases a disputed value.
+
+    `disputed` None: any value may be disputed.
+    """
+    further, known = _further_values(part), disputed or frozenset()
+
+    def releases_any(before: Row, after: Row | None) -> bool:
+        return after is None or any(value_of(before) != value_of(after) for value_of, _ in further)
+
+    def releases_disputed(before: Row, after: Row | None) -> bool:
+        return any(
+            mark(before) in known for value_of, mark in further if after is None or value_of(before) != value_of(after)
+        )
+
+    return releases_any if disputed is None else releases_disputed if known else lambda _before, _after: False
+
+
+def _further_values(part: TargetPart) -> list[tuple[Callable[[Row], object], MarkOf]]:
+    """Return for each further unique key the functions from a row to its value and to the mark of it."""
+    values = [itemgetter(*columns) if columns else len for columns in part.unique]  # len: the same for each row
+    return list(zip(values, further_marks(part), strict=True))
+
+
+def _add(
+    changes: Iterable[Change],
+    value_of: Callable[[Row], object],
+    mark: MarkOf,
+    released: set[Mark | None],
+    taken: set[Mark | None],
+) -> None:
+    for before, after in changes:
+        if before is None:
+            if after is not None:
+                taken.add(mark(after))
+        elif after is None:
+            released.add(mark(before))
+        elif value_of(before) != value_of(after):
+            released.add(mark(before))
+            taken.add(mark(after))
+
+
+def _union(sets: Iterable[frozenset[Mark]]) -> frozenset[Mark]:
+    return frozenset(chain.from_iterable(sets))

@@ -1,0 +1,110 @@
+"""Marks of rows: numbers that stand for the values of unique keys.
+
+A NULL equals no value and has no mark. If it is unknown which values the target compares as equal (a collation without
+a known form, prefixes, expressions), all values of the key share one *loose* mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import xxhash
+
+from airflow_provider_dm.engine.schema.codec import Row, Transform
+from airflow_provider_dm.engine.sync.plan.bucket import form_of
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, places_of
+
+Mark: TypeAlias = int
+MarkOf: TypeAlias = Callable[[Row], Mark | None]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks of one table's rows. `strict`: equal marks mean the same value, or texts with the same fold. `loose`:
+    equal marks may mean different values."""
+
+    strict: tuple[MarkOf, ...]
+    loose: tuple[MarkOf, ...]
+    repeats: bool
+    """True if rows have no key: the loose mark is that of an image, which can occur several times."""
+
+
+@lru_cache(maxsize=1024)
+def marks_of(part: TargetPart) -> Marks:
+    """Return the functions from a row of the part to its marks; a function returns None for a row without a mark."""
+    mapping = part.mapping
+    index = places_of(mapping)
+    strict: list[MarkOf] = []
+    loose: list[MarkOf] = []
+    for number, key in enumerate(mapping.target.unique_keys):
+        values = part.known_values(key)
+        if values is None:
+            loose.append(_whole_table(b"%d" % number))
+            continue
+        columns = tuple(index[name.lower()] for name in key.columns)
+        by_form = _mark(part, b"%d=" % number, columns, values)
+        if len(values) == len(columns):
+            strict.append(by_form)
+        else:
+            loose.append(by_form)
+            strict.append(_mark(part, b"%d:" % number, columns, None))
+    if part.key is None:
+        loose.append(_image)
+    return Marks(tuple(strict), tuple(loose), part.key is None)
+
+
+@lru_cache(maxsize=1024)
+def further_marks(part: TargetPart) -> tuple[MarkOf, ...]:
+    """Return for each of `part.unique` the function from a row to the mark of its value, or None for a NULL. Values
+    that the target may compare as equal have equal marks; marks of other tables and keys differ."""
+    found = []
+    for number, key in enumerate(part.further_keys):
+        name, values = f"{part.name.schema}\0{part.name.table}\0{number}=".encode(), part.known_values(key)
+        columns = part.unique[number]
+        found.append(_whole_table(name) if values is None else _mark(part, name, columns, values))
+    return tuple(found)
+
+
+def _mark(part: TargetPart, name: bytes, columns: tuple[int, ...], formed: tuple[int, ...] | None) -> MarkOf:
+    """Return the mark of these columns: of the forms of the columns in `formed`; None: of the bytes of all columns."""
+    digest = xxhash.xxh64_intdigest
+    pairs: list[tuple[int, Transform | None]] = (
+        [(one, None) for one in columns] if formed is None else [(one, form_of(part, one)) for one in formed]
+    )
+    if len(columns) == len(pairs) == 1:
+        (number, form) = pairs[0]
+
+        def of_one(row: Row) -> Mark | None:
+            value = row[number]
+            return None if value is None else digest(name + (value if form is None else form(value)))
+
+        return of_one
+
+    def of_several(row: Row) -> Mark | None:
+        data = name
+        for number in columns:
+            if row[number] is None:
+                return None
+        for number, form in pairs:
+            value = row[number] or b""
+            value = value if form is None else form(value)
+            data += b"%d:%b" % (len(value), value)
+        return digest(data)
+
+    return of_several
+
+
+def _whole_table(name: bytes) -> MarkOf:
+    mark = xxhash.xxh64_intdigest(name)
+    return lambda _row: mark
+
+
+def _image(row: Row) -> Mark:
+    digest = xxhash.xxh64(b"image")
+    for value in row:
+        digest.update(b"-" if value is None else b"%d:" % len(value))
+        digest.update(value or b"")
+    return digest.intdigest()

@@ -1,0 +1,170 @@
+"""Values that one row releases and another takes: rows in any order, in transactions of any order, never collide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.schema.text_folds import TextFold
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import target_part, text_collations
+from airflow_provider_dm.engine.sync.write import disputed
+from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, make_waves
+from airflow_provider_dm.engine.sync.write.disputed import Exchanged, disputed_values
+from tests.unit.sync.test_change import Logged, fold, plan_of
+
+COLLATION = "utf8mb4_general_ci"
+FOLD = TextFold(COLLATION, "", {ord(one): one.upper() for one in "abcABC"})
+PRIMARY = Index("PRIMARY", ("id",), prefixes=(None,))
+VALUES = (b"a", b"A", b"b", b"B", b"c", b"ab", None)
+"""Of each further column; equal ones share a first letter in `by_prefix`."""
+KEYS = {
+    "one": (Index("x", ("x",), prefixes=(None,)),),
+    "each": (Index("x", ("x",), prefixes=(None,)), Index("y", ("y",), prefixes=(None,))),
+    "pair": (Index("xy", ("x", "y"), prefixes=(None, None)),),
+    "prefix": (Index("x", ("x",), prefixes=(1,)),),
+    "expression": (Index("x", (), prefixes=(), expression=True),),
+}
+
+
+@cache
+def plan_with(keys: tuple[Index, ...], *, folds: bool) -> SyncPlan:
+    columns = (
+        Column("id", 0, "int", "int", nullable=False),
+        *(Column(one, at, "varchar", "varchar(9)", True, "utf8mb4", COLLATION) for at, one in enumerate("xy", 1)),
+    )
+    table = Table(TableName("shop", "t"), columns, (PRIMARY, *keys))
+    assert set(text_collations(table)) <= {COLLATION}
+    part = target_part(map_table(table, table), {COLLATION: FOLD} if folds else {})
+    return replace(plan_of(table), targets=(part,))
+
+
+def held_values(row: Row, keys: Iterable[Index]) -> list[object]:
+    """Return the values of a row in its unique keys, as the target compares them. An expression is that of `x`."""
+    found: list[object] = [("id", row[0])]
+    for key in keys:
+        values = [row["xy".index(name) + 1] for name in key.columns or "x"]
+        if all(value is not None for value in values):
+            found.append((key.name, *((value or b"").upper()[: (key.prefixes or (None,))[0]] for value in values)))
+    return found
+
+
+@dataclass
+class Target:
+    """Rows by key, which collide as unique values do."""
+
+    keys: tuple[Index, ...]
+    rows: dict[bytes, Row] = field(default_factory=dict)
+
+    def put(self, row: Row, *, new: bool) -> None:
+        assert row[0] is not None
+        assert (row[0] in self.rows) is not new, "found, or not, as expected"
+        mine = held_values(row, self.keys)
+        for other in self.rows.values():
+            assert other[0] == row[0] or not set(mine) & set(held_values(other, self.keys)), "a unique value collides"
+        self.rows[row[0]] = row
+
+    def transaction(self, works: Sequence[TableWork]) -> None:
+        for work in works:
+            for row in work.delete:
+                assert self.rows.pop(row[0] or b""), "missing"
+        for work in works:
+            for row in work.insert:
+                self.put(row, new=True)
+            for row in work.change:
+                self.put(row, new=False)
+
+
+@st.composite
+def logs(draw: st.DrawFn, keys: tuple[Index, ...]) -> list[Logged]:
+    """A log that a source with these keys could have written."""
+    source, log = Target(keys), []
+    for _ in range(draw(st.integers(0, 14))):
+        before = draw(st.sampled_from([None, *source.rows.values()]))
+        after: Row | None = (b"%d" % draw(st.integers(0, 3)), *draw(st.tuples(*[st.sampled_from(VALUES)] * 2)))
+        if before is not None and draw(st.integers(0, 3)) == 0:
+            after = None
+        others = [row for row in source.rows.values() if row is not before]
+        if after is not None and set(held_values(after, keys)) & {v for row in others for v in held_values(row, keys)}:
+            continue
+        if before is not None:
+            del source.rows[before[0] or b""]
+        if after is not None:
+            source.rows[after[0] or b""] = after
+        log.append((0, before, after))
+    return log
+
+
+def replay(rows: dict[bytes, Row], log: Iterable[Logged]) -> dict[bytes, Row]:
+    rows = dict(rows)
+    for _, before, after in log:
+        if before is not None:
+            del rows[before[0] or b""]
+        if after is not None:
+            rows[after[0] or b""] = after
+    return rows
+
+
+def applied(plan: SyncPlan, keys: tuple[Index, ...], log: list[Logged], data: st.DataObject) -> None:
+    """Apply the second part of the log as an epoch of one or several tasks."""
+    cut = data.draw(st.integers(0, len(log)))
+    target = Target(keys, replay({}, log[:cut]))
+    groups = data.draw(st.integers(1, plan.buckets))
+    shares = [unpack(plan, [blob]) for blob in pack(plan, fold(plan, log[cut:]), groups)]
+    values = disputed_values([Exchanged.of(plan, share) for share in shares])
+    waves = [make_waves(plan, share, values) for share in shares]
+    for wave in ({k: v for one in waves for k, v in one.first.items()}, _second(waves)):
+        for bucket in data.draw(st.permutations(sorted(wave))):
+            target.transaction(list(wave[bucket].values()))
+    assert target.rows == replay({}, log)
+
+
+def _second(waves: Iterable[object]) -> Wave:
+    return {bucket: work for one in waves for bucket, work in one.second.items()}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("folds", [True, False])
+@pytest.mark.parametrize("name", KEYS)
+@given(data=st.data())
+def test_rows_never_collide(name: str, data: st.DataObject, *, folds: bool) -> None:
+    keys = KEYS[name]
+
+    applied(plan_with(keys, folds=folds), keys, data.draw(logs(keys)), data)
+
+
+def test_values_that_the_target_takes_for_equal_are_disputed(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = KEYS["one"]
+    log: list[Logged] = [(0, None, (b"1", b"a", None)), (0, (b"1", b"a", None), None), (0, None, (b"2", b"A", None))]
+    plan = plan_with(keys, folds=True)
+    folded = fold(plan, log[1:])
+
+    assert [row for works in make_waves(plan, folded).first.values() for row in works[0].delete] == [(b"1", b"a", None)]
+    monkeypatch.setattr(disputed, "further_marks", lambda _part: (lambda row: hash(row[1]),))
+    assert not make_waves(plan, folded).first
+
+
+@pytest.mark.parametrize(("after", "waits"), [((b"1", b"c", None), False), ((b"1", b"b", b"x"), False), (None, False)])
+def test_a_value_that_no_row_takes_is_not_waited_for(after: Row | None, *, waits: bool) -> None:
+    plan = plan_with(KEYS["each"], folds=True)
+    waves = make_waves(plan, fold(plan, [(0, (b"1", b"b", b"b"), after), (0, None, (b"2", b"a", b"a"))]))
+
+    assert bool(waves.first) is waits
+    works = [works[0] for works in waves.second.values()]
+    assert [row for work in works for row in work.change] == ([] if after is None else [after])
+    assert [row for work in works for row in work.delete] == ([(b"1", b"b", b"b")] if after is None else [])
+
+
+def test_a_null_is_not_disputed() -> None:
+    plan = plan_with(KEYS["each"], folds=True)
+
+    assert not make_waves(plan, fold(plan, [(0, (b"1", None, None), None), (0, None, (b"2", None, None))])).first
