@@ -2,7 +2,7 @@
 
     dmctl binlog events --source-file SOURCE.yaml                                   the source's newest file
     dmctl binlog events --source-file SOURCE.yaml --from mysql-bin.000003:4711 --until mysql-bin.000004 --rows
-    dmctl binlog events --source-file SOURCE.yaml --relay --table shop.orders       the relay log, from its beginning
+    dmctl binlog events --source-file SOURCE.yaml --relay --table shop.orders       the relay log's newest sub-directory
 
 `--from` is a position at which an event begins, preferably a transaction: rows whose table map is before it are not
 shown. `next` in the answer is the `--from` of the next page.
@@ -36,7 +36,11 @@ def add_events(actions: Verbs) -> None:
     parser.add_argument("--table", metavar="SCHEMA.TABLE", type=_table, help="its rows, and statements that name it")
     parser.add_argument("--rows", action="store_true", help="with the values of rows, which may be secret")
     parser.add_argument("--limit", metavar="N", type=int, default=100, help="default: %(default)s")
-    parser.add_argument("--relay", action="store_true", help="read the relay log, by default from its beginning")
+    parser.add_argument(
+        "--relay",
+        action="store_true",
+        help="read the newest sub-directory of the relay log, by default from its beginning",
+    )
     parser.add_argument("--relay-dir", metavar="DIR", type=Path, help="read this relay directory")
     meta.add_arguments(parser)
 

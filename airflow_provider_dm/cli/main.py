@@ -74,10 +74,10 @@ def parser(words: Sequence[str], program: str = "dmctl") -> Parser:
     described = {name: verb.help for name, verb in VERBS.items()}
     examples = {name: tuple(f"{program} {one}" for one in verb.examples) for name, verb in VERBS.items()}
     verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared, described, examples)
-    asked = next((VERBS[word].room for word in words if word in VERBS), None)
-    for room, names in groupby(VERBS, key=lambda name: VERBS[name].room):
-        if room == asked:
-            _imported(room).add_verbs(verbs)
+    asked = next((VERBS[word].module for word in words if word in VERBS), None)
+    for module, names in groupby(VERBS, key=lambda name: VERBS[name].module):
+        if module == asked:
+            _imported(module).add_verbs(verbs)
         else:
             for name in names:
                 verbs.subparsers.add_parser(name, help=described[name])  # not requested: only listed in the help

@@ -13,11 +13,11 @@ from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 
 
 class CommandVerb(NamedTuple):
-    """A verb of the command line. `room`: the module of this package whose `add_verbs` adds it; `examples`: command
-    lines without the name of the program.
+    """A verb of the command line. `module`: the module of this package whose `add_verbs` adds the verb; `examples`:
+    command lines without the name of the program.
     """
 
-    room: str
+    module: str
     help: str
     examples: tuple[str, ...] = ()
 

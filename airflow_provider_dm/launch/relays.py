@@ -192,7 +192,7 @@ class Relays:
 
     def _withdraw_stop_requests(self) -> None:
         """Withdraw an earlier `stop-relay` before any relay starts; otherwise the relay would end. A
-        person's `pause-relay` is valid until `resume-relay`.
+        user's `pause-relay` is valid until `resume-relay`.
         """
         with MetaStore.open(self._meta_url) as store:
             for upstream, _, _ in self._kept:

@@ -325,7 +325,7 @@ def _place(name: str, location: Location | None) -> dict[str, str]:
 
 
 def _result(error: Json | None, *, canceled: bool = False) -> Json | None:
-    """Return DM's result after an error or a person's pause; None without either."""
+    """Return DM's result after an error or a user's pause; None without either."""
     if not error and not canceled:
         return None
     return {"isCanceled": not error, "errors": [dm_error(error)] if error else [], "detail": None}

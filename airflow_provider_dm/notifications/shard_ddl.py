@@ -17,10 +17,10 @@ Notify = Callable[[Any], Any]
 
 
 class DmDdlLockNotifier(BaseNotifier):
-    """A notifier about the DDL locks of a task that wait longer than they should, and about those in conflict.
+    """A notifier about the DDL locks of a task that wait too long or are in conflict.
 
-    It is a callback of a task, for example ``on_failure_callback`` of a ``ShardDdlLockSensor``, whose ``timeout`` it
-    then follows, or ``on_success_callback`` of a ``DmIncrementalSyncOperator`` that ends as ``waiting for lock``. It
+    It is a callback of a task, for example ``on_failure_callback`` of a ``ShardDdlLockSensor``, after its
+    ``timeout``, or ``on_success_callback`` of a ``DmIncrementalSyncOperator`` that ends as ``waiting for lock``. It
     reads the metadata DB. If there are such locks, it calls other notifiers (mail, chat), whose templates may use
     ``{{ dm_ddl_locks_text }}``, one line for each lock, and ``{{ dm_ddl_locks }}``, a list of dictionaries as
     ``dmctl shard-ddl-lock`` shows them. It always logs that text as a warning.
@@ -50,7 +50,7 @@ class DmDdlLockNotifier(BaseNotifier):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def notify(self, context: Context) -> None:
-        """Check the locks, and notify if one waits too long. Raises DmError, and what the notifiers raise."""
+        """Check the locks, and notify if one waits too long. Raises DmError, and the errors of the notifiers."""
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_locks import lock_json, overdue_locks, overdue_text
 

@@ -1,4 +1,4 @@
-"""Removes relay files by the source's `purge` settings, as a task."""
+"""An operator that removes relay files by the source's `purge` settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DmRelayPurgeOperator(BaseOperator):
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
 
-    Returns ``{"source", "preview", "files": [removed], "bytes", "kept": reason for which the first other file stays}``.
+    Returns ``{"source", "preview", "files": [removed], "bytes", "kept": why the oldest remaining file is kept}``.
     """
 
     template_fields: Sequence[str] = ("source", "dm_meta_conn_id")

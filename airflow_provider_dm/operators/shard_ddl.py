@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class DmShardDdlLockOperator(BaseOperator):
     """An operator that decides about a DDL lock, as ``dmctl shard-ddl-lock unlock`` does.
 
-    The decision is stored; the sync of the lock's owner executes it when it reads the lock, or in its next run. If
-    several DDL are pending for one merged table, it is about the oldest. If the lock does not exist any more, its DDL
-    has been executed, or another DDL than ``number`` is the oldest, the task fails without a retry.
+    The decision is stored; the sync of the lock's owner carries it out when it next reads the lock, or in its next run.
+    If several DDL are pending for one merged table, the decision is about the oldest. If the lock does not exist any
+    more, its DDL has been executed, or another DDL than ``number`` is the oldest, the task fails without a retry.
 
     :param lock_id: the lock, as ``dmctl shard-ddl-lock`` and the XCom ``dm_ddl_locks`` of
         :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it (str, required, templated)
@@ -72,13 +72,13 @@ class DmShardDdlLockOperator(BaseOperator):
             if self.action not in list(Action):
                 raise LockRefuses(self.lock_id, f"{self.action!r} is neither exec nor skip")
             if self.number is not None and not str(self.number).isdecimal():
-                raise LockRefuses(self.lock_id, f"{self.number!r} is no number of a DDL")
+                raise LockRefuses(self.lock_id, f"{self.number!r} is not the number of a DDL")
             number = None if self.number is None else int(self.number)
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                 action = Action(self.action)
                 owner = self.lock_owner or None
                 lock = unlock(store, self.lock_id, owner=owner, action=action, force=self.force, number=number)
         push_dm_page(context, task=lock.task)
-        self.log.info("%s: %s, when it reads the lock or in its next run", lock.owner, action.value)
+        self.log.info("%s carries out %s when it next reads the lock, or in its next run", lock.owner, action.value)
         shown = lock_json(lock, 0.0)
         return {key: shown[key] for key in ("ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "decision")}

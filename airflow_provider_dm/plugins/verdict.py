@@ -61,7 +61,7 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
         if lock["phase"] in ("conflict", "differs"):
             return SourceVerdict(Level.BAD, "DDL conflict", f"The shards of {lock['ID']} have executed different DDL.")
     if stage == "Paused":
-        return SourceVerdict(Level.WARN, "Paused", "A person has paused it.")
+        return SourceVerdict(Level.WARN, "Paused", "A user has paused it.")
     if stage == "Running":
         return _running(subtask, relay)
     error = (run or {}).get("error")

@@ -241,7 +241,7 @@ def test_a_person_pauses_and_resumes(airflow: Airflow, live: LiveSync, page: Pag
     expect(dialog).to_contain_text(f"{SOURCE}: paused.")
     page.keyboard.press("Escape")
     expect(page.get_by_text("Paused", exact=True)).to_be_visible()
-    expect(page.get_by_text("A person has paused it.")).to_be_visible()
+    expect(page.get_by_text("A user has paused it.")).to_be_visible()
 
     page.get_by_role("button", name="Resume…").click()
     page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()
@@ -353,7 +353,7 @@ def test_a_metadata_db_that_does_not_answer_is_shown_with_its_remedy(
     try:
         expect(page.get_by_role("alert")).to_contain_text("DM-8002", timeout=180_000)
         expect(page.get_by_role("alert")).to_contain_text("What to do")
-        expect(page.get_by_role("alert")).to_contain_text("What you see is of")
+        expect(page.get_by_role("alert")).to_contain_text("The page shows the state at")
         expect(page.get_by_role("link", name=TASK, exact=True)).to_be_visible()
     finally:
         airflow.api.call("DELETE", "/connections/dm_meta_default")

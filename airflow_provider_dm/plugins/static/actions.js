@@ -1,4 +1,4 @@
-// The actions of a person: a dialog that describes the effect, then one POST, then its answer.
+// The actions of a user: a dialog that describes the effect, then one POST, then its answer.
 
 import { h, render } from "./dom.js";
 import { act, read } from "./data.js";
@@ -7,7 +7,7 @@ import { errorBox, happened, pill, tableOf } from "./parts.js";
 
 const dialog = document.getElementById("dialog");
 
-/** Open the dialog of a button. `page` is what the person sees; `done` is called when the server has answered. */
+/** Open the dialog of a button. `page`: the data that the user sees; `done` is called when the server has answered. */
 export async function begin(wanted, page, done) {
   const made = await DIALOGS[wanted.what](wanted, page);
   show(made, done);
@@ -59,7 +59,7 @@ const DIALOGS = {
       text: `It is DDL number ${lock.number} of ${tableOf(lock)}. Rows after the statement are applied when it is resolved.`,
       extra: [
         lock.DDLs.map((sql) => h("pre", {}, sql)),
-        fieldset("What happens in the target", run ? null : choice("action", "exec", true, "Execute the owner's DDL", "and let the other sources go on"), choice("action", "skip", run, "Execute nothing", run ? "as the DDL has been run; another source's DDL counts as the same" : "as you have made the change in the target yourself")),
+        fieldset("What happens in the target", run ? null : choice("action", "exec", true, "Execute the owner's DDL", "and let the other sources continue"), choice("action", "skip", run, "Execute nothing", run ? "as the DDL has been run; another source's DDL counts as the same" : "as you have made the change in the target yourself")),
         owners.length > 1 ? fieldset("Whose DDL counts", owners) : null,
         lock.unsynced.length
           ? h("label", { class: "choice" }, h("input", { type: "checkbox", name: "force", required: true }), h("span", {}, h("strong", {}, `Do not wait for ${lock.unsynced.join(", ")}`), h("span", { class: "muted" }, ": it passes the statement with the same DDL only, and stops with an error at another one.")))
@@ -75,7 +75,7 @@ const DIALOGS = {
     const found = await read("purge", `?source=${encodeURIComponent(wanted.source)}`);
     const size = found.files.reduce((sum, one) => sum + one.bytes, 0);
     const rest = found.because ? h("p", { class: "muted" }, `${found.because}.`) : null;
-    if (!found.files.length) return { ...gone("No file can go: tasks need all of them, or there is only the newest one."), extra: rest };
+    if (!found.files.length) return { ...gone("No file can be removed: tasks need all of them, or there is only the newest one."), extra: rest };
     return {
       title: `Purge the relay log of ${wanted.source}?`,
       text: `${plural(found.files.length, "file")}, ${bytes(size)}: no task needs them. A file that a task needs by the time you confirm stays.`,

@@ -160,7 +160,7 @@ function held(sync) {
         { class: "lock warn", "data-key": group.target },
         h("header", {}, h("h4", {}, group.target.replaceAll("`", "")), h("span", { class: "muted" }, group.waits ? `waits ${group.waits}` : "is applied now")),
         group.DDLs.map((sql) => h("pre", {}, sql)),
-        h("dl", { class: "facts" }, fact("Shards that have it", shards(group.synced)), fact("Shards that do not", shards(group.unsynced))),
+        h("dl", { class: "facts" }, fact("Executed by", shards(group.synced)), fact("Not executed by", shards(group.unsynced))),
       ),
     ),
   );

@@ -1,4 +1,4 @@
-// Elements from data, and bringing the page to a new state without losing focus, selection or what is unfolded.
+// Creates elements, and updates the page without losing focus, selection or unfolded details.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "path", "line", "circle", "g", "rect", "polyline", "ellipse"]);
@@ -17,7 +17,7 @@ export function h(tag, props = {}, ...children) {
   return node;
 }
 
-/** Make the children of `root` what `children` are; nodes that are the same stay. */
+/** Replace the children of `root` by `children`; equal nodes are kept. */
 export function render(root, ...children) {
   patchChildren(root, h("div", {}, ...children));
 }

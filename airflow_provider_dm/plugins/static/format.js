@@ -1,4 +1,4 @@
-// Numbers, times and places for people.
+// Formats numbers, times and locations.
 
 const number = new Intl.NumberFormat("en-US");
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
@@ -42,7 +42,7 @@ export function place(text) {
   return found === null ? null : { file: found[1], position: Number(found[2]) };
 }
 
-/** How far one place is behind another, as text; null where it is unknown. */
+/** The distance of one location behind another, as text; null if it is unknown. */
 export function distance(behind, ahead) {
   if (behind === null || ahead === null) return null;
   if (behind.file === ahead.file) {

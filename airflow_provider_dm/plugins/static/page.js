@@ -1,4 +1,4 @@
-// The page: ask every two seconds while it is visible, show the answer, and follow links.
+// The page: polls the server every two seconds while it is visible, shows the answer, and follows links.
 
 import { h, render } from "./dom.js";
 import { Refused, read, withPoints } from "./data.js";
@@ -42,7 +42,7 @@ function notice() {
   if (failure.status === 401) {
     return h("div", { class: "error" }, h("p", {}, "Your session has ended. ", h("a", { href: `${root}/`, "data-airflow": true }, "Log in again")));
   }
-  const since = state.answeredAt === null ? "" : `What you see is of ${state.answeredAt.toLocaleTimeString()}.`;
+  const since = state.answeredAt === null ? "" : `The page shows the state at ${state.answeredAt.toLocaleTimeString()}.`;
   if (failure.error) return [errorBox(failure.error), since ? h("p", { class: "muted" }, since) : null];
   return h("div", { class: "error" }, h("p", {}, `${failure.message} ${since}`));
 }

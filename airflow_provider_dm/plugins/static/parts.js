@@ -25,7 +25,7 @@ export const pill = (level, state) => h("span", { class: `pill ${level}` }, icon
 
 export const levelOfStage = (stage) => ({ Running: "good", New: "busy", Paused: "warn" })[stage] ?? "idle";
 
-/** A place of a log, as `dmctl` takes it: file and position. */
+/** A location in a log, in the format of `dmctl`: file and position. */
 export function placeText(text) {
   const found = place(text);
   if (found === null) return h("span", { class: "unknown" }, "not known yet");
@@ -34,7 +34,7 @@ export function placeText(text) {
 
 export const root = location.pathname.replace(/\/dm\/.*$/, "");
 
-/** A link to a page of Airflow: inside of Airflow's frame it is Airflow that goes there (page.js). */
+/** A link to a page of Airflow; inside Airflow's frame, Airflow opens the page (page.js). */
 export const airflowLink = (path, text) => h("a", { href: `${root}${path}`, "data-airflow": true }, text);
 
 export const taskLink = (name, text = name) => h("a", { href: `?task=${encodeURIComponent(name)}` }, text);
@@ -115,7 +115,7 @@ export function lockCard(lock, { named, mayAct }) {
       { class: "facts" },
       named ? fact("Task", taskLink(lock.task)) : null,
       fact("Owner", lock.owner),
-      fact("Has it", lock.synced.join(", ") || "no source"),
+      fact("Executed by", lock.synced.join(", ") || "no source"),
       fact("Waits for", lock.unsynced.join(", ") || "no source"),
     ),
     decided ? h("p", { class: "muted" }, decided) : null,
@@ -129,7 +129,7 @@ export const tableOf = (lock) => lock.ID.slice(lock.task.length + 1).replaceAll(
 
 export const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
 
-/** The way of the rows: what the source has written, what the relay holds, what is applied. */
+/** The path of the log: the ends of the source's and the relay's log, and the checkpoint in the target. */
 export function pipeline(one) {
   const relay = one.sourceStatus.relayStatus;
   const sync = one.subTaskStatus[0]?.sync;

@@ -146,7 +146,7 @@ def test_every_module_adds_the_verbs_that_it_is_said_to_have() -> None:
         (action,) = [one for one in known._actions if isinstance(one, argparse._SubParsersAction)]
         assert list(action.choices) == list(VERBS)
         added = [name for name, one in action.choices.items() if "--json" in one.format_help()]
-        here = [name for name, one in VERBS.items() if one.room == VERBS[verb].room]
+        here = [name for name, one in VERBS.items() if one.module == VERBS[verb].module]
         assert added == [name for name in here if name not in WITH_ACTIONS]
 
 
