@@ -64,8 +64,8 @@ def unlock(
     """Decide about the oldest DDL of the lock with this id. Return the lock with the decision.
 
     `number`: the DDL that the user saw (None: any). All DDL of a table have the same lock id, and the DDL that was
-    shown may have been resolved since; the decision is then not applied to the next DDL. The owner executes the
-    decision when it reads the lock: in the current run, or in the next one. Raises LockRefuses.
+    shown may have been resolved since; the decision is then not applied to the next DDL. The owner carries out
+    the decision when it reads the lock: in the current run, or in the next one. Raises LockRefuses.
     """
     found = [lock for lock, _ in stored_locks(store) if lock.id == lock_id]
     if not found:

@@ -67,11 +67,11 @@ class BlockAllowConfig(DmModel):
     do_dbs: Patterns = ()
     """Schemas to migrate."""
     ignore_dbs: Patterns = ()
-    """Schemas to leave out; `do-dbs` goes before it."""
+    """Schemas to leave out; `do-dbs` takes precedence."""
     do_tables: tuple[TablePattern, ...] = ()
     """Tables to migrate."""
     ignore_tables: tuple[TablePattern, ...] = ()
-    """Tables to leave out; `do-tables` goes before it."""
+    """Tables to leave out; `do-tables` takes precedence."""
 
 
 class ExtractColumn(DmModel):
@@ -173,9 +173,9 @@ class ExpressionFilter(DmModel):
     insert_value_expr: str = ""
     """INSERTs of rows for which it is true are left out."""
     update_old_value_expr: str = ""
-    """UPDATEs whose old row it is true for are left out."""
+    """UPDATEs are left out if it is true for their old row."""
     update_new_value_expr: str = ""
-    """UPDATEs whose new row it is true for are left out; with the one above, both have to be true."""
+    """UPDATEs are left out if it is true for their new row; if both are given, both have to be true."""
     delete_value_expr: str = ""
     """DELETEs of rows for which it is true are left out."""
 

@@ -1,4 +1,4 @@
-"""Where a sync reports its position: the target, DM's checkpoint, and the metadata DB."""
+"""Reports the position of a sync to the target, to DM's checkpoint table and to the metadata DB."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_query_status_reads_what_relays_and_tasks_have_said(tmp_path: Path, caps
 
 
 def test_the_command_line_imports_neither_airflow_nor_spark() -> None:
-    rooms = {verb.room for verb in VERBS.values()}
+    rooms = {verb.module for verb in VERBS.values()}
     code = "".join(f"import airflow_provider_dm.cli.{room}\n" for room in rooms)
 
     assert not imported_by(code) & {"airflow", "pyspark", "numba", "numpy", "pyarrow"}
