@@ -216,9 +216,9 @@ class _Plan:
         return NOWHERE
 
     def _add(self, file: LogFile, log_format: BinlogFormat, found: ScannedRange) -> None:
-        """Add a scanned stretch. If NoRows is raised, nothing has changed."""
-        stretch = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format)
-        ranges = self.xa.ranges(file, stretch, found) if found.xa else stretch.cut(found.seams)
+        """Add a scanned range. If NoRows is raised, nothing has changed."""
+        scanned = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format)
+        ranges = self.xa.ranges(file, scanned, found) if found.xa else scanned.cut(found.seams)
         self.here = self._moved(found.end, found.trail, log_format)
         if not found.transactions:
             return

@@ -37,16 +37,16 @@ class PreparedRanges:
         self._held = held
         self._bounds_only = bounds_only
 
-    def ranges(self, file: LogFile, stretch: ByteRange, found: ScannedRange) -> tuple[ByteRange, ...]:
-        """Return the ranges of a stretch that are to be applied, in order. If NoRows is raised, nothing has changed."""
+    def ranges(self, file: LogFile, scanned: ByteRange, found: ScannedRange) -> tuple[ByteRange, ...]:
+        """Return the parts of a range that are to be applied, in order. If NoRows is raised, nothing has changed."""
         ranges: list[ByteRange] = []
-        prepared, start = dict(self.prepared), stretch.start
+        prepared, start = dict(self.prepared), scanned.start
         left_out: FoundXaPrepare | None = None  # the last one, while the next transaction is unknown
 
         def flush(end: int, behind: int) -> None:
             nonlocal start
             if end > start:
-                ranges.extend(replace(stretch, start=start, end=end).cut(found.seams))
+                ranges.extend(replace(scanned, start=start, end=end).cut(found.seams))
             start = behind
 
         for one in found.xa:
@@ -71,7 +71,7 @@ class PreparedRanges:
                     ranges += rows
         if left_out is not None:
             flush(left_out.start, left_out.end)
-        flush(stretch.end, stretch.end)
+        flush(scanned.end, scanned.end)
         self.prepared, self.changed = prepared, True
         return tuple(ranges)
 

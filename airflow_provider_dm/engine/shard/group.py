@@ -10,10 +10,10 @@ does not have yet, so the sync skips them, and applies them afterwards (`Resync`
     t2        ready            ready            applied          resolved: there is nothing to apply
 
     state of a shard    its rows             next state
-    ready (no items)    are applied          held, after a DDL statement of its own (`made`), or if it is created while
-                                             other shards are held (`joined`)
+    ready (no items)    are applied          held, after a DDL statement of its own (`after_ddl`)
+    created while other shards are held      ready or held, by its definition (`after_create`)
     held (items)        are skipped          in re-sync, with one item less, when the target has executed it (`resolve`)
-    in re-sync          are in `Resync`      ready, when these rows are applied (`finished`); held, if items are left
+    in re-sync          are in `Resync`      when these are applied (`after_resync`): ready, or held if items are left
 
 The pending DDL statements that a shard has executed are its *items*, in order. The longest list of all shards is the
 group's sequence; every other list has to be a prefix of it. Only the first item of all lists can be resolved. Any
@@ -201,7 +201,7 @@ class Group:
         return min((one for one in times if one is not None), default=None)
 
 
-def made(group: Group, source: str, table: TableName, base: Table, item: Item) -> Group:
+def after_ddl(group: Group, source: str, table: TableName, base: Table, item: Item) -> Group:
     """Return the group after a shard has executed a DDL. `base`: the shard's definition before it.
 
     Raises ShardDdlOutOfSequence.
@@ -214,7 +214,7 @@ def made(group: Group, source: str, table: TableName, base: Table, item: Item) -
     return _with(group, replace(mine, items=(*mine.items, item)))
 
 
-def joined(
+def after_create(
     group: Group, table: Table, base: Table | None, at: Location, needs: Location, *, like: Collection[TableName] = ()
 ) -> Group | None:
     """Return the group after a new shard was created at `at`. It counts as having executed the same pending DDL as the
@@ -247,7 +247,7 @@ def joined(
     return _with(group, Member(table.name, replace(longest.base, name=table.name), (*items[:-1], newest)))
 
 
-def renamed(group: Group, table: TableName, name: TableName | None, at: Location, end: Location) -> Group:
+def after_rename(group: Group, table: TableName, name: TableName | None, at: Location, end: Location) -> Group:
     """Return the group after a held shard was renamed, or dropped if `name` is None."""
     members = []
     for one in group.members:
@@ -309,7 +309,7 @@ def resolve(group: Group, here: Location) -> Group:
     )
 
 
-def finished(group: Group) -> Group:
+def after_resync(group: Group) -> Group:
     """Return the group after its re-sync is applied: a shard without further items is ready."""
     return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
 

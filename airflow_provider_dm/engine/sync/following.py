@@ -75,7 +75,7 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, Onlin
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Group, finished
+from airflow_provider_dm.engine.shard.group import Group, after_resync
 from airflow_provider_dm.engine.sync.ddl.by_hand import statements_of
 from airflow_provider_dm.engine.sync.ddl.chunks_after import ChunksAfter, chunks_after
 from airflow_provider_dm.engine.sync.ddl.definitions import definitions_of, load_tables
@@ -246,7 +246,7 @@ class Following:
         """
         known = load_table_schemas(target_connection(self.source.target), self.source.fence.ref)
         schemas = [one for one in known if self.source.rules.block_allow.allows(one.table.name)]
-        return self._replanned(plan, schemas, self.shards.held_after([finished(group)]))
+        return self._replanned(plan, schemas, self.shards.held_after([after_resync(group)]))
 
     def _replanned(self, plan: SyncPlan, schemas: Sequence[TableSchema], held: Collection[TableName]) -> SyncPlan:
         """Return the plan for these tables, with the buckets and the safe mode of the current `plan`."""

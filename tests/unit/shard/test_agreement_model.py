@@ -27,7 +27,7 @@ import pytest
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Group, Item, due_item, finished, made, renamed, resolve
+from airflow_provider_dm.engine.shard.group import Group, Item, after_ddl, after_rename, after_resync, due_item, resolve
 from airflow_provider_dm.engine.shard.lock import Info, Lock, continued, executed, reported
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 
@@ -169,14 +169,14 @@ def read(source: Source, number: int, run: int, rules: Rules) -> Source:
             if what == "row":
                 source = source if rules.holds and held else applied(source, source.at, run, log)
             elif held:
-                group = renamed(source.group, table, T9 if what == "rename" else None, at, end)
+                group = after_rename(source.group, table, T9 if what == "rename" else None, at, end)
                 source = replace(source, group=group)
             source = replace(source, at=source.at + 1)
             if source.at == len(log) or log[source.at][0] == "ddl":
                 break
             continue
         item = Item(at, end, (f"DDL {form}",), Table(table, (), ()), at, {})
-        group = made(source.group, str(number), table, Table(table, (), ()), item)
+        group = after_ddl(source.group, str(number), table, Table(table, (), ()), item)
         source = replace(source, at=source.at + 1, group=group)
     return kept(source)
 
@@ -192,7 +192,7 @@ def resynced(source: Source, number: int, run: int, rules: Rules) -> Source:
         wanted = any(one.after.sort_key < end <= one.until.sort_key for one in mine)
         if what == "row" and wanted:
             source = applied(source, index, run, log)
-    return kept(replace(source, group=finished(source.group)))
+    return kept(replace(source, group=after_resync(source.group)))
 
 
 @lru_cache(None)

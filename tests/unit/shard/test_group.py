@@ -15,14 +15,14 @@ from airflow_provider_dm.engine.shard.group import (
     Group,
     Item,
     Resync,
+    after_create,
+    after_ddl,
+    after_rename,
+    after_resync,
     due_item,
-    finished,
-    joined,
-    made,
     missing_shards,
     name_of_dropped,
     relevant_time_zone,
-    renamed,
     resolve,
 )
 
@@ -47,7 +47,7 @@ def item(name: TableName, position: int, ddl: str, *columns: str) -> Item:
 def after(*steps: tuple[TableName, Item]) -> Group:
     group = Group(TARGET)
     for name, one in steps:
-        group = made(group, "a", name, table(name, "id"), one)
+        group = after_ddl(group, "a", name, table(name, "id"), one)
     return group
 
 
@@ -63,11 +63,11 @@ def test_a_shard_that_has_made_two_is_held_again_at_its_own_second_one() -> None
     assert group.needs == at(9), "an XA transaction that was prepared in front of it"
     assert [(one.table.name, one.after, one.until) for one in group.resync.pieces] == [(T1, at(12), at(20))]
     assert due_item(group, ALL) is None
-    group = finished(group)
+    group = after_resync(group)
     assert [(one.table, len(one.items), len(one.base.columns)) for one in group.members] == [(T1, 1, 2)]
     assert missing_shards(group, ALL) == [T2]
 
-    group = finished(resolve(made(group, "a", T2, table(T2, "id", "a"), item(T2, 40, "B", "a", "b")), at(50)))
+    group = after_resync(resolve(after_ddl(group, "a", T2, table(T2, "id", "a"), item(T2, 40, "B", "a", "b")), at(50)))
     assert group == Group(TARGET, resolved=2)
 
 
@@ -89,28 +89,30 @@ def test_a_sequence_that_is_no_beginning_of_the_longest_is_refused_with_both_sid
     for turn, ddl in enumerate(others):
         wrong = item(T2, 50, f"not {ddl}")
         with pytest.raises(ShardDdlOutOfSequence, match=f"o_2 has executed: not {ddl}.*o_1 has .* that number: {ddl}"):
-            made(group, "a", T2, table(T2, "id"), wrong)
-        group = made(group, "a", T2, table(T2, "id"), item(T2, 50 + turn, ddl))
+            after_ddl(group, "a", T2, table(T2, "id"), wrong)
+        group = after_ddl(group, "a", T2, table(T2, "id"), item(T2, 50 + turn, ddl))
 
 
 def test_a_new_shard_has_the_form_from_before_or_the_newest() -> None:
     group = after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "a", "b")))
     base = table(T2, "id")
 
-    assert joined(group, table(T3, "id"), base, at(25), at(7)) == group
-    newest = joined(group, table(T3, "id", "a", "b"), base, at(25), at(7))
+    assert after_create(group, table(T3, "id"), base, at(25), at(7)) == group
+    newest = after_create(group, table(T3, "id", "a", "b"), base, at(25), at(7))
     assert newest is not None
     assert missing_shards(newest, (T1, T2, T3)) == [T2]
     assert newest.needs == at(7)
-    assert joined(group, table(T3, "id", "a"), base, at(25), at(7)) is None, "no shard has this form"
-    assert joined(group, table(T3, "id"), None, at(25), at(7)) is None
-    assert joined(Group(TARGET), table(T3, "x"), base, at(25), at(7)) == Group(TARGET)
+    assert after_create(group, table(T3, "id", "a"), base, at(25), at(7)) is None, "no shard has this form"
+    assert after_create(group, table(T3, "id"), None, at(25), at(7)) is None
+    assert after_create(Group(TARGET), table(T3, "x"), base, at(25), at(7)) == Group(TARGET)
 
-    rest = made(made(newest, "a", T2, base, item(T2, 30, "A", "a")), "a", T2, base, item(T2, 40, "B", "a", "b"))
+    rest = after_ddl(
+        after_ddl(newest, "a", T2, base, item(T2, 30, "A", "a")), "a", T2, base, item(T2, 40, "B", "a", "b")
+    )
     first = resolve(rest, at(50))
     assert first.resync is not None
     assert T3 not in {one.table.name for one in first.resync.pieces}, "it had no rows of that form"
-    second = resolve(finished(first), at(50))
+    second = resolve(after_resync(first), at(50))
     assert second.resync is not None
     assert {one.table.name: one.after for one in second.resync.pieces}[T3] == at(25)
 
@@ -120,7 +122,7 @@ def test_a_new_shard_may_be_made_like_any_other() -> None:
     group = after((T1, item(T1, 10, "A")), (T1, item(T1, 20, "B")), (T2, item(T2, 30, "A")))
 
     def items(*like: TableName) -> int | None:
-        became = joined(group, table(T4, "id"), table(T3, "id"), at(35), at(7), like=like)
+        became = after_create(group, table(T4, "id"), table(T3, "id"), at(35), at(7), like=like)
         member = became.member(T4) if became is not None else None
         return None if became is None else len(member.items) if member is not None else 0
 
@@ -138,12 +140,12 @@ def test_all_shards_of_the_source_have_to_make_it() -> None:
 
 def test_the_life_of_a_held_shard_ends_with_its_table() -> None:
     """Another table, which is new or was not dropped, may have its name, its rows or its place among the shards."""
-    group = renamed(after((T1, item(T1, 10, "A", "a"))), T1, None, at(20), at(22))
+    group = after_rename(after((T1, item(T1, 10, "A", "a"))), T1, None, at(20), at(22))
     assert due_item(group, [T2]) is None, "one shard has made it, and it is not the one that is there"
-    new = joined(group, table(T1, "id", "a"), table(T2, "id"), at(30), at(30))
+    new = after_create(group, table(T1, "id", "a"), table(T2, "id"), at(30), at(30))
     assert new is not None
     assert [one.is_dropped for one in new.members] == [True, False]
-    first = resolve(made(new, "a", T2, table(T2, "id"), item(T2, 40, "A", "a")), at(50))
+    first = resolve(after_ddl(new, "a", T2, table(T2, "id"), item(T2, 40, "A", "a")), at(50))
     assert first.resync is not None
     assert [(one.after, one.until) for one in first.resync.pieces] == [
         (at(12), at(20)),
@@ -183,5 +185,5 @@ def test_shards_whose_long_names_begin_alike_are_dropped_under_names_of_their_ow
 
     group = after(*((name, item(name, 10, "A", "a")) for name in names))
     for name in names:
-        group = renamed(group, name, None, at(20), at(22))
+        group = after_rename(group, name, None, at(20), at(22))
     assert len({one.table for one in group.members}) == 50

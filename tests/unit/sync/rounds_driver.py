@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
-from airflow_provider_dm.engine.shard.group import Group, finished
+from airflow_provider_dm.engine.shard.group import Group, after_resync
 from airflow_provider_dm.engine.sync.coverage import Coverage, coverages
 from airflow_provider_dm.engine.sync.ddl import chunks_after
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
@@ -276,7 +276,7 @@ class Driver:
         if not self.world.ddls:
             return self.plan_of(schemas, frozenset())
         held = held_tables(self.connection(), self.ref)
-        return self.plan_of(schemas, held if without is None else self.shards.held_after([finished(without)]))
+        return self.plan_of(schemas, held if without is None else self.shards.held_after([after_resync(without)]))
 
     def plan_of(
         self, schemas: tuple[TableSchema, ...], held: frozenset[TableName], *, several: bool = False

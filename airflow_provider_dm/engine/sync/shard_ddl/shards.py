@@ -63,13 +63,13 @@ from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.shard.group import (
     Group,
     Item,
-    finished,
-    joined,
-    made,
+    after_create,
+    after_ddl,
+    after_rename,
+    after_resync,
     missing_shards,
     name_of_dropped,
     relevant_time_zone,
-    renamed,
     resolve,
 )
 from airflow_provider_dm.engine.shard.lock import Action, Lock
@@ -213,7 +213,7 @@ class Shards:
         elif counts_as_made and (decided := self.locks.decided(replace(group, resolved=group.resolved + turn))):
             item = replace(item, ddls=min(decided))
         ref = self.source.fence.ref
-        found[schema.target] = made(group, ref.source, schema.table.name, form, item)
+        found[schema.target] = after_ddl(group, ref.source, schema.table.name, form, item)
         log.info("%s has executed DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
         return list(found.values())
 
@@ -227,7 +227,7 @@ class Shards:
                     continue
                 if new is not None and route(new) != group.target:
                     raise CannotFollow(f"rows of {old} are held back, but {new} is routed to another table")
-                group = renamed(group, old, new, *at)
+                group = after_rename(group, old, new, *at)
             if group is not before:
                 yield group
 
@@ -248,7 +248,7 @@ class Shards:
             ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
             base = next(ready, None)
             like = _alike(one, change.tables)
-            became = joined(group, one.table, base.table if base is not None else None, at, needs, like=like)
+            became = after_create(group, one.table, base.table if base is not None else None, at, needs, like=like)
             if became is None:
                 raise CannotFollow(
                     f"{one.table.name} is created during a DDL of {one.target}, with a definition that none of its "
@@ -389,7 +389,7 @@ class Shards:
 
     def finish(self, group: Group, plan: SyncPlan) -> None:
         """End the re-sync: shards without further DDL are no longer held. `plan`: the plan from here on."""
-        became, fence = finished(group), self.source.fence
+        became, fence = after_resync(group), self.source.fence
         ended = {one.table for one in group.members} - {one.table for one in became.members} - self.tables.keys()
 
         def body(connection: Connection) -> None:
