@@ -4,12 +4,12 @@
     binlog replace TASK SQL…           other DDL is executed instead of it
     binlog inject TASK SQL…            other DDL is executed before it
     binlog revert TASK                 a decision that the task has not reached is removed
-    binlog list TASK [--all]           the pending requests; with --all also those that the task has passed
+    binlog list TASK [--all]           the pending decisions; with --all also those that the task has passed
     binlog events --source-file FILE   a page of a log for people (binlog_events)
-    handle-error TASK [-s …] skip …    the same, as older releases of DM have it
+    handle-error TASK [-s …] skip …    the same, under DM's older name
 
 The default is the statement at which a source is paused; `-b FILE:POSITION` or `--sql-pattern REGEX` select a later
-one. Requests are stored in the metadata DB: the current or next run of the task executes them.
+one. Decisions are stored in the metadata DB: the current or next run of the task carries them out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def add_verbs(verbs: Verbs) -> None:
         _add_place(parser)
         if kind is not OperatorKind.SKIP:
             parser.add_argument("sql", metavar="SQL", nargs="+", help="DDL with the source's names, SCHEMA.TABLE")
-    revert = actions.add(REVERT, _revert, "remove a request at a location that the task has not passed")
+    revert = actions.add(REVERT, _revert, "remove a decision at a location that the task has not passed")
     _add_task(revert)
     _add_place(revert)
     listing = actions.add("list", _list, "show the pending requests")
@@ -111,7 +111,7 @@ def _texts(words: Sequence[str]) -> Sequence[str]:
 
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Remove the pending request at a location. Raises InvalidInput."""
+    """Remove the pending decision at a location. Raises InvalidInput."""
 
     def act(store: MetaStore) -> list[OperatorOutcome]:
         return revert_operators(store, arguments.task, arguments.sources, _at(arguments))
@@ -120,7 +120,7 @@ def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _list(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print the requests of each source, oldest first."""
+    """Print the decisions of each source, oldest first."""
     with meta.open_store(arguments) as store:
         try:
             subtasks = chosen_subtasks(store, arguments.task, arguments.sources)

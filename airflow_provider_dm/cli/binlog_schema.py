@@ -4,7 +4,7 @@
     binlog-schema get TASK.yaml DATABASE TABLE          its CREATE TABLE
     binlog-schema update TASK.yaml DATABASE TABLE FILE  replaces it from now on (or --from-source, --from-target)
     binlog-schema delete TASK.yaml DATABASE TABLE       removes it
-    operate-schema get|set|remove TASK.yaml -d … -t …   the same, as older releases of DM have it
+    operate-schema get|set|remove TASK.yaml -d … -t …   the same, under DM's older name
 
 They are in the target, with the task's checkpoint, so the task's file is needed for the target's credentials. `list`
 and `get` also work during a run; the other actions claim the task for a moment, and are refused during a run.

@@ -1,4 +1,4 @@
-"""`pause-task`, `resume-task`, `stop-task`: a person's request, through the metadata DB, to apps on any machine.
+"""`pause-task`, `resume-task`, `stop-task`: requests of a user, through the metadata DB, to apps on any machine.
 
 Each takes a task by its name or its file, or `-s SOURCE` for all tasks of a source, or both. `stop-task` also removes
 the state of an ended task: a stopped task keeps its files in the relay logs of its sources, as it may be run again, and

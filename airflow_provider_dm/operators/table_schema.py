@@ -1,4 +1,4 @@
-"""Shows, changes or deletes the definitions with which a DM task decodes rows of its source tables."""
+"""An operator that shows or changes the definitions with which a DM task decodes rows of its source tables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How secrets reach a process: by a pipe that its launcher fills before it starts it.
+"""Passes secrets to a process by a pipe, which its launcher fills before the process starts.
 
-A process's environment can be read in /proc, and its children inherit it, so nothing is put there. What a process has
-received is in `known` from then on. A password that a person has put into a variable is taken out of the environment
-when it is read, and is in `known` like the others.
+A process's environment can be read in /proc, and its children inherit it, so nothing is put there. The process keeps
+received secrets in `known`. A password that a user has set as a variable is removed from the environment when it is
+read, and is kept in `known`, too.
 
     a direct child           its stdin is the pipe
     below a spark-submit     a named pipe beside the job file: the JVM passes no descriptor on
@@ -36,7 +36,8 @@ def filled_pipe(secrets: Mapping[str, str]) -> int:
 
 
 def named_pipe(folder: Path, secrets: Mapping[str, str]) -> int:
-    """Make the pipe of a run's folder and fill it. What is returned has to be open until the process has read it."""
+    """Make the pipe of a run's folder, and fill it. The returned descriptor must stay open until the process has read
+    the pipe."""
     path = folder / PIPE
     path.unlink(missing_ok=True)
     os.mkfifo(path, 0o600)
@@ -74,7 +75,7 @@ def received() -> dict[str, str]:
 
 
 def keep(secrets: Mapping[str, str]) -> None:
-    """Let `known` have these secrets, as if this process had received them."""
+    """Add these secrets to `known`, as if this process had received them."""
     _received.update(secrets)
 
 
@@ -86,7 +87,7 @@ def _fill(writing: int, secrets: Mapping[str, str]) -> None:
 
 
 def _content(descriptor: int) -> bytes:
-    """Return what the pipe holds: all of it was written before this process began."""
+    """Return the contents of the pipe, which were written before this process began."""
     parts = []
     with suppress(BlockingIOError):
         while part := os.read(descriptor, 1 << 16):

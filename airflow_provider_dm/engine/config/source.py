@@ -54,7 +54,7 @@ class CheckerConfig(DmModel):
     backoff_jitter: bool = True
     """True: half of each pause is random."""
     backoff_factor: float = Field(default=2.0, ge=1)
-    """Each pause is so many times as long as the one before."""
+    """Factor by which each pause is longer than the previous one."""
 
 
 class SourceConfig(DmModel):

@@ -66,7 +66,7 @@ class MydumperConfig(DmModel):
     """The reading half of the full migration."""
 
     threads: int = Field(default=4, ge=1)
-    """Readers of a source at the same time, at most."""
+    """Maximum number of concurrent readers of a source."""
     consistency: Annotated[Consistency, empty_is("auto"), Lowered] = Consistency.AUTO
     """Extension: DM has it in `extra-args` only, which override this key."""
     rows: int | None = Field(default=None, ge=0)
@@ -88,7 +88,7 @@ class LoaderConfig(DmModel):
     """The writing half of the full migration."""
 
     pool_size: Annotated[int, _zero_is(16)] = Field(default=16, ge=1)
-    """Readers of a source at the same time, at most; each writes what it reads."""
+    """Maximum number of concurrent readers of a source; each writes the rows that it reads."""
     on_duplicate_logical: Annotated[OnDuplicate, Lowered] | None = Field(
         default=None, validation_alias=AliasChoices("on-duplicate-logical", "on-duplicate")
     )
@@ -117,7 +117,7 @@ class SyncerConfig(DmModel):
     worker_count: int | None = Field(default=None, ge=1)
     """Connections that write to the target at the same time."""
     batch: int | None = Field(default=None, ge=1)
-    """Rows of one target transaction, at most."""
+    """Maximum number of rows of one target transaction."""
     queue_size: Annotated[int | None, _zero_is(None)] = Field(default=None, ge=1)
     """Changes that are buffered for each two workers."""
     checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)

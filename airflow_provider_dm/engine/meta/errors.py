@@ -77,7 +77,7 @@ class RunTaken(DmError):
 
     code = "DM-8008"
     what = "the run {run_id!r} belongs to {holder}."
-    hint = "Start it again: every attempt gets an id of its own. If the error recurs, please report it."
+    hint = "Start it again: every attempt gets its own id. If the error recurs, please report it."
 
 
 class UnrelatedNeeds(DmError):
@@ -99,8 +99,8 @@ class MetaSchemaDiffers(DmError):
     what = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
     hint = (
         "If it has none, run `dmctl meta migrate`. Otherwise another release has created it: use that release, or "
-        "an empty metadata DB. With an empty one tasks continue from the checkpoints in their targets, and orders "
-        "given by `dmctl binlog` must be given again."
+        "an empty metadata DB. With an empty one tasks continue from the checkpoints in their targets, and decisions "
+        "by `dmctl binlog` must be made again."
     )
 
 
@@ -111,7 +111,7 @@ class MetaRefused(DmError):
     reason: str
 
     code = "DM-8011"
-    what = "the metadata DB {url} refuses: {reason}."
+    what = "the metadata DB {url} rejects a statement: {reason}."
     hint = "Grant its account all privileges on its tables; if a value does not fit, please report it."
 
 

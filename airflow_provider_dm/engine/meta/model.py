@@ -137,7 +137,8 @@ OperatorPlace: TypeAlias = Location | SqlPattern
 
 @dataclass(frozen=True)
 class Operator:
-    """A user's order for one location of a source's log, to be used once. A later one for the same location wins."""
+    """A user's decision about one location of a source's log, used once. A later one for the same location replaces
+    it."""
 
     task: str
     source: str

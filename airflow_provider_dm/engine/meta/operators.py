@@ -1,8 +1,8 @@
-"""Binlog operators: a user's order for one location of a source's log, kept until the target has passed the location.
+"""Binlog operators: a user's decisions about locations of a source's log, each kept until the target has passed it.
 
-A run binds an operator to a transaction *before* it applies the order there (`mark_used`). If the run dies, the next
-one finds the same operator at the same location only: a pattern that was used does not match a second statement. When
-the frontier has passed that location, the operator becomes `passed` and has no further effect.
+A run binds an operator to a transaction *before* it carries out the decision there (`mark_operator_used`). If the run
+dies, the next one finds the same operator at the same location only: a pattern that was used does not match a second
+statement. When the frontier has passed that location, the operator becomes `passed` and has no further effect.
 """
 
 from __future__ import annotations

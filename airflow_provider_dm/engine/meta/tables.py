@@ -3,7 +3,7 @@
     dm_lease            one row for each task and source: the run that may write, and until when
     dm_run              one row for each run of an app: stage, heartbeat, progress, result or error
     dm_subtask_status   one row for each task and source: stage, error, requested stage, the log that it still needs
-    dm_binlog_operator  what `dmctl binlog skip, replace, inject` has requested for locations of a source's log
+    dm_binlog_operator  decisions of `dmctl binlog skip, replace, inject` about locations of a source's log
     dm_ddl_lock         one row for each DDL that the sources of a merged table have to agree on
     dm_relay            one row for each source: the last report of its relay, and the requested stage
 

@@ -38,6 +38,6 @@ class ShardsDiffer(UpstreamError):
         "Execute the same DDL on all shards before the task begins, or before a source joins it. If it is being "
         "executed now, wait until all shards have it. `ignore-checking-items: [shard_tables]` starts nevertheless, if "
         "the columns have the same names. Then a DDL that one source has executed before, and another source executes "
-        "later, waits for the first source and holds the rows after it, until `dmctl shard-ddl-lock unlock ID "
+        "later, waits for the first source and holds back the rows after it, until `dmctl shard-ddl-lock unlock ID "
         "--force-remove`."
     )
