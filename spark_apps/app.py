@@ -3,9 +3,9 @@
     argv      [path of a JobSpec]
     exit      a code of engine/reported.py; an error is in the run row as well
 
-A beat every two seconds writes the progress to the metadata DB, renews the leases and reads requests to pause or stop
-the app or a source. An unreachable metadata DB does not stop the work: the fence is in the target. SIGTERM and
-people's requests are fulfilled at the end of an epoch or page. If the launcher has ended, no process would read the
+A heartbeat every two seconds writes the progress to the metadata DB, renews the leases and reads requests to pause or
+stop the app or a source. An unreachable metadata DB does not stop the work: the fence is in the target. SIGTERM and
+users' requests are fulfilled at the end of an epoch or page. If the launcher has ended, no process would read the
 result or kill this one, so a watchdog ends the whole process group.
 """
 
@@ -69,7 +69,7 @@ Json = dict[str, Any]
 class Outcome:
     """The result of the work. `finished`: False if the work, or one of its sources, was asked to stop before its goal.
 
-    `failure`: rows that differ, or the first error of a source that stopped while others went on.
+    `failure`: rows that differ, or the first error of a source that stopped while others continued.
     """
 
     result: Json

@@ -1,4 +1,4 @@
-"""The full migration: `spark-submit full_migration.py JOBSPEC.json`. The work is engine/copy; this ties it to Spark.
+"""The full migration: `spark-submit full_migration.py JOBSPEC.json`. This app runs engine/copy on Spark.
 
 Its sources pause and stop together: a request for one of them applies to all.
 

@@ -1,4 +1,4 @@
-"""A server program that can be started here, wherever it came from: what `servers.py` needs to know of it."""
+"""A server program that can be started here, from any origin, as a value for `servers.py`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

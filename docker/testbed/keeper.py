@@ -5,8 +5,8 @@ else: end of file means that the harness is gone, by return, exception or SIGKIL
 with a data directory inside one of the folders is ended, and those data directories are removed. Logs stay.
 
 A pipe, because PR_SET_PDEATHSIG fires when the *thread* that started a server ends, and servers start in threads.
-Processes are found by their `--datadir=` argument (TiDB's: `--path=`), so a pid that another program has now
-is never hit. Run as a file: standard library only."""
+Processes are found by their `--datadir=` argument (TiDB's: `--path=`), so a process that has reused a pid
+is never ended. Run as a file: standard library only."""
 
 import os
 import shutil

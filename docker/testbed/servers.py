@@ -1,11 +1,11 @@
-"""A server of our own: how it is started, spoken to, ended, killed and started again.
+"""A private server: starts, queries, stops, kills and restarts it.
 
     with running_servers([ServerSpec("one", "mariadb"), ServerSpec("two", "mysql")]) as (one, two):
         one.sql("CREATE DATABASE shop")
 
-True of every server: it listens on 127.0.0.1 only, on a port that was free; `root` has the empty password over TCP and
+Every server listens on 127.0.0.1 only, on a port that was free; `root` has the empty password over TCP and
 over the socket; row format, full row images, GTIDs on; default character set utf8mb4; commits survive a kill of the
-process, not of the machine. An option given in the spec comes last and therefore wins. TiDB (`tidb`), which writes no
+process, not of the machine. An option given in the spec comes last and takes precedence. TiDB (`tidb`), which writes no
 binlog, is a target only.
 
 Layout of the folder: `<root>/<name>/{data/,error.log,server.json,hostile.sql,run -> a short folder for the socket}`.
@@ -144,7 +144,7 @@ class Server:
     def server_id(self) -> int:
         return self.port  # unique on this host for as long as the server has the port
 
-    # Speaking to it
+    # Queries
 
     def client_config(self) -> dict[str, Any]:
         """Return host, port, user and password, as PyMySQL and most others name them; and what calms a hostile
@@ -185,7 +185,7 @@ class Server:
             f"GRANT {privileges} ON *.* TO '{name}'@'%'"
         )
 
-    # Living and dying
+    # Starting and stopping
 
     def alive(self) -> bool:
         if self._process is not None and self._process.pid == self.pid:
@@ -193,7 +193,7 @@ class Server:
         return self.pid in keeper.servers_under(self.home)
 
     def start(self) -> None:
-        """Start it where it was: same port, same data. Returns when it answers."""
+        """Start the server again with the same port and data. Returns when it answers."""
         if self.alive():
             return
         environment = {**os.environ, "TZ": self.zone} if self.zone else None
@@ -273,7 +273,7 @@ class Server:
         fresh.rename(self.home / "server.json")
 
 
-# Many of them
+# Several servers
 
 
 def start_servers(specs: Sequence[ServerSpec], root: Path, *, keep: bool = False) -> list[Server]:
@@ -301,7 +301,7 @@ def start_servers(specs: Sequence[ServerSpec], root: Path, *, keep: bool = False
 
 
 def stop_servers(servers: Sequence[Server], *, keep_logs: bool = False) -> None:
-    """End them without ceremony and remove their folders; with `keep_logs`, all but the logs."""
+    """Kill the servers and remove their folders; with `keep_logs`, all but the logs."""
     for server in servers:
         server.kill()
         _remove_data(server)
@@ -344,7 +344,7 @@ def available(flavour: Flavour, series: Series = "") -> ServerUnavailable | None
     return None
 
 
-# One of them
+# One server
 
 
 def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
@@ -423,7 +423,7 @@ def _open_to_tcp(server: Server) -> None:
         cursor.execute(f"CREATE USER IF NOT EXISTS 'root'@'{HOST}' IDENTIFIED BY ''")
         cursor.execute(f"GRANT ALL PRIVILEGES ON *.* TO 'root'@'{HOST}' WITH GRANT OPTION")
         if server.flavour == "mariadb":
-            # Anonymous accounts at localhost would win over a 'name'@'%' of the tests.
+            # Anonymous accounts at localhost would take precedence over a 'name'@'%' of the tests.
             cursor.execute("SELECT Host FROM mysql.user WHERE User = ''")
             for (host,) in cursor.fetchall():
                 cursor.execute(f"DROP USER ''@'{host}'")
