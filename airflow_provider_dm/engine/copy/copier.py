@@ -8,18 +8,17 @@ not altered, while the metadata lock of the snapshot still prevents DDL.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from functools import partial
 
 import pymysql
 
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot, write_in_pages, write_whole_table
-from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
+from airflow_provider_dm.engine.copy.page import PageReader, PageSizes
 from airflow_provider_dm.engine.copy.reader import SnapshotReader
-from airflow_provider_dm.engine.copy.writing import write_rows_of
-from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk, load_chunk
+from airflow_provider_dm.engine.copy.writing import write_page
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunk
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_dialect
-from airflow_provider_dm.engine.downstream.statements import Dialect
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.births import check_born_so
@@ -53,8 +52,7 @@ def _copy_pages(
     source: Endpoint,
     target: Endpoint,
 ) -> ChunkProgress:
-    writer = _PageWriter(job, target, target_dialect(target))
-    name = job.mapping.source.name
+    dialect, name = target_dialect(target), job.mapping.source.name
     while not progress.done and progress.round == job.chunk.round and not reader.is_over:
         began = time.monotonic()
         try:
@@ -63,7 +61,9 @@ def _copy_pages(
                 check_born_so(source, name, progress.birth)
         except (pymysql.err.Error, OSError) as error:
             raise source_error(source, error) from error
-        progress = writer.write(progress, page)
+        last_key = page.last_key or progress.last_key
+        written = write_page(target, job, progress, page.cells, dialect, last_key=last_key, done=page.last)
+        progress = written or run_transaction(target, partial(load_chunk, fence=job.fence, known=progress))
         sizes.learn(name, page, time.monotonic() - began)
     return progress
 
@@ -86,29 +86,3 @@ def _copy_whole(
     except (pymysql.err.Error, OSError) as error:
         raise source_error(source, error) from error
     return run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen))
-
-
-@dataclass(frozen=True)
-class _PageWriter:
-    job: ChunkJob
-    target: Endpoint
-    dialect: Dialect
-
-    def write(self, seen: ChunkProgress, page: Page) -> ChunkProgress:
-        """Write the chunk's progress and the page's rows in one transaction. Return the chunk's progress, even if
-        another reader has advanced it.
-        """
-        job = self.job
-        last_key = page.last_key or seen.last_key
-        write = write_rows_of(job, page.cells, self.dialect)
-
-        def body(connection: Connection) -> bool:
-            step = advance_chunk(connection, job.fence, seen, rows=len(page.cells), last_key=last_key, done=page.last)
-            if step:
-                write(connection)
-            return step
-
-        if run_transaction(self.target, body):
-            return replace(seen, last_key=last_key, done=page.last, rows_copied=seen.rows_copied + len(page.cells))
-        # Another attempt was faster, the round is over, or our COMMIT succeeded and only its answer was lost.
-        return run_transaction(self.target, lambda connection: load_chunk(connection, job.fence, seen))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -23,7 +23,7 @@ import pymysql
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.page import PAGE_BYTES
-from airflow_provider_dm.engine.copy.writing import write_rows_of
+from airflow_provider_dm.engine.copy.writing import write_page, write_rows_of
 from airflow_provider_dm.engine.downstream.copy_progress import (
     ChunkProgress,
     advance_chunk,
@@ -80,25 +80,14 @@ def write_in_pages(
     """Write a table that is the only one of its target. Raises the errors of `write_whole_table`, and
     SchemaChangedDuringCopy.
     """
-
-    def page(some: Cells, *, done: bool = False) -> bool:
-        write = write_rows_of(job, some, dialect)
-
-        def body(connection: Connection) -> bool:
-            advanced = advance_chunk(connection, job.fence, seen, rows=len(some), last_key=None, done=done)
-            if advanced:
-                write(connection)
-            return advanced
-
-        return run_transaction(target, body)
-
     with closing(_pieces(snapshot, job)) as pieces:
         for some in pieces:
-            if not page(some):
-                return  # the round has ended, or the result of a COMMIT is unknown: the next round starts again
-            seen = replace(seen, rows_copied=seen.rows_copied + len(some))
+            written = write_page(target, job, seen, some, dialect, last_key=None, done=False)
+            if written is None:
+                return  # the next round starts again
+            seen = written
     check_born_so(snapshot.source, job.mapping.source.name, seen.birth)
-    page(Cells.none(len(job.mapping.source.columns)), done=True)
+    write_page(target, job, seen, Cells.none(len(job.mapping.source.columns)), dialect, last_key=None, done=True)
 
 
 def remove_leftovers(target: Endpoint, fence: Fence) -> None:

@@ -11,6 +11,7 @@ A page is one LOAD DATA if the target allows it and it writes all rows exactly, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,13 +21,42 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.downstream.contested_row import contested_keys
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.insertion import Insertion
-from airflow_provider_dm.engine.downstream.session import execute
+from airflow_provider_dm.engine.downstream.session import execute, run_transaction
 from airflow_provider_dm.engine.downstream.statements import Dialect, SqlStatement
 from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
+
+
+def write_page(
+    target: Endpoint,
+    job: ChunkJob,
+    seen: ChunkProgress,
+    cells: Cells,
+    dialect: Dialect,
+    *,
+    last_key: str | None,
+    done: bool,
+) -> ChunkProgress | None:
+    """Write rows and the chunk's progress in one transaction. Return the progress after it.
+
+    None: another reader was faster, the round is over, or our COMMIT succeeded and only its answer was lost.
+    """
+    write = write_rows_of(job, cells, dialect)
+
+    def body(connection: Connection) -> bool:
+        advanced = advance_chunk(connection, job.fence, seen, rows=len(cells), last_key=last_key, done=done)
+        if advanced:
+            write(connection)
+        return advanced
+
+    if not run_transaction(target, body):
+        return None
+    return replace(seen, last_key=last_key, done=done, rows_copied=seen.rows_copied + len(cells))
 
 
 def write_rows_of(job: ChunkJob, cells: Cells, dialect: Dialect) -> Callable[[Connection], None]:

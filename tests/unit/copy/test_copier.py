@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
-from airflow_provider_dm.engine.copy import copier, keyless
+from airflow_provider_dm.engine.copy import copier, keyless, writing
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
 from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
@@ -54,11 +54,12 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     for module in (copier, keyless):
         monkeypatch.setattr(module, "check_born_so", lambda *_asked: None)
-        monkeypatch.setattr(module, "write_rows_of", write)
+    for module in (copier, writing):
         monkeypatch.setattr(module, "run_transaction", lambda _target, body: body(None))
-        monkeypatch.setattr(module, "advance_chunk", lambda *_asked, **_step: False)
+    monkeypatch.setattr(writing, "write_rows_of", write)
+    monkeypatch.setattr(writing, "advance_chunk", lambda *_asked, **_step: False)
     monkeypatch.setattr(copier, "target_dialect", lambda _target: DIALECT)
-    monkeypatch.setattr(copier, "load_chunk", lambda *_asked: SEEN if not offered else replace(SEEN, round=2))
+    monkeypatch.setattr(copier, "load_chunk", lambda *_asked, **_known: SEEN if not offered else replace(SEEN, round=2))
     return offered
 
 
