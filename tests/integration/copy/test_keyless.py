@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider_dm.engine.copy import keyless
+from airflow_provider_dm.engine.copy import keyless, writing
 from airflow_provider_dm.engine.copy.migration import HandedOver
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence
@@ -49,7 +49,8 @@ def breaks_at(number: int, patch: pytest.MonkeyPatch, error: Exception) -> None:
             raise error
         return advance_chunk(connection, fence, seen, **step)  # type: ignore[arg-type]
 
-    patch.setattr(keyless, "advance_chunk", advance)
+    for module in (keyless, writing):
+        patch.setattr(module, "advance_chunk", advance)
 
 
 @pytest.mark.parametrize("ddl", [(), (*DEDUPLICATED, UNIQUE), ("TRUNCATE TABLE log",), ("RENAME TABLE log TO log2",)])
