@@ -89,13 +89,13 @@ def test_a_copy_without_a_key_does_not_go_on_behind_another_attempt(
     assert refused == [1]
 
 
-def test_a_copy_without_a_key_is_not_gone_on_with_by_another_reader(
-    refused: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("now", [replace(SEEN, rows_copied=2), replace(SEEN, round=2), replace(SEEN, done=True)])
+def test_a_copy_without_a_key_begins_where_its_chunk_is_as_it_was(
+    refused: list[int], monkeypatch: pytest.MonkeyPatch, now: ChunkProgress
 ) -> None:
-    """The first one was lost after this one had read which chunks are left."""
-    monkeypatch.setattr(copier, "load_chunk", lambda *_asked: replace(SEEN, rows_copied=2))
+    """Another reader was lost in it, or its round is over, since this one has read which chunks are left."""
+    monkeypatch.setattr(copier, "load_chunk", lambda *_asked: now)
     job = replace(JOB, mapping=map_table(KEYLESS, KEYLESS))
 
-    copied = copier.copy_chunk(job, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT)
-
-    assert (copied.rows_copied, refused) == (2, [])
+    assert copier.copy_chunk(job, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT) == now
+    assert refused == []

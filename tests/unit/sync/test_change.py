@@ -171,6 +171,15 @@ def test_keyless_rows_are_counted() -> None:
     assert {image: count for image, count in folded.counts[0].items() if count} == {A: 1}
 
 
+def test_rows_without_a_key_give_up_their_unique_values_first() -> None:
+    described = tuple(Column(one, at, "int", "int", True) for at, one in enumerate(("u", "v")))
+    plan = plan_of(Table(ITEM.name, described, (Index("u", ("u",), prefixes=(None,)),)))
+
+    waves = make_waves(plan, fold(plan, [(0, A, B)]))
+
+    assert [tables[0].remove for tables in waves.first.values()] == [[(A, 1)]]
+
+
 def test_a_composite_key_is_not_its_joined_text() -> None:
     rows = [(b"x", b"y.z"), (b"x.y", b"z")]
     folded = fold(plan_of(table("t", ("id", "v"), PAIR)), [(0, None, row) for row in rows])
