@@ -115,8 +115,8 @@ def open_sync(
     safe_mode = SafeMode(source.config.syncer.safe_mode, until, load_window(connection, ref))
     plan = with_safe_mode(source, plan, overwrites=safe_mode.is_lenient(lo))
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
-    if edge is None and plan.fingerprint() != subtask.plan:
-        _save_plan(plan, left_out, source)
+    if first_plan.fingerprint() != subtask.plan:  # a half-applied epoch keeps the plan that began it
+        _save_plan(first_plan, left_out, source)
     return Opened(
         LoopState(
             source.fence,
