@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contest
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.row_key import row_key
 from airflow_provider_dm.engine.downstream.shard_groups import save_group
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
@@ -19,9 +21,10 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Item, Member, Resync
 from airflow_provider_dm.engine.shard.lock import Info, Lock, reported
 from airflow_provider_dm.engine.shard.turn import Turn
-from airflow_provider_dm.engine.sync.shard_ddl import shard_locks
+from airflow_provider_dm.engine.sync.shard_ddl import shard_locks, shards
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import TARGETS
 
@@ -35,18 +38,18 @@ def test_a_lock_that_was_not_told_is_told_with_the_next_note(tmp_path: Path, mon
     with MetaStore.open(url) as store:
         lock = reported(None, "task", TARGET, 0, Info("one", ("ADD c int",)), {"one"})
         store.change_ddl_lock("task", lock.id, 0, lambda _found: lock.to_json())
-        shards = Shards(SOURCE, store, groups={TARGET: Group(TARGET, resolved=1)})
+        told = Shards(SOURCE, store, groups={TARGET: Group(TARGET, resolved=1)})
 
         def is_away(*_arguments: object) -> None:
             raise InvariantBroken("the metadata DB answers", "it does not")
 
         with monkeypatch.context() as patched:
             patched.setattr(store, "change_ddl_lock", is_away)
-            shards.locks.report_passed(TARGET, 0)
-            shards.locks.report_pending()
+            told.locks.report_passed(TARGET, 0)
+            told.locks.report_pending()
         assert store.ddl_locks("task")
 
-        shards.locks.report_pending()
+        told.locks.report_pending()
         assert store.ddl_locks("task") == []
 
 
@@ -88,3 +91,21 @@ def test_the_owner_believes_the_target_and_not_the_lock(left: Resync | None, mon
     why = ShardLocks(ours, no_store).reason_to_wait(group, Turn.EXECUTE, [shard.name], lock)
 
     assert why == (f"for {shard.name} of two" if left else "")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_rows_wait_as_long_as_their_shard_exists(monkeypatch: pytest.MonkeyPatch, *, exists: bool) -> None:
+    """Behind its re-sync a shard is ready, and a dropped one is forgotten with its rows."""
+    no_store: Any = None
+    database, shard = Database(lambda: 0.0), TARGETS[0]
+    tx, fence = database.connection(), Fence(SubtaskRef(META, "task", "one"), 1)
+    database.sqlite.execute(f"INSERT INTO {META}.dm_subtask (task, source, generation) VALUES ('task', 'one', 1)")
+    contest(tx, RowOwner(fence.ref, shard.name), TARGET, [(row_key([b"1"]), (b"1", b"2"))])
+    group = Group(TARGET, 1, (Member(shard.name, shard, ()),), Resync(()))
+    monkeypatch.setattr(shards, "run_transaction", lambda _target, body: body(tx))
+    monkeypatch.setattr(ShardLocks, "report_passed", lambda *_report: None)
+    ours: Any = SimpleNamespace(fence=fence, target=None)
+
+    Shards(ours, no_store, tables={shard.name: TARGET} if exists else {}, groups={TARGET: group}).finish(group, PLAN)
+
+    assert database.contested() == exists
