@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.ddl.resolve import (
     settled,
     table_collation,
 )
-from airflow_provider_dm.engine.ddl.target_code import is_maintenance, with_changed_partitions
+from airflow_provider_dm.engine.ddl.target_code import is_maintenance, is_moment, with_changed_partitions
 
 Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
 """Columns that the statement defines, resolved, with their inline constraints, by the index of the clause."""
@@ -180,7 +180,8 @@ def _columns_by_old_name(
             if column.auto_increment or column.generated is not None or (default or "NULL").upper() == "NULL":
                 default = None
             plain = None if default is None else without_mode(default, context.session.sql_mode)
-            by_old_name[old] = replace(column, default=plain)
+            lost = context.server.mariadb and is_moment(column.default)
+            by_old_name[old] = replace(column, default=plain, on_update=None if lost else column.on_update)
     return by_old_name
 
 

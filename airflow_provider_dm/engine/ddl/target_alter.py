@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.ddl.column_types import TEXT_SIZES
 from airflow_provider_dm.engine.ddl.constraints import name_under
 from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
-from airflow_provider_dm.engine.ddl.target_code import is_maintenance
+from airflow_provider_dm.engine.ddl.target_code import is_maintenance, is_moment
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
@@ -69,15 +69,28 @@ def _by_columns(specs: Sequence[ddl.Spec], table: ddl.TableDefinition, carrier: 
                     yield ddl.ChangeColumn(old.name, new)
 
 
+def _column_before(name: str, carrier: Carrier) -> ddl.ColumnDefinition | None:
+    """Return the column before the statement; None if it is not known."""
+    table = carrier.way.was(carrier.table)
+    columns = () if table is None else table.columns
+    return next((one for one in columns if one.name.lower() == name.lower()), None)
+
+
+def _column_with_moments(name: str, carrier: Carrier) -> ddl.ColumnDefinition | None:
+    """Return the column after the statement if it is the current time by default and ON UPDATE before it: MariaDB loses
+    ON UPDATE with the default, the other family keeps it."""
+    old = _column_before(name, carrier)
+    both = old is not None and old.on_update is not None and is_moment(old.default)
+    return carrier.way.resolve(carrier.table, name) if both else None
+
+
 def _by_a_longer_type(spec: ddl.Spec, carrier: Carrier) -> tuple[ddl.Spec, ...]:
     """Return the clause, behind one that makes its column longer if the target changes charsets only together with a
     length."""
     way = carrier.way
     if way.target_can.changes_charsets or not isinstance(spec, ddl.ChangeColumn):
         return (spec,)
-    table = way.was(carrier.table)
-    columns = () if table is None else table.columns
-    old = next((one for one in columns if one.name.lower() == spec.name.lower()), None)
+    old = _column_before(spec.name, carrier)
     if old is None or old.type.collation is None or not {old.type.name, spec.column.type.name} <= _TEXTS:
         return (spec,)
     collation = collation_for(old.type.collation, way.source, way.target)
@@ -135,6 +148,8 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
             if column.type.name == "json" and formatted and not one_family:
                 raise NotCopyable(f"{quote(column.name)}, whose rows become JSON, which flavours format differently")
             return replace(spec, column=carrier.column(column))
+        case ddl.SetDefault(name) if not one_family and (whole := _column_with_moments(name, carrier)) is not None:
+            return ddl.ChangeColumn(name, carrier.column(whole))
         case ddl.SetDefault(name, default):
             return replace(spec, default=carrier.changed_default(name, default))
         case ddl.SetColumnVisibility(name):

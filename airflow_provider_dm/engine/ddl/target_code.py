@@ -121,9 +121,12 @@ def rounded(default: Code, kind: ColumnType) -> Code:
     return f"{number.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, Context(prec=MAX_PREC)):f}"
 
 
-def is_moment(code: Code, sql_mode: int) -> bool:
-    """Return True if the code is the current time, as in ON UPDATE."""
-    found = [token.text for token in _significant_tokens(code, sql_mode)]
+def is_moment(code: Code | None, sql_mode: int = 0) -> bool:
+    """Return True if the code is the current time, as in ON UPDATE.
+
+    A column of MariaDB with such a default loses its ON UPDATE when it gets another default, or none.
+    """
+    found = [] if code is None else [token.text for token in _significant_tokens(code, sql_mode)]
     return bool(found) and found[0] in _MOMENTS and all(text in ("(", ")") or text.isdecimal() for text in found[1:])
 
 

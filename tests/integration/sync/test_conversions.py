@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import SyncKit, kit_for
 from tests.integration.sync.test_by_hand import wanted
+from tests.integration.sync.year import definitions
 
 UNLIKE = {"mysql": "mariadb", "mariadb": "mysql"}
 CONVERSIONS = (
@@ -141,3 +142,17 @@ def test_json_of_mariadb_keeps_its_text_unless_the_target_has_documents(unlike: 
     unlike.write("ALTER TABLE m MODIFY c json COMMENT 'changed'")
     with pytest.raises(DdlNotSupported, match=r"DM-6032.*`c`, whose rows become JSON"):
         unlike.sync()
+
+
+def test_a_time_on_update_is_lost_with_its_default_where_the_source_loses_it(unlike: SyncKit) -> None:
+    """MariaDB loses it; `c` has another default. The definition of `n` is the one that the sync has of `m`."""
+    moment = "CURRENT_TIMESTAMP"
+    unlike.write(
+        f"CREATE TABLE m (id int PRIMARY KEY, a timestamp(6) NULL DEFAULT {moment}(6) ON UPDATE {moment}(6), "
+        f"b datetime NOT NULL DEFAULT {moment} ON UPDATE {moment}, c datetime DEFAULT '2024-01-01' ON UPDATE {moment})"
+    )
+    unlike.write("ALTER TABLE m ALTER a DROP DEFAULT, ALTER b SET DEFAULT '2024-01-01', ALTER c DROP DEFAULT")
+    unlike.write("CREATE TABLE n LIKE m")
+    unlike.sync()
+    found = definitions.differences(unlike.source, unlike.target, unlike.schema, as_shown=False)
+    assert [one for one in found if one.startswith(("m", "n"))] == []
