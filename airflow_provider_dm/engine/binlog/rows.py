@@ -78,18 +78,18 @@ def decode_range(
     """
     for batch in split_range(byte_range, wanted, compiled=compiled):
         if take is not None:
-            with _located(batch, byte_range.file):
+            with located(batch, byte_range.file):
                 batch = take(batch)
         yield from _changes_of(batch, byte_range.file)
 
 
 def _changes_of(batch: Batch, file: str) -> list[RowChange]:
-    with _located(batch, file):
+    with located(batch, file):
         return batch.rows()
 
 
 @contextmanager
-def _located(batch: Batch, file: str) -> Iterator[None]:
+def located(batch: Batch, file: str) -> Iterator[None]:
     """Raise MalformedRows instead of MalformedImage."""
     try:
         yield

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync.plan.bucket import RUN, bucket_function
+from airflow_provider_dm.engine.sync.plan.bucket import RUN, bucket_function, bucket_numbers
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, target_part
 
 
@@ -144,3 +145,20 @@ def test_buckets_are_used_evenly(buckets: int) -> None:
         filled[bucket((b"%d" % value,))] += 1
 
     assert filled == [2 * RUN] * buckets
+
+
+@given(st.lists(st.integers(-(2**63), 2**64 - 1) | st.integers(-100, 2000), min_size=1), st.sampled_from([1, 3, 64]))
+def test_the_buckets_of_many_integers_are_those_of_each(values: list[int], buckets: int) -> None:
+    part, rows = part_of(number("a", 0)), [(b"%d" % value,) for value in values]
+    bucket = bucket_function(part, buckets)
+
+    assert bucket_numbers(part, buckets, Cells.of(rows)).tolist() == [bucket(row) for row in rows]
+
+
+@pytest.mark.parametrize("key", [("a", "b"), ("b", "a"), ("b",), ()])
+def test_the_buckets_of_many_rows_are_those_of_each(key: tuple[str, ...]) -> None:
+    part = part_of(number("a", 0), text("b", 1, "utf8mb4_bin"), key=key)
+    rows = [(b"%d" % number, b"text %d" % (number % 7)) for number in range(50)]
+    bucket = bucket_function(part, 64)
+
+    assert bucket_numbers(part, 64, Cells.of(rows)).tolist() == [bucket(row) for row in rows]

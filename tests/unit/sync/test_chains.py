@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.sync.write.chains import Chains
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
 from tests.unit.binlog.building import Log, order
 from tests.unit.sync.test_change import NOWHERE, plan_of
-from tests.unit.sync.test_inserts import ONE, THREE, TWO
+from tests.unit.sync.test_encoded import ONE, THREE, TWO
 
 TEXT_KEY = replace(
     ONE,

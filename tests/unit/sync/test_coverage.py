@@ -24,10 +24,9 @@ from airflow_provider_dm.engine.sync.coverage import ALL, NONE, CoverageFilter, 
 from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write import tasks
-from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.inserts import Inserting, unchanged_tables
+from airflow_provider_dm.engine.sync.write.chains import unchanged_tables
 from tests.unit.sync.test_change import NOWHERE, PAIR, PRIMARY, RULES, fold, plan_of, table
-from tests.unit.sync.test_inserts import ONE, TABLES, log_of
+from tests.unit.sync.test_encoded import ONE, TABLES, fold_of, log_of
 
 ITEM = table("item", ("id", "v", "note"), PRIMARY)
 BY_PAIR = replace(ITEM, unique_keys=(PAIR,))
@@ -249,17 +248,14 @@ def test_a_log_is_filtered_before_it_is_folded_and_only_where_it_must_be(tmp_pat
         [(0, None, 1), (0, None, 3), (1, None, 1), (2, None, 9)],
         [(0, 1, 4), (0, 3, 2), (2, None, 8)],
     ]
-    inserting = Inserting(compactor := Compactor(plan), plan, unchanged_tables(plan))
-    for piece in log_of(log, tmp_path):
-        compactor.add_all(tasks._changes(plan, NOWHERE, piece, inserting.take))
 
-    folded = inserting.folded()
+    folded = fold_of(plan, log_of(log, tmp_path), unchanged_tables(plan))
 
     assert folded.keyed[keys[one.name]] == {
         b"1": Change(None, None),
         b"2": Change(None, (b"2", None)),
     }
-    assert {table: len(cells) for table, cells in folded.inserted.items()} == {keys[three.name]: 2}
+    assert {table: len(one.insert) for table, one in folded.cells.items()} == {keys[three.name]: 2}
 
 
 @pytest.mark.parametrize(

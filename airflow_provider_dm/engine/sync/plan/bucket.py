@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from itertools import repeat
+from typing import Any, Final
 
+import numpy as np
 import xxhash
 
+from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.schema.codec import INTEGERS, Row, Transform, Value, codec_for
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 
@@ -39,7 +42,7 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
         whole_table = bucket_of_all(part, buckets)
         return lambda _row: whole_table
     last = part.hashed[-1]
-    in_runs = last == part.key[-1] and part.mapping.source.columns[last].data_type in INTEGERS
+    in_runs = last == part.key[-1] and _is_integer(part, last)
     hashed = part.hashed[:-1] if in_runs else part.hashed
     forms = [(number, form_of(part, number), b"%d:" % part.key.index(number)) for number in hashed]
     if not forms:
@@ -58,6 +61,19 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
     return bucket
 
 
+def bucket_numbers(part: TargetPart, buckets: int, cells: Cells) -> Any:
+    """Return the buckets of all rows of `cells`, as `bucket_function` does for one."""
+    if len(part.hashed) == 1 and part.key == part.hashed and _is_integer(part, part.hashed[0]):
+        runs = np.array([int(value or 0) // RUN for value in cells.column(part.hashed[0])], np.int64)
+        spread = (runs // buckets).astype(np.uint64) * np.uint64(_FIBONACCI) >> np.uint64(48)
+        return (xxhash.xxh64_intdigest(_name(part)) % buckets + runs + spread.astype(np.int64)) % buckets
+    hashed = range(cells.columns) if part.key is None else part.hashed
+    columns = [
+        cells.column(number) if number in hashed else repeat(None, len(cells)) for number in range(cells.columns)
+    ]
+    return np.fromiter(map(bucket_function(part, buckets), zip(*columns, strict=True)), np.int64, len(cells))
+
+
 @lru_cache(maxsize=1024)
 def forms_function(part: TargetPart) -> Callable[[Row], tuple[bytes, ...]]:
     """Return the function from a row to the forms of its key, equal for keys that the target may compare as equal."""
@@ -68,6 +84,10 @@ def forms_function(part: TargetPart) -> Callable[[Row], tuple[bytes, ...]]:
 def bucket_of_all(part: TargetPart, buckets: int) -> int:
     """Return the bucket of all rows of a table without hashed columns."""
     return xxhash.xxh64_intdigest(_name(part)) % buckets
+
+
+def _is_integer(part: TargetPart, number: int) -> bool:
+    return part.mapping.source.columns[number].data_type in INTEGERS
 
 
 def _name(part: TargetPart) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
@@ -45,8 +45,8 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverwritingWrites, has_one_feeder
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_in_waves
 from airflow_provider_dm.engine.sync.write.compactor import Image
+from airflow_provider_dm.engine.sync.write.encoded import CellRows
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
-from airflow_provider_dm.engine.sync.write.inserts import Inserts
 from airflow_provider_dm.engine.sync.write.merged import CheckMatched, MergedWrites, OwnerWork
 
 SMALL_BATCH: Final = 1_000
@@ -285,8 +285,10 @@ class _TableWrites:
         # Deletes that must not find a row.
         self.gone = tuple(delete_rows(mapping, born_and_gone, dialect=dialect)) if born_and_gone else ()
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
-        self.changed = [row for work in works for row in work.change]
-        rows = {Verb.INSERT: [row for work in works for row in work.insert], Verb.UPSERT: self.changed}
+        rows = {
+            Verb.INSERT: [row for work in works for row in work.insert],
+            Verb.UPSERT: [row for work in works for row in work.change],
+        }
         self.statements = (
             *(delete_rows(mapping, deleted, dialect=dialect) if self.part.key is not None else ()),
             *(
@@ -300,25 +302,30 @@ class _TableWrites:
                 for statement in write_values(mapping, some, verb, sql.row, dialect=dialect)
             ),
         )
-        inserts = Inserts.together([work.inserts for work in works if work.inserts is not None])
-        self.insertions = [Insertion(mapping, one.cells, one.numbers, Verb.INSERT, dialect) for one in inserts]
+        cells = {Verb.INSERT: [work.inserts for work in works], Verb.UPSERT: [work.changes for work in works]}
+        self.insertions = [
+            Insertion(mapping, one.cells, one.numbers, verb, dialect)
+            for verb, rows in cells.items()
+            for one in CellRows.together([one for one in rows if one is not None])
+        ]
 
     def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> None:
         """See `MergedWrites.run`. Raises DuplicateInTarget if a row exists that was deleted according to the log."""
         if any(self.access.execute(connection, statement) for statement in self.gone):
             raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
-        if careful and self.changed:
-            keys = map(self.sql.key, self.changed)
+        if careful:
+            keys = (self.sql.key(row) for works in self.works.values() for work in works for row in work.changed())
             for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
                 found(statement, self.access.count(connection, statement))
+        check = {Verb.DELETE: found, Verb.UPSERT: changed}
+
+        def execute(statement: SqlStatement, _numbers: Any = None) -> None:
+            check.get(statement.verb, _any_number)(statement, self.access.execute(connection, statement))
+
         for statement in self.statements:
-            affected = self.access.execute(connection, statement)
-            if statement.verb is Verb.DELETE:
-                found(statement, affected)
-            elif statement.verb is Verb.UPSERT:
-                changed(statement, affected)
+            execute(statement)
         for insertion in self.insertions:
-            insertion.run(connection, lambda statement, _numbers: self.access.execute(connection, statement))
+            insertion.run(connection, execute)
 
 
 _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
@@ -336,7 +343,7 @@ def _over(writes: _Writes) -> list[OverwritingWrites]:
             delete=[key(one) for work in works for one in work.delete],
             gone=[key(one) for work in works for one in work.gone],
             insert=[row(one) for work in works for one in work.inserted()],
-            change=[row(one) for work in works for one in work.change],
+            change=[row(one) for work in works for one in work.changed()],
             unsure=writes.policy is WritePolicy.UNCOUNTED,
             by=table if writes.shared else "",
         )

@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change, Key
@@ -45,7 +46,7 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, Exchanged, disputed_values, releases
-from airflow_provider_dm.engine.sync.write.inserts import Inserts, by_bucket
+from airflow_provider_dm.engine.sync.write.encoded import CellRows, by_bucket
 from airflow_provider_dm.engine.sync.write.marks import marks_of
 from airflow_provider_dm.engine.sync.write.turns import turns_of
 
@@ -63,20 +64,33 @@ class TableWork:
     remove: list[tuple[Row, int]] = field(default_factory=list)
     """Without a key: images to delete, and how many of each."""
     insert: list[Row] = field(default_factory=list)
-    inserts: Inserts | None = None
-    """More rows to insert; then all other fields are empty."""
+    inserts: CellRows | None = None
+    """More rows to insert."""
     change: list[Row] = field(default_factory=list)
+    changes: CellRows | None = None
+    """More rows to change."""
     in_order: list[Change] = field(default_factory=list)
     """Changes to be written one after the other; then all other fields are empty."""
+
+    def put(self, verb: Verb, rows: CellRows) -> None:
+        """Set the rows to insert or to change (UPSERT) that are cells."""
+        if verb is Verb.INSERT:
+            self.inserts = rows
+        else:
+            self.changes = rows
 
     def inserted(self) -> Iterator[Row]:
         """Yield the rows to insert, as rows of values."""
         return chain(self.insert, self.inserts or ())
 
+    def changed(self) -> Iterator[Row]:
+        """Yield the rows to change, as rows of values."""
+        return chain(self.change, self.changes or ())
+
     def rows(self) -> int:
         removed = sum(count for _, count in self.remove)
-        written = len(self.insert) + len(self.inserts or ()) + len(self.change) + len(self.in_order)
-        return len(self.delete) + len(self.gone) + removed + written
+        inserted, changed = len(self.insert) + len(self.inserts or ()), len(self.change) + len(self.changes or ())
+        return len(self.delete) + len(self.gone) + removed + inserted + changed + len(self.in_order)
 
 
 Wave = dict[int, dict[int, TableWork]]
@@ -126,10 +140,14 @@ def make_waves(plan: SyncPlan, folded: Folded, disputed: Disputed | None = None)
         bucket_of = bucket_function(plan.part(index), plan.buckets)
         for turn, in_turn in enumerate(sort.turns(index, keyed)):
             sort.keyed(in_turn, _Sorter.of(waves, index, bucket_of, turn=turn), disputed)
-    for index, cells in folded.inserted.items():
+    for index, cells in folded.cells.items():
         part = plan.part(index)
-        for number, inserts in by_bucket(cells, part, bucket_function(part, plan.buckets)):
-            waves.second.setdefault(number, {})[index] = TableWork(inserts=inserts)
+        sorter = _Sorter.of(waves, index, bucket_function(part, plan.buckets))
+        for row in cells.delete:
+            sorter.second(row).delete.append(row)
+        for verb, some in ((Verb.INSERT, cells.insert), (Verb.UPSERT, cells.change)):
+            for number, rows in by_bucket(some, part, plan.buckets):
+                sorter.in_bucket(number).put(verb, rows)
     for index, counts in folded.counts.items():
         sort.counts(counts, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
     for target, kept in folded.kept.items():
@@ -210,6 +228,10 @@ class _Sorter:
 
     def second(self, row: Row) -> TableWork:
         return self._work(self.wave_2, row)
+
+    def in_bucket(self, number: int) -> TableWork:
+        """Return the work of wave 2 in this bucket."""
+        return self.wave_2.setdefault(number, {}).setdefault(self.table, TableWork())
 
     def _work(self, wave: Wave, row: Row) -> TableWork:
         tables = wave.setdefault(self.bucket_of(row), {})

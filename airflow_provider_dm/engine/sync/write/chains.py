@@ -4,12 +4,13 @@ A row that changes ten times between two events of the log costs two conversions
 compared byte by byte: what is not joined here, because one value has two encodings or a change does not fit, is folded
 (or refused) by the compactor, to which joined changes mean the same.
 
-For the same tables as `inserts`: joined changes of several tables, or of rows that a filter hides at times, could be in
-another order.
+For the tables of `unchanged_tables`: joined changes of several tables, or of rows that a filter hides at times, could
+be in another order.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,13 +18,30 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.binlog.maps import TableLayout
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, LAYOUT
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.sync.write.inserts import unchanged_tables
 
 FEWEST: Final = 256
 """Fewer changes of a table are not worth the calls."""
+
+
+def unchanged_tables(plan: SyncPlan) -> set[int]:
+    """Return the indexes of the source tables whose rows are written unchanged, from one source table,
+    covered completely, without filters and extracted columns, in the target's column order."""
+    feeders, optional = Counter(source.target for source in plan.sources), plan.optional_columns()
+    return {
+        index
+        for index, source in enumerate(plan.sources)
+        if plan.compact
+        and not plan.whole
+        and plan.part(index).key is not None
+        and feeders[source.target] == 1
+        and source.target not in plan.merged | plan.in_order
+        and source.order is None
+        and not (source.filter or source.added or optional[index] or index in plan.parts)
+    }
 
 
 @dataclass(frozen=True)
@@ -48,14 +66,14 @@ class Chains:
             return batch
         layouts = batch.changes[:, LAYOUT]
         numbers, counts = np.unique(layouts, return_counts=True)
-        pieces, joined = [], []
+        pieces, shorter = [], []
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             if count >= self.fewest and self._joins(batch, number, numbers):
-                pieces.append(_joined(batch, number, self.keys[batch.layouts[number].table]))
-                joined.append(number)
+                pieces.append(joined(batch, number, self.keys[batch.layouts[number].table]))
+                shorter.append(number)
         if not pieces:
             return batch
-        pieces.append(batch.changes[~np.isin(layouts, joined)])
+        pieces.append(batch.changes[~np.isin(layouts, shorter)])
         changes = np.concatenate(pieces)
         self.compactor.folded.add_count(len(batch) - len(changes))
         return batch.with_changes(changes)
@@ -65,10 +83,16 @@ class Chains:
         one = batch.layouts[number]
         key = self.keys.get(one.table, ())
         others = [other for other in numbers.tolist() if batch.layouts[other].table == one.table and other != number]
-        return bool(key) and not (others or one.absent or one.layout.for_kernels.plain_only.intersection(key))
+        return bool(key) and not others and can_join(one, key)
 
 
-def _joined(batch: Batch, number: int, key: tuple[int, ...]) -> Any:
+def can_join(of: TableLayout, key: tuple[int, ...]) -> bool:
+    """Return True if kernels can read the key, and the images are complete."""
+    return not (of.absent or of.layout.for_kernels.plain_only.intersection(key))
+
+
+def joined(batch: Batch, number: int, key: tuple[int, ...]) -> Any:
+    """Return the changes with this layout, with those of a chain in one. Raises MalformedImage."""
     from airflow_provider_dm.engine.binlog.kernels.chains import join_chains
 
     changes = batch.changes[batch.changes[:, LAYOUT] == number]
@@ -76,6 +100,6 @@ def _joined(batch: Batch, number: int, key: tuple[int, ...]) -> Any:
     has_old, has_new = (changes[:, place] >= 0 for place in (BEFORE, AFTER))
     old = np.where(has_old, np.cumsum(has_old) - 1, -1)
     new = np.where(has_new, np.cumsum(has_new) - 1 + np.count_nonzero(has_old), -1)
-    joined = np.empty_like(changes)
+    into = np.empty_like(changes)
     data, text = (np.frombuffer(one, np.uint8) for one in (batch.data, cells.text))
-    return joined[: join_chains(data, changes, text, cells.ends, len(key), old, new, joined)]
+    return into[: join_chains(data, changes, text, cells.ends, len(key), old, new, into)]

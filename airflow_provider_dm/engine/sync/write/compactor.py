@@ -46,6 +46,15 @@ Counts: TypeAlias = dict[Row, int]
 Adder: TypeAlias = Callable[[Row | None, Row | None], None]
 
 
+@dataclass(frozen=True)
+class FoldedCells:
+    """Folded changes of a table: rows to delete, to insert, and to change."""
+
+    delete: list[Row]
+    insert: Cells
+    change: Cells
+
+
 @dataclass
 class Folded:
     """Folded changes: by key, or counts by image for tables without a key, each by index of the source table (its lead,
@@ -57,8 +66,8 @@ class Folded:
     """All changes of tables with the policy IN_ORDER."""
     kept: dict[int, list[LoggedChange]] = field(default_factory=dict)
     """All changes of targets that are not folded, by index of the target table."""
-    inserted: dict[int, Cells] = field(default_factory=dict)
-    """Rows to insert, by source table, of tables that have only inserts in the epoch (`inserts`)."""
+    cells: dict[int, FoldedCells] = field(default_factory=dict)
+    """By source table, of tables whose changes kernels have folded (`encoded`)."""
     changes: int = 0
 
     def add_count(self, changes: int) -> Folded:

@@ -36,10 +36,10 @@ from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead, FoldedEpoch
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
-from airflow_provider_dm.engine.sync.write.chains import Chains
+from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, Exchanged
-from airflow_provider_dm.engine.sync.write.inserts import Inserting, unchanged_tables
+from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
 from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, groups_of
 from airflow_provider_dm.engine.sync.write.writing import Writing
 
@@ -108,15 +108,10 @@ class ApplyRanges:
     def _folded(self, ranges: tuple[ByteRange, ...]) -> FoldedEpoch:
         plan = self.job.plan.value
         compactor = Compactor(plan)
-        inserting = Inserting(compactor, plan, unchanged_tables(plan))
-        chains = Chains.of(compactor, plan)
-
-        def take(batch: Batch) -> Batch:
-            return chains.take(inserting.take(batch))
-
+        encoded = EncodedFold(compactor, plan, unchanged_tables(plan))
         for one in ranges:
-            compactor.add_all(_changes(plan, self.job.source, one, take))
-        folded = inserting.folded()
+            compactor.add_all(_changes(plan, self.job.source, one, partial(encoded.take, file=one.file)))
+        folded = encoded.folded()
         return FoldedEpoch(folded.changes, self.job.waves(folded))
 
 

@@ -1,0 +1,213 @@
+"""A fast path for tables whose changes of an epoch kernels can fold: their images stay encoded until then.
+
+The changes of the whole epoch are joined (`chains`). If each key has one change then, there is nothing left to fold.
+The rows stay in the compact form that a kernel has written (`binlog.images.Cells`) until a kernel makes statements of
+them (`downstream.insertion`); only keys and deleted rows become Python objects. Otherwise (a key with two changes that
+do not fit byte by byte, a row that is inserted and deleted, a key that changes) all of the table's changes go to the
+compactor, to which they mean the same.
+
+Only for tables whose rows are written unchanged, from one source table, covered completely, without filters and
+extracted columns, in the target's column order. Tables with further unique keys, and those that are not written exactly
+as logged, only if all changes are inserts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from airflow_provider_dm.engine.binlog.changes import Batch
+from airflow_provider_dm.engine.binlog.errors import MalformedImage
+from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.binlog.maps import TableLayout
+from airflow_provider_dm.engine.binlog.rows import located
+from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, LAYOUT
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.plan.bucket import bucket_numbers
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+from airflow_provider_dm.engine.sync.write.chains import Chains, can_join, joined
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded, FoldedCells
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """The rows of `cells` with these numbers."""
+
+    cells: Cells
+    numbers: Any
+
+    @classmethod
+    def together(cls, some: Sequence[CellRows]) -> Iterator[CellRows]:
+        """Combine the rows of a table's buckets, in the order of the cells (which is mostly that of the key)."""
+        if some:
+            yield cls(some[0].cells, np.sort(np.concatenate([one.numbers for one in some])))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.cells.some_rows(self.numbers))
+
+
+@dataclass
+class _Kept:
+    """The changes of one table, with the file of each piece; their layout is number 0."""
+
+    of: TableLayout
+    pieces: list[tuple[str, Batch]] = field(default_factory=list)
+
+
+class EncodedFold:
+    """A filter before a compactor, which keeps the changes of `tables` (from `unchanged_tables`) and folds them."""
+
+    def __init__(self, compactor: Compactor, plan: SyncPlan, tables: set[int]) -> None:
+        self._compactor = compactor
+        self._chains = Chains.of(compactor, plan)
+        self._plan = plan
+        self._open = set(tables)
+        self._kept: dict[int, _Kept] = {}
+
+    def take(self, batch: Batch, file: str) -> Batch:
+        """Keep the changes of such tables; return the other changes.
+
+        Raises MalformedImage, MalformedRows, BrokenChain.
+        """
+        if not batch.compiled:
+            for table in self._open & self._kept.keys():
+                self._give_back(table)
+            self._open = set()
+        layouts = batch.changes[:, LAYOUT]
+        numbers = np.unique(layouts).tolist() if self._open else []
+        tables = Counter(batch.layouts[number].table for number in numbers)
+        taken = [number for number in numbers if self._takes(batch.layouts[number], tables)]
+        for number in taken:
+            of, changes = batch.layouts[number], batch.changes[layouts == number]
+            changes[:, LAYOUT] = 0
+            piece = Batch(batch.data, changes, [of], compiled=True)
+            self._kept.setdefault(of.table, _Kept(of)).pieces.append((file, piece))
+        rest = batch.with_changes(batch.changes[~np.isin(layouts, taken)]) if taken else batch
+        return self._chains.take(rest)
+
+    def _takes(self, of: TableLayout, tables: Counter[int]) -> bool:
+        """Return True if changes with this layout are kept; if not, none of this table is from now on."""
+        if of.table not in self._open:
+            return False
+        kept = self._kept.get(of.table)
+        if tables[of.table] == 1 and not of.absent and (kept is None or kept.of.layout is of.layout):
+            return True
+        self._open.remove(of.table)
+        if kept is not None:
+            self._give_back(of.table)
+        return False
+
+    def folded(self) -> Folded:
+        """Return the compactor's folded changes with the kept ones. Raises MalformedRows, BrokenChain."""
+        whole = _OneBuffer.of(piece.data for kept in self._kept.values() for _, piece in kept.pieces)
+        for table, kept in list(self._kept.items()):
+            pieces = [piece for _, piece in kept.pieces]
+            try:
+                found = self._folded(pieces, whole, table)
+            except MalformedImage:
+                found = None  # the error that names its location is raised below
+            if found is None:
+                self._give_back(table)
+            else:
+                self._compactor.folded.cells[table] = found
+                self._compactor.folded.add_count(sum(map(len, pieces)))
+        return self._compactor.folded
+
+    def _folded(self, pieces: Sequence[Batch], whole: _OneBuffer, table: int) -> FoldedCells | None:
+        """Return the changes of one table as folded; None if only the compactor can fold them."""
+        part, of = self._plan.part(table), pieces[0].layouts[0]
+        key = part.key or ()
+        if all((piece.changes[:, BEFORE] < 0).all() for piece in pieces):
+            # A copy, because the buffer of a piece is larger than its rows.
+            cells = [_cells(piece, AFTER) for piece in pieces]
+            rows = Cells.joined([replace(one, text=bytes(one.text)) for one in cells])
+            return FoldedCells([], rows, Cells.none(rows.columns)) if _keys_are_distinct(rows, key) else None
+        if part.unique or self._plan.policies[table] is not WritePolicy.EXACT or not can_join(of, key):
+            return None
+        batch = whole.together(pieces)
+        batch = batch.with_changes(joined(batch, 0, key))
+        has_old, has_new = (batch.changes[:, place] >= 0 for place in (BEFORE, AFTER))
+        keys: list[Row | None] = [None] * len(batch)
+        for place, has in ((BEFORE, has_old), (AFTER, has_new)):
+            for number, value in zip(np.flatnonzero(has).tolist(), batch.cells(0, place, key).rows(), strict=True):
+                if keys[number] not in (None, value):
+                    return None  # the key changes
+                keys[number] = value
+        if len(set(keys)) < len(keys):
+            return None
+        by_key = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)  # type: ignore[arg-type]
+        batch, has_old, has_new = batch.with_changes(batch.changes[by_key]), has_old[by_key], has_new[by_key]
+        changed = has_old & has_new & _differ(batch)
+        deleted, inserted, updated = (
+            batch.with_changes(batch.changes[which]) for which in (has_old & ~has_new, ~has_old, changed)
+        )
+        return FoldedCells(_cells(deleted, BEFORE).rows(), _cells(inserted, AFTER), _cells(updated, AFTER))
+
+    def _give_back(self, table: int) -> None:
+        for file, piece in self._kept.pop(table).pieces:
+            with located(piece, file):
+                self._compactor.add_all(self._chains.take(piece).rows())
+
+
+@dataclass(frozen=True)
+class _OneBuffer:
+    """Buffers of batches one after the other. `starts`: by the identity of a buffer."""
+
+    buffers: list[bytes]
+    starts: dict[int, int]
+
+    @classmethod
+    def of(cls, buffers: Iterable[bytes]) -> _OneBuffer:
+        distinct = list({id(one): one for one in buffers}.values())
+        ends = accumulate(map(len, distinct), initial=0)
+        return cls(distinct, {id(one): start for one, start in zip(distinct, ends, strict=False)})
+
+    @cached_property
+    def data(self) -> bytes:
+        return b"".join(self.buffers)
+
+    def together(self, pieces: Sequence[Batch]) -> Batch:
+        """Return the changes of these pieces, which have the same layout, as one batch."""
+        moved = []
+        for piece in pieces:
+            changes = piece.changes.copy()
+            images = changes[:, BEFORE : AFTER_END + 1]
+            images += np.where(images < 0, 0, self.starts[id(piece.data)])
+            moved.append(changes)
+        return replace(pieces[0], data=self.data, changes=np.concatenate(moved))
+
+
+def _differ(batch: Batch) -> Any:
+    """Return for each change whether its images differ. A row may be written needlessly: a value has two encodings."""
+    data, places = batch.data, batch.changes[:, [BEFORE, BEFORE_END, AFTER, AFTER_END]].tolist()
+    return np.array([data[start:end] != data[new:new_end] for start, end, new, new_end in places], np.bool_)
+
+
+def _cells(batch: Batch, place: int) -> Cells:
+    columns = batch.layouts[0].layout.everything
+    return batch.cells(0, place, columns) if len(batch) else Cells.none(len(columns))
+
+
+def _keys_are_distinct(cells: Cells, key: Sequence[int]) -> bool:
+    columns = [cells.column(number) for number in key]
+    keys = columns[0] if len(columns) == 1 else zip(*columns, strict=True)
+    return len(set(keys)) == len(cells)
+
+
+def by_bucket(cells: Cells, part: TargetPart, buckets: int) -> Iterator[tuple[int, CellRows]]:
+    """Yield each bucket's rows, in the order of the cells."""
+    numbers = bucket_numbers(part, buckets, cells)
+    order = np.argsort(numbers, kind="stable")
+    found, starts = np.unique(numbers[order], return_index=True)
+    for bucket, rows in zip(found.tolist(), np.split(order, starts[1:]) if len(found) else (), strict=True):
+        yield bucket, CellRows(cells, rows)

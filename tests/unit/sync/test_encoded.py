@@ -1,0 +1,285 @@
+"""Changes that kernels fold go where they would have gone as ordinary changes."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count, pairwise, repeat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pymysql.constants import FIELD_TYPE
+
+from airflow_provider_dm.engine.binlog.changes import Batch
+from airflow_provider_dm.engine.binlog.errors import MalformedRows
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, EpochLimits
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Column, Index
+from airflow_provider_dm.engine.sync.errors import BrokenChain
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.write import tasks
+from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
+from tests.unit.binlog.building import ORDERS, Log, order
+from tests.unit.sync.test_change import NOWHERE, plan_of
+
+NOT_NULL = Column("id", 0, "int", "int", nullable=False)
+ONE = replace(ORDERS, columns=(NOT_NULL, ORDERS.columns[1]))
+TWO = replace(
+    ONE, name=TableName("shop", "two"), unique_keys=(*ONE.unique_keys, Index("n", ("note",), prefixes=(None,)))
+)
+THREE = replace(ONE, name=TableName("shop", "three"))
+TABLES = (ONE, TWO, THREE)
+ALWAYS = repeat(True)
+Held = tuple[int, bytes]
+Logged = tuple[int, int | None, int | None]
+"""Table, key before, key after."""
+
+
+def log_of(changes: Sequence[Sequence[Logged]], folder: Path) -> list[ByteRange]:
+    """Write transactions to a log; return a range for each."""
+    log = Log()
+    for transaction in changes:
+        log.begin()
+        for table, before, after in transaction:
+            log.table_map(TABLES[table].name)
+            images = [order(one, None if one % 3 else b"n%d" % one) for one in (before, after) if one is not None]
+            log.rows("insert" if before is None else "delete" if after is None else "update", images)
+        log.xid()
+    planned = plan_epoch([log.file(folder)], Location(log.name, 4), EpochLimits(range_bytes=1))
+    return list(planned.ranges) if isinstance(planned, Epoch) else []
+
+
+Work = dict[tuple[int, int, int, str], list[Row]]
+
+
+def sorted_out(waves: Waves) -> Work:
+    found: Work = {}
+    for number, wave in enumerate((waves.first, waves.second)):
+        for bucket, tables in wave.items():
+            for table, work in tables.items():
+                rows = {"delete": work.delete, "insert": list(work.inserted()), "change": list(work.changed())}
+                assert work.rows() == sum(map(len, rows.values()))
+                found |= {(number, bucket, table, verb): sorted(some, key=repr) for verb, some in rows.items() if some}
+    return found
+
+
+def applied(
+    plan: SyncPlan, ranges: Sequence[ByteRange], *, cells: bool, by_kernels: Iterator[bool]
+) -> tuple[int, Work] | str:
+    try:
+        folded = fold_of(plan, ranges, unchanged_tables(plan) if cells else set(), by_kernels)
+    except BrokenChain as error:  # of two, either may be met first
+        return error.code
+    return folded.changes, sorted_out(make_waves(plan, folded))
+
+
+def fold_of(
+    plan: SyncPlan, ranges: Iterable[ByteRange], tables: set[int], by_kernels: Iterable[bool] = ALWAYS
+) -> Folded:
+    compactor, uses = Compactor(plan), iter(by_kernels)
+    encoded = EncodedFold(compactor, plan, tables)
+
+    def take(batch: Batch) -> Batch:
+        return encoded.take(replace(batch, compiled=next(uses)), "file")
+
+    for one in ranges:
+        compactor.add_all(tasks._changes(plan, NOWHERE, one, take))
+    return encoded.folded()
+
+
+TABLE, KEY = st.integers(0, len(TABLES) - 1), st.integers(1, 40)
+INSERTS = st.lists(st.tuples(TABLE, st.none(), KEY), min_size=1, max_size=8)
+CHANGES = st.lists(
+    st.tuples(TABLE, st.none() | KEY, st.none() | KEY).filter(lambda one: one[1:] != (None, None)), max_size=3
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
+@given(st.lists(INSERTS, min_size=1, max_size=4), CHANGES, INSERTS, st.booleans(), st.integers(0, 6))
+@settings(max_examples=80)
+def test_they_go_where_ordinary_changes_go(
+    folder: Path,
+    inserts: list[list[Logged]],
+    changes: list[Logged],
+    more: list[Logged],
+    distinct: bool,
+    decoded_by_python: int,
+) -> None:
+    """`decoded_by_python`: the number of a batch for which no kernel was ready."""
+    transactions = [*inserts, *([changes] if changes else []), more]
+    if distinct:  # else nearly all break their chains
+        seen: set[Logged] = set()
+        for some in transactions:
+            some[:] = [one for one in dict.fromkeys(some) if one not in seen]
+            seen.update(some)
+    plan, ranges = plan_of(*TABLES), log_of(transactions, folder)
+
+    ordinary = applied(plan, ranges, cells=False, by_kernels=repeat(True))
+
+    by_kernels = (number != decoded_by_python for number in count())
+    assert applied(plan, ranges, cells=True, by_kernels=by_kernels) == ordinary
+
+
+def history(chance: random.Random, *, lies: float, wild: float) -> Iterator[list[tuple[int, Held | None, Held | None]]]:
+    """Yield transactions of changes as (table, before, after). `lies`: of rows that are not so. `wild`: keys that
+    change, and rows that come and go."""
+    rows: dict[tuple[int, int], Held] = {(table, key): (key, b"old") for table in (0, 2) for key in range(20)}
+    born: set[tuple[int, int]] = set()
+    for number in range(chance.randrange(30)):
+        transaction: list[tuple[int, Held | None, Held | None]] = []
+        for _ in range(chance.randrange(1, 4)):
+            table, key = chance.choice([0, 0, 0, 1, 2]), chance.randrange(25)
+            before, after = rows.pop((table, key), None), (key, b"%d" % chance.randrange(4))
+            if table == 1 and before is not None:  # it has a further unique key
+                rows[table, key] = before
+                continue
+            if before is not None and chance.random() < lies:
+                before = (key, b"lie %d" % number)
+            is_wild = chance.random() < wild
+            if before is not None and chance.random() < 0.2 and (is_wild or (table, key) not in born):
+                transaction.append((table, before, None))
+                continue
+            if is_wild and (table, key + 30) not in rows:
+                after = (key + 30, after[1])
+            if before is None:
+                born.add((table, after[0]))
+            if table == 1:
+                after = (after[0], b"one of %d" % after[0])
+            rows[table, after[0]] = after
+            transaction.append((table, before, after))
+        yield transaction
+
+
+def log_of_history(chance: random.Random, folder: Path, *, lies: float, wild: float) -> list[ByteRange]:
+    log = Log()
+    for transaction in history(chance, lies=lies, wild=wild):
+        log.begin()
+        for table, before, after in transaction:
+            log.table_map(TABLES[table].name)
+            images = [order(*one) for one in (before, after) if one is not None]
+            log.rows("insert" if before is None else "delete" if after is None else "update", images)
+        log.xid()
+    planned = plan_epoch(
+        [log.file(folder)], Location(log.name, 4), EpochLimits(range_bytes=chance.choice([1, 1 << 20]))
+    )
+    return list(planned.ranges) if isinstance(planned, Epoch) else []
+
+
+@pytest.mark.parametrize(("lies", "wild"), [(0, 0), (0.01, 0), (0, 0.05), (0.01, 0.05)])
+@pytest.mark.parametrize("fewest", [1, 256])
+def test_they_mean_what_ordinary_changes_mean(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lies: float, wild: float, fewest: int
+) -> None:
+    """`fewest`: of the changes of a piece that are joined on their way to the compactor."""
+    monkeypatch.setattr(Chains, "of", lambda *of: replace(chains_of(*of), fewest=fewest))
+    plan, encoded, errors = plan_of(*TABLES), 0, 0
+    for seed in range(60):
+        ranges = log_of_history(random.Random(seed), tmp_path, lies=lies, wild=wild)
+        python_first = seed % 5 == 0
+        by_kernels = (number != 3 or not python_first for number in count())
+
+        ordinary = applied(plan, ranges, cells=False, by_kernels=repeat(False))
+
+        assert applied(plan, ranges, cells=True, by_kernels=by_kernels) == ordinary, seed
+        errors += isinstance(ordinary, str)
+        if not isinstance(ordinary, str):
+            folded = fold_of(plan, ranges, unchanged_tables(plan))
+            encoded += any(len(one.change) for one in folded.cells.values())
+    assert bool(errors) is bool(lies)
+    assert encoded > 30 if not wild else encoded > 5
+
+
+chains_of = Chains.of
+
+
+def test_changes_are_written_in_the_order_of_their_keys(tmp_path: Path) -> None:
+    ranges = log_of([[(0, key, key) for key in (7, 3, 5)], [(0, None, 4), (0, 8, None)]], tmp_path)
+    found = fold_of(plan_of(*TABLES), ranges, {0}).cells[0]
+
+    assert [row[0] for row in found.insert.rows()] == [b"4"]
+    assert [row[0] for row in found.delete] == [b"8"]
+    assert len(found.change) == 0  # nothing has changed
+    other = log_of_history(random.Random(4), tmp_path, lies=0, wild=0)
+    keys = [row[0] for row in fold_of(plan_of(*TABLES), other, {0}).cells[0].change.rows()]
+    assert keys == sorted(keys, key=repr)
+    assert len(keys) > 2
+
+
+def test_only_tables_written_as_logged_have_changes_as_cells(tmp_path: Path) -> None:
+    """In safe mode, changes without an effect are written, too."""
+    ranges = log_of([[(0, 1, 1), (1, 1, 1), (2, None, 2)]], tmp_path)
+
+    assert fold_of(plan_of(*TABLES), ranges, {0, 1, 2}).cells.keys() == {0, 2}
+    assert fold_of(replace(plan_of(*TABLES), safe=True), ranges, {0, 1, 2}).cells.keys() == {2}
+
+
+def test_a_malformed_image_is_located(tmp_path: Path) -> None:
+    """An ENUM has no ninth member."""
+    members = Column("note", 1, "enum", "enum('a','b')", True, "utf8mb4", "utf8mb4_bin")
+    log, events = Log(), []
+    images = [order(1)[:5] + bytes([index]) for index in (1, 2, 9)]
+    log.begin()
+    for pair in pairwise(images):
+        log.table_map(types=(bytes([FIELD_TYPE.LONG, FIELD_TYPE.STRING]), bytes([FIELD_TYPE.ENUM, 1])))
+        events.append(log.rows("update", list(pair)))
+    log.xid()
+    planned = plan_epoch([log.file(tmp_path)], Location(log.name, 4))
+    assert isinstance(planned, Epoch)
+
+    with pytest.raises(MalformedRows, match=f"file:{events[1]}"):
+        fold_of(plan_of(replace(ONE, columns=(NOT_NULL, members))), planned.ranges, {0})
+
+
+def test_only_the_table_with_changes_of_a_unique_key_becomes_ordinary(tmp_path: Path) -> None:
+    ranges = log_of([[(0, None, 1), (1, None, 1), (2, None, 1)], [(1, 1, 2), (2, None, 2)], [(1, None, 3)]], tmp_path)
+    plan = plan_of(*TABLES)
+
+    folded = fold_of(plan, ranges, unchanged_tables(plan))
+
+    assert {table: len(one.insert) for table, one in folded.cells.items()} == {0: 1, 2: 2}
+    assert [table for table, keyed in folded.keyed.items() if keyed] == [1]
+    assert folded.changes == 6
+
+
+def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
+    plan = plan_of(ONE)
+    (source,) = plan.sources
+
+    assert unchanged_tables(plan) == {0}
+    for other in (
+        replace(plan, compact=False),
+        replace(plan, whole=True),
+        replace(plan, merged=frozenset({0})),
+        replace(plan, sources=(replace(source, order=(1, 0)),)),
+        plan_of(ONE, TWO, target=ONE),
+        plan_of(replace(ONE, unique_keys=())),
+    ):
+        assert unchanged_tables(other) == set()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with suppress(BrokenChain), tasks._without_gc():
+            assert not gc.isenabled()
+            raise BrokenChain("t", (), "", "")
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
