@@ -81,8 +81,8 @@ def check_same_overwritable(plan: SyncPlan, others: Iterable[tuple[str, TableSch
     `others`: tables of other sources, with the extracted values of their rows.
     """
     reach = {plan.targets[at].name: (plan.targets[at].mapping.target, at in plan.overwritable) for at in plan.merged}
-    for source, schema, extracted in others:
-        if not plan.safe or schema.target not in reach:
+    for source, schema, extracted in others if plan.safe and reach else ():
+        if schema.target not in reach:
             continue
         target, ours = reach[schema.target]
         try:
