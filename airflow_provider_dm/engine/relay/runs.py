@@ -102,6 +102,8 @@ class RunTaker:
         compiled = compiled_take()
         if compiled is None:
             build.warm_in_background()
+            self.busy_seconds *= 2  # the next attempt is after this time
+            self._spent, self._kernel_requested = 0.0, False
         else:
             log.info("this relay is busy, and takes events by the compiled kernel from now on")
             self._take = compiled

@@ -97,3 +97,13 @@ def test_a_relay_with_a_backlog_is_fast_from_the_start() -> None:
     assert taker._take is take_plainly
     taker.expect(BACKLOG_BYTES)
     assert taker._take is not take_plainly
+
+
+def test_a_relay_that_found_no_kernels_looks_for_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    taker = RunTaker()
+    monkeypatch.setenv(build.SWITCH, "off")
+    taker.expect(BACKLOG_BYTES)
+    assert taker._take is take_plainly
+    monkeypatch.delenv(build.SWITCH)
+    taker.expect(BACKLOG_BYTES)
+    assert taker._take is not take_plainly
