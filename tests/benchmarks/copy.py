@@ -1,6 +1,7 @@
 """A full copy of one table: the real Spark app beside mydumper and myloader, MariaDB to MariaDB.
 
-With `--target tidb`: MariaDB to TiDB, without a peer. The environment variable DM_TIDB_SERVER names the program.
+With `--target mysql` or `tidb`: MariaDB to that, without a peer. The environment variable DM_TIDB_SERVER names TiDB's
+program. MySQL allows no LOAD DATA LOCAL unless it is told to, so rows are inserted there, as in TiDB.
 
 Both sides copy into the same target server, into a schema that is dropped before each run; each copy is compared with
 the source, outside of the clock. Spark runs as `local[2]`. mydumper and myloader have 2 or 4 threads, whichever is
@@ -68,13 +69,13 @@ TABLES: Final = {
     "10m": (workload.SBTEST, SBTEST_ROW, 10_000_000),
     "wide": (workload.WIDE, workload.WIDE_ROW, 1_000_000),
 }
-TARGETS: Final[tuple[Flavour, ...]] = ("mariadb", "tidb")
+TARGETS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql", "tidb")
 META_SCHEMA: Final = "dm_meta"
-OPTIONS: Final = (
-    "--innodb-buffer-pool-size=1G",
-    "--innodb-log-file-size=512M",
-    "--innodb-autoinc-lock-mode=2",
-)
+OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {
+    "mariadb": ("--innodb-buffer-pool-size=1G", "--innodb-log-file-size=512M", "--innodb-autoinc-lock-mode=2"),
+    "mysql": ("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=512M"),
+    "tidb": (),
+}
 
 
 class WrongCopy(RuntimeError):
@@ -197,12 +198,14 @@ def case(name: str, source: Server, target: Server, folder: Path, size: float) -
             what, partial(run, source, target, folder), partial(emptied, target), partial(check, source, target)
         )
 
-    return Case(name, "rows", side("full_migration", spark_app), peer(target, rows, side))
+    return Case(name, "rows", side("full_migration", spark_app), peer(source, target, rows, side))
 
 
-def peer(target: Server, rows: int, side: Callable[[str, Callable[[Server, Server, Path], Run]], Side]) -> Side | None:
+def peer(
+    source: Server, target: Server, rows: int, side: Callable[[str, Callable[[Server, Server, Path], Run]], Side]
+) -> Side | None:
     """The quickest of the tools that this machine has for this target."""
-    if target.flavour == "tidb":
+    if target.flavour != source.flavour:
         return None
     if not (shutil.which("mydumper") and shutil.which("myloader")):
         note("mydumper and myloader are not installed (apt-get install mydumper): the peer is mariadb-dump | mariadb")
@@ -229,8 +232,8 @@ def check(source: Server, target: Server) -> None:
 @contextmanager
 def two_servers(target: Flavour) -> Iterator[Sequence[Server]]:
     specs = [
-        ServerSpec("source", "mariadb", OPTIONS),
-        ServerSpec("target", target, () if target == "tidb" else OPTIONS, binlog=False),
+        ServerSpec("source", "mariadb", OPTIONS["mariadb"]),
+        ServerSpec("target", target, OPTIONS[target], binlog=False),
     ]
     with running_servers(specs) as servers:
         yield servers
