@@ -15,6 +15,7 @@ from tests.chaos.failing_over import Pair, pair_of
 from tests.chaos.forked import nursery_of_drivers
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
+from tests.chaos.ways import SAFE
 from tests.nursery import Nursery
 from tests.unit.shard import test_moves_model as moves_model
 from tests.unit.shard.test_agreement_model import Rules, explore
@@ -68,7 +69,12 @@ def _collisions(options: argparse.Namespace) -> int:
 
 
 def _ddl(options: argparse.Namespace) -> int:
-    return _rounds("ddl", partial(ddl.play_round, plain=options.plain), options, fail_over=True)
+    return _rounds(
+        "ddl",
+        partial(ddl.play_round, plain=options.plain, safe=options.way, lives=options.lives),
+        options,
+        fail_over=True,
+    )
 
 
 def _shard_ddl(options: argparse.Namespace) -> int:
@@ -173,6 +179,10 @@ def _parser() -> argparse.ArgumentParser:
     for one, usual in ((moving, 30), (meeting, 20), (altering, 50), (sharding, 30)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
         one.add_argument("--target", choices=[*FLAVOURS, "tidb"], help="the only one (default: both flavours in turn)")
+    altering.add_argument("--way", choices=SAFE, help="how each round begins, and its safe mode (default: in turn)")
+    altering.add_argument(
+        "--lives", type=int, default=ddl.LIVES, help=f"groups of a source's tables (default {ddl.LIVES})"
+    )
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
     changes = add("ddl-model", partial(_histories, model.play_ddl), "random histories of the model of DDL")
     loads = add(

@@ -35,6 +35,8 @@ SPAN: Final = 1_000_000
 AHEAD: Final = 3
 MOST: Final = 6
 """Statements of the list: each costs a shard's rows a re-sync."""
+HELD: Final = 300
+"""Transactions that are held back at once, so that a re-sync takes a while."""
 PAUSE_SECONDS: Final = 0.05
 
 
@@ -93,8 +95,11 @@ class Agreeing:
     chance: random.Random
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held during a statement."""
+    slowness: int = 1
+    """It pauses so many times longer than usual."""
     transactions: int = 0
     changes: list[str] = field(default_factory=list)
+    _acting: threading.Lock = field(default_factory=threading.Lock)
     _forms: list[Form] = field(default_factory=lambda: [Form()])
     _shards: list[Shard] = field(default_factory=list)
     _connections: dict[str, pymysql.connections.Connection[Any]] = field(default_factory=dict)
@@ -120,9 +125,23 @@ class Agreeing:
         with self._writing():
             yield
         with self._connected():
-            for shard in self._shards:
-                while shard.made < len(self.changes):
-                    self._change(shard)
+            self._make_up_to(len(self.changes), self._shards)
+
+    def agree(self) -> None:
+        """Beside the thread: make one statement more in all shards, and many rows of all but the last one before that
+        makes it, which are held back until then."""
+        with self._acting:
+            *early, late = self.chance.sample(self._shards, len(self._shards))
+            goal = len(self.changes) + 1
+            self._make_up_to(goal, early)
+            for _ in range(HELD):
+                self._write(self.chance.choice(early))
+            self._make_up_to(goal, [late])
+
+    def _make_up_to(self, goal: int, shards: Sequence[Shard]) -> None:
+        for shard in shards:
+            while shard.made < goal:
+                self._change(shard)
 
     # The thread
 
@@ -133,9 +152,10 @@ class Agreeing:
 
     def _run(self, ended: threading.Event) -> None:
         with self._connected():
-            while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
-                self._write(self.chance.choice(self._shards))
-                self._now_and_then()
+            while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS * self.slowness)):
+                with self._acting:
+                    self._write(self.chance.choice(self._shards))
+                    self._now_and_then()
 
     def _now_and_then(self) -> None:
         if self.chance.random() < 0.1:

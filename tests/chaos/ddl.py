@@ -2,12 +2,13 @@
 
 Each source has plain tables of its own, in groups with a history each, which a writer fills, alters, renames, swaps and
 drops (`altering`); rows of a merged table of both move about all the while (`moving`), and shards of another one make
-the same DDL, each when it likes (`agreeing`): all of them also during the load, whose rounds are short. Apps, relays
-and targets die by kill -9 (`runs`), drivers and targets also during a DDL of the target, and a source whose replica
-takes its place (`failing_over`). Drivers freeze, and go on when another one has taken over. Each run has other numbers
-of threads than the one before. Each round has a mode, a rule of safe mode and a form of target tables of its own
-(`ways`); keys of all forms come and go with the tables. In the end a run that nobody disturbs catches up: each table
-has the same definition and the same rows as at its source, and there is none besides.
+the same DDL, each when it likes (`agreeing`): all of them also during the load, whose rounds are short, and in which
+tables are copied again (`copied_again`). Apps, relays and targets die by kill -9 (`runs`), and a source whose replica
+takes its place (`failing_over`); drivers and targets also during a DDL of the target, all of them while a table is
+copied again, or rows that shards held back are applied (a re-sync). Drivers freeze, and go on when another one has
+taken over. Each run has other numbers of threads than the one before. Each round has a mode, a rule of safe mode and a
+form of target tables of its own (`ways`); keys of all forms come and go with the tables. In the end a run that nobody
+disturbs catches up: each table has the same definition and the same rows as at its source, and there is none besides.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import signal
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,10 +34,12 @@ from tests.chaos.agreeing import TABLE as SHARD
 from tests.chaos.agreeing import Agreeing
 from tests.chaos.altering import Life, Writer
 from tests.chaos.altering_into_tidb import LifeIntoTidb
+from tests.chaos.copied_again import ROWS as AGAIN
+from tests.chaos.copied_again import LifeCopiedAgain
 from tests.chaos.failing_over import Pair, Turns
 from tests.chaos.moves import is_copying
 from tests.chaos.moving import AMONG, TABLE, Mover, Place
-from tests.chaos.runs import Runs, a_task
+from tests.chaos.runs import WAIT_SECONDS, Runs, a_task
 from tests.chaos.ways import EXTRA, LOAD, PAST, Way
 from tests.ddl_campaign.comparing import different
 from tests.integration.copy.migrations import differences
@@ -46,12 +49,15 @@ from tests.integration.sync.year import definitions
 from tests.nursery import Nursery
 
 AMID_DDL: Final = " amid DDL"
+AMID_RESYNC: Final = " amid re-sync"
 FAILOVER: Final = "source"
 FROZEN: Final = "frozen driver"
 DURING_DDL: Final = tuple(f"{what}{AMID_DDL}" for what in ("driver", "target", FROZEN))
 DEEDS: Final = (*DURING_DDL, "worker", "relay", "target", "driver", FROZEN, FAILOVER)
 """What is killed, or freezes. The relay is one of the two, by chance; so is the source, whose replica takes its place.
 """
+DURING_RESYNC: Final = tuple(f"{what}{AMID_RESYNC}" for what in ("driver", "worker", "target", FAILOVER))
+"""While held-back rows of shards are being applied."""
 THREADS: Final = (1, 2, 4)
 PLACES: Final = (Place("a", "o_0"), Place("a", "o_1"), Place("b", "o_2"), Place("b", "o_3"))
 SHARDS: Final = (Place("a", "s_0"), Place("a", "s_1"), Place("b", "s_2"), Place("b", "s_3"))
@@ -81,6 +87,8 @@ class DdlRuns(Runs):
     """The sources that have a replica."""
     turns: Turns = field(default_factory=Turns)
     """Of all that write to the sources."""
+    agree: Callable[[], None] = lambda: None
+    """Make a DDL in all shards of a merged table."""
 
     def start(self, app: str, until: str = "caught-up") -> AppProcess:
         self.script = PLAIN_LOAD if app == "full_migration" else self.sync_script
@@ -90,17 +98,44 @@ class DdlRuns(Runs):
         return super().start(app, until)
 
     def do(self, deed: str, run: AppProcess) -> AppProcess:
-        if deed == FAILOVER:
-            pair = self.pairs[self.chance.choice(list(self.pairs))]
-            with self.turns.rest():
-                pair.fail_over()
-            pair.come_back()
-        what = deed.removesuffix(AMID_DDL)
-        with self._ddl_under_way() if what != deed else nullcontext():
-            if what != FROZEN:
-                return super().do(what, run)
-            self._freeze(run)
-        return self._overtake(run)
+        what, _, amid = deed.partition(" amid ")
+        killed: Pair | None = None
+        if amid == "re-sync":
+            self._until_it_resyncs(run)
+        with self._ddl_under_way() if amid == "DDL" else nullcontext():
+            if what == FROZEN:
+                self._freeze(run)
+            elif what == FAILOVER:
+                killed = self._fail_over(run)
+            else:
+                run = super().do(what, run)
+        if amid == "re-sync" and self._resyncs():
+            self.done[f"{what} killed amid a re-sync"] += 1
+        if killed is not None:
+            killed.come_back()
+        return self._overtake(run) if what == FROZEN else run
+
+    def _until_it_resyncs(self, run: AppProcess) -> None:
+        """Let all shards make a DDL, and wait until rows that were held back are applied; or were, or the run ends."""
+        self.agree()
+        deadline = time.monotonic() + WAIT_SECONDS
+        self.wait_for(run, lambda: self._holds_back() or time.monotonic() > deadline)
+        self.wait_for(run, lambda: self._resyncs() or not self._holds_back())
+
+    def _holds_back(self) -> bool:
+        return self.shops.meta_rows("dm_shard_member") > 0
+
+    def _resyncs(self) -> bool:
+        lanes = "SELECT 1 FROM dm_frontier WHERE source LIKE '%%re-sync' LIMIT 1"
+        return bool(self.shops.target.sql(lanes, database=self.shops.meta))
+
+    def _fail_over(self, run: AppProcess) -> Pair:
+        """Kill a source. Return it: the server has to come back."""
+        pair = self.pairs[self.chance.choice(list(self.pairs))]
+        with self.turns.rest():
+            pair.fail_over()
+        self.done[f"{FAILOVER} killed in {run.spec.app}"] += 1
+        return pair
 
     def _freeze(self, run: AppProcess) -> None:
         with closing(sqlite3.connect(self.shops.folder / "meta.db", timeout=60)) as meta:
@@ -156,6 +191,8 @@ class Round:
     mover: Mover
     shards: Agreeing
     writers: Sequence[Writer]
+    again: Mapping[str, LifeCopiedAgain]
+    """By source; none without a load, and without replicas."""
 
     def play(self, deeds: Sequence[str]) -> None:
         """Play it. Raises AssertionError where a run ends otherwise than well by itself, or something differs then."""
@@ -239,10 +276,35 @@ class Round:
             stack.enter_context(self._writing())
         deeds = ["driver", *runs.chance.sample([FAILOVER, "target", "relay"], 2)] if runs.pairs else ["driver"]
         for deed in runs.chance.sample(deeds, len(deeds)):
-            time.sleep(runs.chance.uniform(0, 1))
+            again = self._copy_again(run) if self.again else None
+            time.sleep(runs.chance.uniform(0, 0.3 if again else 1))
             if copying and run.alive():
                 run = runs.do(deed, run)
+                if again and self._is_in_part(again):
+                    runs.done[f"{deed} killed while a table was copied again"] += 1
         assert runs.until_it_ends("full_migration", run) == 0
+
+    def _copy_again(self, run: AppProcess) -> tuple[str, int] | None:
+        """Change the key of a source's table when it is copied in part. Return the source, and the chunk by which it is
+        copied again; None if the load was over before."""
+        shops, source = self.runs.shops, self.runs.chance.choice(list(self.again))
+        if not self.runs.wait_for(run, lambda: self._is_in_part((source, 0))):
+            return None
+        last = "SELECT MAX(chunk) FROM dm_copy_chunk WHERE source = %s"
+        again = source, shops.target.sql(last, [source], database=shops.meta)[0][0] + 1
+        self.again[source].change_key(shops.sources[source], shops.schema)
+        return again if self.runs.wait_for(run, lambda: self._is_in_part(again)) else None
+
+    def _is_in_part(self, chunk: tuple[str, int]) -> bool:
+        """Tell whether a source's table is copied in part, by a chunk with this number or a later one."""
+        source, number = chunk
+        found = self.runs.shops.target.sql(
+            "SELECT 1 FROM dm_copy_chunk WHERE source = %s AND source_table = %s AND chunk >= %s AND done = 0 "
+            "AND rows_copied > 0",
+            [source, self.again[source].table, number],
+            database=self.runs.shops.meta,
+        )
+        return bool(found)
 
     def compare(self) -> None:
         """Raises AssertionError."""
@@ -320,10 +382,15 @@ def make_round(runs: DdlRuns, seed: int, way: Way, lives: int = LIVES) -> Round:
     shops.create(SHARD, *(f"{place.source}:{place.table}" for place in SHARDS))
     places = PLACES[:1] if way.safe == PAST else PLACES
     turn = runs.turns.one
-    mover = Mover(shops.sources, shops.schema, list(places), random.Random(seed), turn(), _slowness(shops))
-    shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"), turn())
-    writers = [_writer(shops, name, seed, lives) for name in shops.sources]
-    return Round(runs, way, mover, shards, [replace(one, turn=turn()) for one in writers])
+    mover = Mover(
+        shops.sources, shops.schema, list(places), random.Random(seed), turn(), _slowness(shops, 3 * SLOWNESS_OF_TIDB)
+    )
+    shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"), turn(), _slowness(shops))
+    runs.agree = shards.agree
+    copies_again = runs.pairs and way.safe == LOAD  # not in the normal run, for its time
+    again = {name: _copied_again(shops, name, seed) for name in shops.sources} if copies_again else {}
+    writers = [_writer(shops, name, seed, lives, [again[name]] if again else []) for name in shops.sources]
+    return Round(runs, way, mover, shards, [replace(one, turn=turn()) for one in writers], again)
 
 
 def _task(shops: Shops, way: Way) -> dict[str, Any]:
@@ -342,16 +409,21 @@ def _task(shops: Shops, way: Way) -> dict[str, Any]:
     }
 
 
-def _writer(shops: Shops, source: str, seed: int, lives: int) -> Writer:
+def _writer(shops: Shops, source: str, seed: int, lives: int, more: Sequence[Life]) -> Writer:
     story, prefix = f"{seed} {source}", PREFIXES[source]
     wild = shops.sources[source].flavour == shops.target.flavour
     life = LifeIntoTidb if shops.target.flavour == "tidb" else Life
     found = [life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(lives)]
-    return Writer(shops.sources[source], shops.schema, random.Random(story), found, slowness=_slowness(shops))
+    return Writer(shops.sources[source], shops.schema, random.Random(story), [*found, *more], slowness=_slowness(shops))
 
 
-def _slowness(shops: Shops) -> int:
-    return SLOWNESS_OF_TIDB if shops.target.flavour == "tidb" else 1
+def _copied_again(shops: Shops, source: str, seed: int) -> LifeCopiedAgain:
+    """Its name is in front of the others, so that it is among the first to be copied."""
+    return LifeCopiedAgain(f"{PREFIXES[source]}00", random.Random(f"{seed} {source}"), rows=AGAIN // _slowness(shops))
+
+
+def _slowness(shops: Shops, of_tidb: int = SLOWNESS_OF_TIDB) -> int:
+    return of_tidb if shops.target.flavour == "tidb" else 1
 
 
 def play_round(
@@ -366,17 +438,22 @@ def play_round(
     nursery: Nursery | None = None,
     pairs: Mapping[str, Pair] | None = None,
     lives: int = LIVES,
+    safe: str | None = None,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
-    `deeds`, `way`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start often.
-    `nursery`: where apps without Spark are forked, instead of started anew. `pairs`: the sources that have a replica.
+    `deeds`, `way`, `safe`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start
+    often. `nursery`: where apps without Spark are forked, not started anew. `pairs`: the sources that have a replica.
     `lives`: histories of each source.
     """
     chance = random.Random(seed)
     usual = [deed for deed in DEEDS if not (plain and deed == "worker") and (pairs or deed != FAILOVER)]
-    deeds = deeds or chance.sample(usual, min(len(usual), 4 + seed % 3))
-    script, way = PLAIN if plain else None, way or Way.of(seed)
+    way = way or Way.of(seed, safe)
+    if not deeds:
+        deeds = chance.sample(usual, min(len(usual), 4 + seed % 3))
+        more = [deed for deed in DURING_RESYNC if deed.removesuffix(AMID_RESYNC) in usual]
+        deeds = [*(chance.sample(more, len(more)) if way.shards_alter else []), *deeds]
+    script = PLAIN if plain else None
     print(f"seed {seed}: {way}", flush=True)
     with (
         a_task(target, sources, schema=schema, seed=seed) as shops,

@@ -31,6 +31,8 @@ class Pair:
     other: Server
     address: Address = field(init=False)
     at: Server = field(init=False)
+    kept: str = field(default="", init=False)
+    """What the replica had when it took the place of the other: the other may have no more."""
 
     def __post_init__(self) -> None:
         replicate(self.now, self.other)
@@ -39,7 +41,7 @@ class Pair:
 
     def fail_over(self) -> None:
         """Kill the server by kill -9; its replica, which has all of it, takes its place. Nobody may write meanwhile."""
-        has_all_of(self.now, self.other)
+        self.kept = has_all_of(self.now, self.other)
         self.now.kill()
         promote(self.other)
         self.now, self.other = self.other, self.now
@@ -48,6 +50,9 @@ class Pair:
     def come_back(self) -> None:
         """Start the server that was killed, as the replica of the other."""
         self.other.start()
+        if self.other.flavour == "mysql":
+            more = self.other.sql("SELECT GTID_SUBTRACT(@@gtid_executed, %s)", [self.kept])
+            assert more == [("",)], f"written behind: {more}, {self.other.sql('SHOW BINARY LOGS')}"
         replicate(self.now, self.other)
 
 

@@ -118,7 +118,7 @@ class Drivers:
         while deaths or self._are_to_die() or not all(one.done.is_set() for one in writers):
             for sources in dealt:
                 self._look_after(sources, deaths)
-            if deeds and self.chance.random() < 0.05 and self._do(deeds[-1]):
+            if deeds and self.chance.random() < 0.2 and self._do(deeds[-1]):
                 deeds.pop()
             time.sleep(0.03)
         for driver, _, _ in self.running.values():
@@ -157,8 +157,10 @@ class Drivers:
         """Do it. Return False if there is nothing to do."""
         if deed == "unlock":
             return self._unlock()
+        if deed == "target" and not self._lanes():
+            return False
         self.done[f"{deed} killed"] += 1
-        if deed == "target":
+        if deed == "target":  # amid a re-sync
             self.shops.target.kill()
             self.shops.target.start()
         else:
@@ -199,14 +201,18 @@ class Drivers:
     def left(self) -> dict[str, object]:
         """Return what is of a DDL that is on its way."""
         shops = self.shops
-        lanes = "SELECT COUNT(*) FROM dm_frontier WHERE source LIKE '%re-sync%'"
         found = {
             "locks": shops.store.ddl_locks(),
             "held": shops.meta_rows("dm_shard_member"),
             "waiting": shops.meta_rows("dm_contested_row"),
-            "lanes": shops.target.sql(lanes, database=shops.meta)[0][0],
+            "lanes": self._lanes(),
         }
         return {what: one for what, one in found.items() if one}
+
+    def _lanes(self) -> int:
+        """Return how many buckets are in a re-sync."""
+        lanes = "SELECT COUNT(*) FROM dm_frontier WHERE source LIKE '%re-sync%'"
+        return int(self.shops.target.sql(lanes, database=self.shops.meta)[0][0])
 
 
 @dataclass
@@ -316,7 +322,7 @@ def play_round(
     chance = random.Random(seed)
     deaths = deaths or [any_death(chance) for _ in range(chance.randint(4, MOST_DEATHS))]
     if deeds is None:
-        deeds = chance.choice([(), (), ("relay",), ("relay", "relay"), ("target",)])
+        deeds = chance.choice([(), (), ("relay",), ("relay", "relay"), ("target", "target")])
         deeds = (*deeds, *(("unlock",) * chance.choice([0, 2, 4])))
     made = [make_family(f"g{number}", chance, ddls=chance.randint(2, 4)) for number in range(families)]
     histories = {

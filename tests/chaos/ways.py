@@ -31,11 +31,11 @@ class Way:
     extra: bool
 
     @classmethod
-    def of(cls, seed: int) -> Way:
-        """Choose one: rounds of neighbouring seeds have other modes and other rules."""
+    def of(cls, seed: int, safe: str | None = None) -> Way:
+        """Choose one: rounds of neighbouring seeds have other modes and other rules, unless one is given."""
         modes = list(MODES)
         chance = random.Random(f"way {seed}")
-        return cls(modes[seed % len(modes)], SAFE[seed // 2 % len(SAFE)], chance.random() < 0.5)
+        return cls(modes[seed % len(modes)], safe or SAFE[seed // 2 % len(SAFE)], chance.random() < 0.5)
 
     def __str__(self) -> str:
         return f"{self.mode}, {self.safe}" + (", a column more in the target" if self.extra else "")

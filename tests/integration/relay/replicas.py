@@ -26,14 +26,15 @@ def replicate(source: Server, replica: Server) -> None:
         )
 
 
-def has_all_of(source: Server, replica: Server) -> None:
-    """Wait until the replica has applied everything that the source has."""
+def has_all_of(source: Server, replica: Server) -> str:
+    """Wait until the replica has applied everything that the source has; return what that is."""
     variable = "@@gtid_executed" if source.flavour == "mysql" else "@@gtid_binlog_pos"
     ((wanted,),) = source.sql(f"SELECT {variable}")
     deadline = time.monotonic() + 180
     while replica.sql(f"SELECT {variable}")[0][0] != wanted:
         assert time.monotonic() < deadline, (wanted, replica.sql(f"SELECT {variable}"), replica.tail())
         time.sleep(0.05)
+    return str(wanted)
 
 
 def promote(replica: Server) -> None:
