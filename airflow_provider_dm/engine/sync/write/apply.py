@@ -313,8 +313,8 @@ class _TableWrites:
         """See `MergedWrites.run`. Raises DuplicateInTarget if a row exists that was deleted according to the log."""
         if any(self.access.execute(connection, statement) for statement in self.gone):
             raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
-        if careful:
-            keys = (self.sql.key(row) for works in self.works.values() for work in works for row in work.changed())
+        works = [work for some in self.works.values() for work in some] if careful else []
+        if keys := [self.sql.key(row) for work in works for row in work.changed()]:  # a table without a key has none
             for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
                 found(statement, self.access.count(connection, statement))
         check = {Verb.DELETE: found, Verb.UPSERT: changed}
