@@ -35,7 +35,7 @@ def prepared(source: Server, fresh_schema: FreshSchema) -> Iterator[Server]:
 def test_one_that_stays_is_named_with_the_way_out(prepared: Server) -> None:
     with pytest.raises(NotBegunYet) as raised:
         wait_for_prepared(endpoint("s1", prepared), seconds=0)
-    assert f"and do not end: {XID}." in str(raised.value)
+    assert f"stay prepared: {XID}." in str(raised.value)
     end_xa(prepared, XID)
     wait_for_prepared(endpoint("s1", prepared), seconds=0)
 
