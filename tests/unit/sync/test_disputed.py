@@ -77,7 +77,7 @@ class Target:
     def transaction(self, works: Sequence[TableWork]) -> None:
         for work in works:
             for row in work.delete:
-                assert self.rows.pop(row[0] or b""), "missing"
+                assert self.rows.pop(row[0] or b"", None), "missing"
         for work in works:
             for row in work.insert:
                 self.put(row, new=True)
@@ -116,21 +116,22 @@ def replay(rows: dict[bytes, Row], log: Iterable[Logged]) -> dict[bytes, Row]:
 
 
 def applied(plan: SyncPlan, keys: tuple[Index, ...], log: list[Logged], data: st.DataObject) -> None:
-    """Apply the second part of the log as an epoch of one or several tasks."""
+    """Apply the second part of the log as an epoch of one or several tasks. A user or another source may change the
+    policy between the waves."""
     cut = data.draw(st.integers(0, len(log)))
     target = Target(keys, replay({}, log[:cut]))
-    groups = data.draw(st.integers(1, plan.buckets))
-    shares = [unpack(plan, [blob]) for blob in pack(plan, fold(plan, log[cut:]), groups)]
-    values = disputed_values([Exchanged.of(plan, share) for share in shares])
-    waves = [make_waves(plan, share, values) for share in shares]
-    for wave in ({k: v for one in waves for k, v in one.first.items()}, _second(waves)):
+    policies = st.sampled_from([plan, replace(plan, safe=True), replace(plan, merged=frozenset({0}))])
+    for number in range(2):
+        by = data.draw(policies)
+        assert by.fingerprint() == plan.fingerprint()
+        groups = data.draw(st.integers(1, plan.buckets))
+        shares = [unpack(by, [blob]) for blob in pack(by, fold(by, log[cut:]), groups)]
+        values = disputed_values([Exchanged.of(by, share) for share in shares])
+        waves = [make_waves(by, share, values) for share in shares]
+        wave: Wave = {k: v for one in waves for k, v in (one.second if number else one.first).items()}
         for bucket in data.draw(st.permutations(sorted(wave))):
             target.transaction(list(wave[bucket].values()))
     assert target.rows == replay({}, log)
-
-
-def _second(waves: Iterable[object]) -> Wave:
-    return {bucket: work for one in waves for bucket, work in one.second.items()}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("folds", [True, False])
@@ -162,6 +163,29 @@ def test_a_value_that_no_row_takes_is_not_waited_for(after: Row | None, *, waits
     works = [works[0] for works in waves.second.values()]
     assert [row for work in works for row in work.change] == ([] if after is None else [after])
     assert [row for work in works for row in work.delete] == ([(b"1", b"b", b"b")] if after is None else [])
+
+
+@pytest.mark.parametrize("began", [False, True])
+@pytest.mark.parametrize("other", [{"safe": True}, {"merged": frozenset({0})}])
+def test_half_an_epoch_can_be_completed_with_another_policy(other: dict[str, object], *, began: bool) -> None:
+    """A row whose value no row takes is deleted, whichever policy wave 1 had in its bucket."""
+    keys = KEYS["one"]
+    plan = plan_with(keys, folds=True)
+    rows = {key: (key, value, None) for key, value in ((b"1", b"a"), (b"2", b"b"), (b"3", b"c"))}
+    log: list[Logged] = [
+        (0, rows[b"1"], None),
+        (0, rows[b"2"], (b"2", b"ab", None)),
+        (0, rows[b"3"], (b"3", b"b", None)),
+    ]
+    log.append((0, (b"2", b"ab", None), (b"2", b"c", None)))
+    plans = (plan, replace(plan, **other))  # type: ignore[arg-type]
+    first, second = reversed(plans) if began else plans
+    target = Target(keys, dict(rows))
+    for wave in (make_waves(first, fold(first, log)).first, make_waves(second, fold(second, log)).second):
+        for works in wave.values():
+            target.transaction(list(works.values()))
+
+    assert target.rows == replay(rows, log)
 
 
 def test_a_null_is_not_disputed() -> None:

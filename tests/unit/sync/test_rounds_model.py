@@ -298,7 +298,7 @@ def test_one_wave_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         causality,
         "_exact_in_two_waves",
-        lambda changes, sort, _is_disputed: causality._exact_in_one_wave(changes, sort),
+        lambda changes, sort, _is_disputed, _is_anew: causality._exact_in_one_wave(changes, sort),
     )
 
     assert harms()

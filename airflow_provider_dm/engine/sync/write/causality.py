@@ -14,8 +14,9 @@ whose keys a collation compares as equal are in one bucket): they need no wave 1
     wave 2    INSERT (1, 2, 1), INSERT (2, 1, 2)    without wave 1, the first one would collide with the other's `a`
 
 *Exact*: the target has the expected rows, so new rows are INSERTs (a duplicate is an error), changed rows are upserts
-that must find their row, and deletes must find their rows. With every other policy, wave 1 deletes all rows that are
-deleted or whose unique values change: the target may have more rows than the log accounts for.
+that must find their row, and deletes must find their rows. In safe mode and in merged tables a row whose unique values
+change is deleted and inserted, as its place may be taken. Wave 1 is the same in all three cases, because a half-applied
+epoch may be completed with another policy: safe mode is set or removed, or a table becomes a merged one.
 
 *Kept*: filters skip deletes (`rules.row_filter`), so the target has rows that the source has deleted. Each change is
 written over an existing row with the same identity key. A kept row is not deleted because another row takes its unique
@@ -36,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TypeAlias
 
 from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.schema.codec import Row
@@ -176,8 +178,8 @@ class _Sorting:
         if policy is WritePolicy.OVERWRITE:
             _unchanged(keyed.items(), part, sorter)
         if part.unique:
-            disputed = disputed if policy is WritePolicy.EXACT else None
-            _exact_in_two_waves(keyed.values(), sorter, releases(part, disputed))
+            anew = _never if policy is WritePolicy.EXACT else releases(part, None)
+            _exact_in_two_waves(keyed.values(), sorter, releases(part, disputed), anew)
         else:
             _exact_in_one_wave(keyed.values(), sorter)
 
@@ -252,19 +254,26 @@ def _exact_in_one_wave(changes: Iterable[Change], sort: _Sorter) -> None:
             sort.second(after).change.append(after)
 
 
-def _exact_in_two_waves(
-    changes: Iterable[Change], sort: _Sorter, is_disputed: Callable[[Row, Row | None], bool]
-) -> None:
+_Is: TypeAlias = Callable[[Row, Row | None], bool]
+"""A condition of a change (before, after)."""
+
+
+def _never(_before: Row, _after: Row | None) -> bool:
+    return False
+
+
+def _exact_in_two_waves(changes: Iterable[Change], sort: _Sorter, is_disputed: _Is, is_anew: _Is) -> None:
+    """`is_anew`: if an existing row is deleted and inserted, not updated in place."""
     for before, after in changes:
         if before is None:
             if after is not None:
                 sort.second(after).insert.append(after)
-        elif is_disputed(before, after):
-            sort.first(before).delete.append(before)
+            continue
+        first = is_disputed(before, after)
+        if first or after is None or is_anew(before, after):
+            (sort.first if first else sort.second)(before).delete.append(before)
             if after is not None:
                 sort.second(after).insert.append(after)
-        elif after is None:
-            sort.second(before).delete.append(before)
         elif before != after:
             sort.second(after).change.append(after)
 

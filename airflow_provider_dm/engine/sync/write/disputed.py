@@ -39,11 +39,11 @@ class Exchanged:
 
     @classmethod
     def of(cls, plan: SyncPlan, folded: Folded) -> Exchanged:
-        """Return the values of the tables that are written as logged (`WritePolicy.EXACT`)."""
+        """Return the values of the tables with two waves (`causality`)."""
         released: set[Mark | None] = set()
         taken: set[Mark | None] = set()
         for index, keyed in folded.keyed.items():
-            if plan.policies[index] is WritePolicy.EXACT:
+            if plan.policies[index] is not WritePolicy.UNCOUNTED:
                 for value_of, mark in _further_values(plan.part(index)):
                     _add(keyed.values(), value_of, mark, released, taken)
         return cls(frozenset(filter(None, released)), frozenset(filter(None, taken)))
