@@ -245,6 +245,27 @@ def test_a_malformed_image_is_located(tmp_path: Path) -> None:
         fold_of(plan_of(replace(ONE, columns=(NOT_NULL, members))), planned.ranges, {0})
 
 
+def test_a_null_in_a_key_of_the_target_is_left_to_the_target(tmp_path: Path) -> None:
+    """At the source the key is UNIQUE, and its column is nullable."""
+    log, of_null = Log(), b"\xfd" + order(1, b"x")[5:]
+    log.begin()
+    for kind, images in (("update", [order(5), order(5, b"y")]), ("insert", [of_null])):
+        log.table_map(ONE.name)
+        log.rows(kind, images)
+    log.xid()
+    planned = plan_epoch([log.file(tmp_path)], Location(log.name, 4))
+    assert isinstance(planned, Epoch)
+    nullable = replace(NOT_NULL, nullable=True)
+    plan = plan_of(
+        replace(ONE, columns=(nullable, ONE.columns[1]), unique_keys=(Index("id", ("id",), prefixes=(None,)),)),
+        target=ONE,
+    )
+
+    folded = fold_of(plan, planned.ranges, unchanged_tables(plan))
+
+    assert sorted(folded.keyed[0], key=repr) == [None, b"5"]
+
+
 def test_only_the_table_with_changes_of_a_unique_key_becomes_ordinary(tmp_path: Path) -> None:
     ranges = log_of([[(0, None, 1), (1, None, 1), (2, None, 1)], [(1, 1, 2), (2, None, 2)], [(1, None, 3)]], tmp_path)
     plan = plan_of(*TABLES)

@@ -134,6 +134,8 @@ class EncodedFold:
             return FoldedCells([], rows, Cells.none(rows.columns)) if _keys_are_distinct(rows, key) else None
         if part.unique or self._plan.policies[table] is not WritePolicy.EXACT or not can_join(of, key):
             return None
+        if any(of.layout.table.columns[number].nullable for number in key):
+            return None  # a NULL has no place in the order, and the target refuses it
         batch = whole.together(pieces)
         batch = batch.with_changes(joined(batch, 0, key))
         has_old, has_new = (batch.changes[:, place] >= 0 for place in (BEFORE, AFTER))
