@@ -228,8 +228,10 @@ def test_only_tables_written_as_logged_have_changes_as_cells(tmp_path: Path) -> 
     assert fold_of(replace(plan_of(*TABLES), safe=True), ranges, {0, 1, 2}).cells.keys() == {2}
 
 
-def test_a_malformed_image_is_located(tmp_path: Path) -> None:
-    """An ENUM has no ninth member."""
+@pytest.mark.parametrize("fewest", [1, 256])
+def test_a_malformed_image_is_located(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fewest: int) -> None:
+    """An ENUM has no ninth member. `fewest`: of the changes of a piece that are joined."""
+    monkeypatch.setattr(Chains, "of", lambda *of: replace(chains_of(*of), fewest=fewest))
     members = Column("note", 1, "enum", "enum('a','b')", True, "utf8mb4", "utf8mb4_bin")
     log, events = Log(), []
     images = [order(1)[:5] + bytes([index]) for index in (1, 2, 9)]

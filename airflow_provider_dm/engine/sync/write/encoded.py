@@ -77,7 +77,7 @@ class EncodedFold:
     def take(self, batch: Batch, file: str) -> Batch:
         """Keep the changes of such tables; return the other changes.
 
-        Raises MalformedImage, MalformedRows, BrokenChain.
+        Raises MalformedRows, BrokenChain.
         """
         if not batch.compiled:
             for table in self._open & self._kept.keys():
@@ -93,7 +93,8 @@ class EncodedFold:
             piece = Batch(batch.data, changes, [of], compiled=True)
             self._kept.setdefault(of.table, _Kept(of)).pieces.append((file, piece))
         rest = batch.with_changes(batch.changes[~np.isin(layouts, taken)]) if taken else batch
-        return self._chains.take(rest)
+        with located(rest, file):
+            return self._chains.take(rest)
 
     def _takes(self, of: TableLayout, tables: Counter[int]) -> bool:
         """Return True if changes with this layout are kept; if not, none of this table is from now on."""
@@ -158,7 +159,9 @@ class EncodedFold:
     def _give_back(self, table: int) -> None:
         for file, piece in self._kept.pop(table).pieces:
             with located(piece, file):
-                self._compactor.add_all(self._chains.take(piece).rows())
+                shorter = self._chains.take(piece)
+            with located(shorter, file):
+                self._compactor.add_all(shorter.rows())
 
 
 @dataclass(frozen=True)
