@@ -171,7 +171,7 @@ def test_half_an_epoch_can_be_completed_with_another_policy(other: dict[str, obj
     """A row whose value no row takes is deleted, whichever policy wave 1 had in its bucket."""
     keys = KEYS["one"]
     plan = plan_with(keys, folds=True)
-    rows = {key: (key, value, None) for key, value in ((b"1", b"a"), (b"2", b"b"), (b"3", b"c"))}
+    rows: dict[bytes, Row] = {key: (key, value, None) for key, value in ((b"1", b"a"), (b"2", b"b"), (b"3", b"c"))}
     log: list[Logged] = [
         (0, rows[b"1"], None),
         (0, rows[b"2"], (b"2", b"ab", None)),
