@@ -322,6 +322,28 @@ def test_every_attempt_has_the_same_disputed_values(monkeypatch: pytest.MonkeyPa
     assert harms()
 
 
+class SafeAtTimes(World):
+    """Safe mode is set or removed at any time, even while an epoch is half applied."""
+
+    asked = 0
+
+    @property
+    def safe(self) -> bool:
+        self.asked += 1
+        return Random(f"0{self.seed}-{self.asked}").random() < 0.5
+
+    @safe.setter
+    def safe(self, _value: bool) -> None:
+        pass
+
+
+@pytest.mark.parametrize("first", [210, 540, 835])
+def test_safe_mode_may_change_while_an_epoch_is_half_applied(first: int) -> None:
+    """Wave 1 is the same: in these histories rows were missing when it was not."""
+    for seed in range(first, first + 10):
+        SafeAtTimes(seed).run()
+
+
 def test_frontier_and_rows_are_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Database, "commits_early", True)
 
