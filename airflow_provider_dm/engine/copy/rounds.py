@@ -61,6 +61,7 @@ from airflow_provider_dm.engine.reading.births import Births, read_births, settl
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.catalogue import existing_tables, read_tables
+from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.errors import GoalLost
 from airflow_provider_dm.engine.sync.log.locations import in_relay
@@ -204,7 +205,10 @@ class SourceLoad:
             return self._wait_for_ddl("no table can be read now")
         with connected(source.endpoint) as connection:
             existing = sorted(existing_tables(connection, tables))
-            definitions = read_tables(connection, existing)
+            try:
+                definitions = read_tables(connection, existing)
+            except TableNotFound as gone:
+                return self._wait_for_ddl(f"{gone.table} was dropped before its definition was read")
         wanted, number = self._count_readers(), next(_numbers)
         with (
             ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # leaving the block waits for the readers

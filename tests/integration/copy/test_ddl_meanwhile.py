@@ -20,6 +20,7 @@ from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.following import Following
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -297,6 +298,22 @@ def test_a_swap_in_two_steps(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> N
             one_kit.copy("between pages", lambda: one_kit.write(first))
     one_kit.write(("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')"))
     one_kit.migration.finish()
+    one_kit.sync()
+    one_kit.check()
+
+
+def test_a_table_is_dropped_before_a_round_has_read_its_definition(
+    one_kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drops = iter(("DROP TABLE b",))
+
+    def read(connection: Connection, names: Sequence[TableName]) -> dict[TableName, Table]:
+        one_kit.write(tuple(drops))
+        return read_tables(connection, names)
+
+    monkeypatch.setattr(rounds, "read_tables", read)
+    one_kit.migration.finish()
+    assert next(drops, None) is None
     one_kit.sync()
     one_kit.check()
 
