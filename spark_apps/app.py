@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.downstream.errors import transient
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
-from airflow_provider_dm.engine.meta.model import SPARK_UI, Holder, Lease, Stage
+from airflow_provider_dm.engine.meta.records import SPARK_UI, Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.processes import this_process

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.downstream.subtask import known_subtasks
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from spark_apps.app import App, Outcome, main
 

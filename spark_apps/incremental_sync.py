@@ -31,13 +31,13 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the p
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.result import SyncResult, result_json
 from airflow_provider_dm.engine.sync.resuming import report_stopped, run_sync_resuming, wait_for_resumption
-from airflow_provider_dm.engine.sync.run import run_sync
-from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.begin import begin_incremental
+from airflow_provider_dm.engine.sync.run_sync import run_sync
+from airflow_provider_dm.engine.sync.start.begin_incremental import begin_incremental
+from airflow_provider_dm.engine.sync.sync_result import SyncResult, result_json
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from spark_apps.app import App, Outcome, main
 from spark_apps.errors import TasksCrashed
 from spark_apps.runner import SparkRunner

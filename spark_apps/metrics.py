@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.listening import listen_address
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 

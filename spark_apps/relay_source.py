@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.relay.errors import RelayFileGone
-from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions
+from airflow_provider_dm.engine.schema.definitions_file import current_definitions, read_definitions
 from airflow_provider_dm.engine.schema.model import Table
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from airflow_provider_dm.cli.binlog_events import add_events
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import OperatorKind
+from airflow_provider_dm.engine.meta.records import OperatorKind
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.binlog_operators import (
     At,

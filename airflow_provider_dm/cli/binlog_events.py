@@ -72,7 +72,7 @@ def line_of(event: Mapping[str, Any]) -> str:
 
 
 def _page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
-    from airflow_provider_dm.engine.audit.events import server_page
+    from airflow_provider_dm.engine.audit.event_pages import server_page
     from airflow_provider_dm.engine.mysql.binlog_status import current_location
     from airflow_provider_dm.engine.mysql.connection import connected
 
@@ -83,7 +83,7 @@ def _page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
 
 
 def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
-    from airflow_provider_dm.engine.audit.events import relay_page
+    from airflow_provider_dm.engine.audit.event_pages import relay_page
     from airflow_provider_dm.engine.relay.reader import RelayReader
     from airflow_provider_dm.launch.workdir import shared_relay
 
@@ -101,7 +101,7 @@ def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
 
 
 def _wanted(arguments: argparse.Namespace, begin: Location) -> Any:
-    from airflow_provider_dm.engine.audit.events import PageRequest
+    from airflow_provider_dm.engine.audit.event_pages import PageRequest
 
     return PageRequest(begin, arguments.until, arguments.table, arguments.limit, arguments.rows)
 

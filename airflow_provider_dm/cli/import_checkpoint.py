@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.downstream.subtask import known_subtasks, read_subtask
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
@@ -112,8 +112,8 @@ def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) ->
 
 def _claim_and_begin(spec: JobSpec, store: MetaStore) -> None:
     # The log reader imports numba, which takes a second that other verbs should not wait for.
-    from airflow_provider_dm.engine.sync.source import SyncSource
-    from airflow_provider_dm.engine.sync.start.begin import begin_incremental
+    from airflow_provider_dm.engine.sync.start.begin_incremental import begin_incremental
+    from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
     target, task = spec.target.resolve(), spec.task
     with ExitStack() as held:

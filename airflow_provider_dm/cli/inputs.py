@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.config.database import DatabaseConfig
+from airflow_provider_dm.engine.config.database_config import DatabaseConfig
 from airflow_provider_dm.engine.config.secrets import taken
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig, source_files_differ

@@ -19,9 +19,9 @@ from airflow_provider_dm.cli.migration import Summary, run_phases
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
-from airflow_provider_dm.engine.config.start import checked_time
+from airflow_provider_dm.engine.config.start_meta import checked_time
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.precheck.errors import PrecheckFailed

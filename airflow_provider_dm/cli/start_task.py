@@ -26,7 +26,7 @@ from airflow_provider_dm.cli.run import add_run_arguments
 from airflow_provider_dm.engine.config.secrets import filled_pipe, receive, received
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.removal import remove_progress
-from airflow_provider_dm.engine.meta.model import Run, Stage
+from airflow_provider_dm.engine.meta.records import Run, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.ddl_locks import withdraw_reports
 from airflow_provider_dm.launch.secrets import inherited

@@ -19,7 +19,7 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.yaml_file import load_task
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.launch.task_control import ControlOutcome, operate, refusal
 
 

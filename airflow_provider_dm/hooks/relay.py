@@ -17,7 +17,7 @@ from airflow_provider_dm.hooks import settings
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
 if TYPE_CHECKING:
-    from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+    from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
     from airflow_provider_dm.engine.mysql.endpoint import Endpoint
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.directory import RelayFile
@@ -59,7 +59,7 @@ class RelayLogHook(BaseHook):
     def request_stop(self, source_id: str) -> None:
         """Ask the relay to stop once it has written all received events; it remains stopped until it is started
         again."""
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
 
         self.set_desired(source_id, Stage.STOPPED)
 
@@ -145,7 +145,7 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
 
     A live relay has not ended: it may be paused, or wait for its upstream or for disk space.
     """
-    from airflow_provider_dm.engine.meta.model import Stage
+    from airflow_provider_dm.engine.meta.records import Stage
     from airflow_provider_dm.engine.mysql.location import holds
     from airflow_provider_dm.engine.relay.health import SILENT_SECONDS, age_of, error_text, is_alive
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_dm.engine.errors import DmError, raise_first
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorPlace, SqlPattern, SubtaskStatus
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorPlace, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.sync.ddl.operators import (
+from airflow_provider_dm.engine.sync.ddl.operator_selection import (
     binlog_pos_invalid,
     named_place,
     operator_statements,

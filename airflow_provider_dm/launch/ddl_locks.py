@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider_dm.engine.meta.model import Json as Stored
+from airflow_provider_dm.engine.meta.records import Json as Stored
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.errors import LockRefuses
 from airflow_provider_dm.engine.shard.lock import Action, Lock, Phase, with_decision, withdrawn

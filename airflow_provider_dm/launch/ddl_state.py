@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_dm.engine.errors import ReportedError
-from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.records import Run, Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Lock, Phase

@@ -24,7 +24,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.job import JobSpec, SpecFile
 from airflow_provider_dm.engine.config.secrets import filled_pipe, receive
 from airflow_provider_dm.engine.errors import DmError, describe
-from airflow_provider_dm.engine.meta.model import Holder, Stage
+from airflow_provider_dm.engine.meta.records import Holder, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import identity_of, this_process
 from airflow_provider_dm.engine.relay.spec import SpoolSpec

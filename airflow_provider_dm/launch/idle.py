@@ -12,13 +12,13 @@ from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.shard_groups import read_groups
 from airflow_provider_dm.engine.downstream.subtask import known_subtasks
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import Holder, RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.result import SyncResult, result_json
+from airflow_provider_dm.engine.sync.sync_result import SyncResult, result_json
 from airflow_provider_dm.launch.ddl_locks import stored_locks
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import new_run_id

@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.downstream.schema_by_hand import known_tables
 from airflow_provider_dm.engine.downstream.session import fresh_target
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.launch.inputs import Inputs
 
 

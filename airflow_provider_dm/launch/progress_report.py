@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Run, Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Run, Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import error_text
 from airflow_provider_dm.engine.sync.progress import Meter, duration, progress_line, seconds_left

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import identity_of, is_of_this_machine
+from airflow_provider_dm.engine.relay.directory_lock import holder_of
 from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, RelayStart, is_alive
 from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
@@ -33,7 +34,6 @@ from airflow_provider_dm.engine.relay.keeper import (
     end_of,
     pause_after,
 )
-from airflow_provider_dm.engine.relay.lock import holder_of
 from airflow_provider_dm.engine.relay.process import RelayProcess, end_of_log
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch.errors import RelayHangs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.errors import ReportedError
-from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.records import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.errors import PurgeRefused
 from airflow_provider_dm.engine.relay.health import is_alive

@@ -29,12 +29,12 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.subtask import Subtask, noted_place
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError
-from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.records import Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.relay.directory_lock import sole_writer
 from airflow_provider_dm.engine.relay.held_start import start_without_effect
 from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, Died, EndedByError, EndedOnRequest, KeptRelay
-from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying, RelayStopped
 from airflow_provider_dm.launch.job import AppName, Upstream, source_spec

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.errors import Reaction, ReportedError
-from airflow_provider_dm.engine.meta.model import Run, Stage
+from airflow_provider_dm.engine.meta.records import Run, Stage
 from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.status import lives
 from airflow_provider_dm.launch.submit import AppOutcome

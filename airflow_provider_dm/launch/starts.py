@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared
 from airflow_provider_dm.engine.downstream.shard_groups import read_groups
 from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begun_subtasks, known_subtasks
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint

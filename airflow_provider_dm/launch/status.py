@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from airflow_provider_dm.engine.errors import Reaction
-from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, RelayStatus, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import has_ended

@@ -21,7 +21,7 @@ from typing import IO, Any, Final
 from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.config.secrets import named_pipe
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
-from airflow_provider_dm.engine.meta.model import Run
+from airflow_provider_dm.engine.meta.records import Run
 from airflow_provider_dm.launch.class_archive import class_options
 from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job

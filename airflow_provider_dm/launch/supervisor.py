@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from airflow_provider_dm.engine.config.job import HolderSpec, JobSpec
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.idle import idle_result, note_idle

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.errors import ReportedError
-from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Run, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Run, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, holds
 from airflow_provider_dm.engine.sync.progress import duration

@@ -19,7 +19,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.config.job import HolderSpec
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import error_text
 from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw_reports

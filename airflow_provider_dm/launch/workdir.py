@@ -25,8 +25,8 @@ from typing import IO, Final
 from urllib.parse import quote
 
 from airflow_provider_dm.engine.errors import InvalidInput
+from airflow_provider_dm.engine.relay.directory_lock import holder_in, sign, try_lock
 from airflow_provider_dm.engine.relay.durable import opened
-from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 from airflow_provider_dm.launch.errors import TaskRunsAlready
 
 RUN_LOG: Final = "app.log"

@@ -192,7 +192,7 @@ class DmSparkAppOperator(DmTaskOperator):
     @contextmanager
     def _supervisor(self, context: Context) -> Iterator[Supervisor]:
         """Yield the task for a run, after all checks that are possible before it."""
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.supervisor import Supervisor
@@ -241,7 +241,7 @@ class DmSparkAppOperator(DmTaskOperator):
         push_dm_page(context, task=supervisor.inputs.task.name)
 
     def _run(self, context: Context, supervisor: Supervisor) -> dict[str, Any]:
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
         from airflow_provider_dm.launch.errors import SparkAppFailed
         from airflow_provider_dm.launch.progress_report import ReportOutput
         from airflow_provider_dm.launch.relays import Relays

@@ -77,7 +77,7 @@ class DmBinlogOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Store or remove the decision. Raises AirflowException (retry), AirflowFailException."""
-        from airflow_provider_dm.engine.meta.model import OperatorKind
+        from airflow_provider_dm.engine.meta.records import OperatorKind
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.binlog_operators import (
             At,

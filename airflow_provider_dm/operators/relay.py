@@ -22,7 +22,7 @@ from airflow_provider_dm.operators.errors import translated
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_dm.engine.meta.model import RelayStatus
+    from airflow_provider_dm.engine.meta.records import RelayStatus
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import RelayStart
@@ -91,7 +91,7 @@ class DmRelayOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the relay to its end, or defer. Raises AirflowException (retry), AirflowFailException."""
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import server_goal
 
@@ -224,7 +224,7 @@ class DmRelayOperator(BaseOperator):
 
     def _is_done_by_another(self, source_id: str, store: MetaStore) -> bool:
         """Return True if the relay for which this one is the standby has reached the task's goal."""
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
 
         status = store.relay_status(source_id)
         stopped = store.relay_desired(source_id) is Stage.STOPPED
@@ -307,7 +307,7 @@ class DmRelayStopOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Ask the relays to stop and wait for them. Raises AirflowException when a relay does not stop in time."""
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.operators.arguments import texts
 

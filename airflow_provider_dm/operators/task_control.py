@@ -58,7 +58,7 @@ class DmTaskControlOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Request the stage and wait for it. Raises AirflowException (retry), AirflowFailException."""
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.task_control import control
         from airflow_provider_dm.operators.arguments import chosen, texts

@@ -25,7 +25,7 @@ from airflow.models.log import Log
 from airflow.utils.session import create_session
 from fastapi import HTTPException, Request, status
 
-from airflow_provider_dm.engine.meta.model import Run
+from airflow_provider_dm.engine.meta.records import Run
 from airflow_provider_dm.launch.status import Known
 from airflow_provider_dm.links.task_instance import dag_of
 

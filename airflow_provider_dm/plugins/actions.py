@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from airflow_provider_dm.engine.meta.model import OperatorKind, Stage
+from airflow_provider_dm.engine.meta.records import OperatorKind, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import BeforeFile, Inactive
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder

@@ -19,7 +19,7 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Red
 from starlette.datastructures import URL
 
 from airflow_provider_dm.engine.errors import DmError, describe
-from airflow_provider_dm.engine.meta.model import SPARK_UI, Stage
+from airflow_provider_dm.engine.meta.records import SPARK_UI, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_migrated
 from airflow_provider_dm.launch.status import Known, dm_error, lives

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from airflow_provider_dm.engine.meta.model import Run
+from airflow_provider_dm.engine.meta.records import Run
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.ddl_locks import lock_json
 from airflow_provider_dm.launch.status import Known, dm_error, lives

@@ -12,7 +12,7 @@ from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEven
 from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
-    from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+    from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import RelayStart
 
@@ -102,7 +102,7 @@ class RelayWatchTrigger(MetadataTrigger):
 
         Airflow also calls this after a triggerer was unreachable and its triggers were moved to another triggerer.
         """
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
 
         if not self.stop_on_kill:
             self.log.info("the relay of %s was not started by this task and continues", self.source_id)

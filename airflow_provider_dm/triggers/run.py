@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
-    from airflow_provider_dm.engine.meta.model import Run
+    from airflow_provider_dm.engine.meta.records import Run
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.launch.run_state import RunState
 
@@ -101,7 +101,7 @@ class RunWatchTrigger(MetadataTrigger):
 
     async def _stop(self, deadline: float) -> None:
         """Ask the run to stop, repeatedly until it has ended: a source can be asked only after its first report."""
-        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.meta.records import Stage
         from airflow_provider_dm.launch.run_state import Working
 
         paused_since: dict[str, float] = {}

@@ -12,7 +12,7 @@ from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_dm.airflow_commands import META_URL, RELAY_DIR, WORK_DIR, defaults, get_dm_cli_commands
 from airflow_provider_dm.cli.verbs import VERBS
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
 Define = Callable[..., None]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_dm.engine.meta.model import Holder, OperatorKind, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Holder, OperatorKind, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.metadata import DmMetadataHook

@@ -17,7 +17,7 @@ from httpx import Response
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Holder, Operator, OperatorKind, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Holder, Operator, OperatorKind, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Holder, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location

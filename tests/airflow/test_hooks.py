@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.config.base import kebab
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import source_of as source_of_document
 from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.mysql.endpoint import Secret, Tls
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir

@@ -11,7 +11,7 @@ import sqlalchemy
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dm.engine.errors import NotSupportedYet, describe
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, RelayStart

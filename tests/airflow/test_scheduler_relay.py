@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.hooks.relay import Behind, goal_of, progress_to

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.triggers.base import TaskSuccessEvent
 
-from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.metadata import DmMetadataHook

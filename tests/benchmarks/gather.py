@@ -27,7 +27,7 @@ import pymysql
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import snapshot
 from airflow_provider_dm.engine.copy.gather import Gathered, ReaderGroup, gathering
-from airflow_provider_dm.engine.copy.reader import snapshot_reader
+from airflow_provider_dm.engine.copy.snapshot_reader import snapshot_reader
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint

@@ -29,8 +29,8 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
+from airflow_provider_dm.engine.sync.write.concurrency import Writing
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob, FoldRange
-from airflow_provider_dm.engine.sync.write.writing import Writing
 from testbed import Server, ServerSpec, running_servers
 from tests.benchmarks import sync
 from tests.benchmarks.decode import planned

@@ -13,19 +13,19 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.sync import following
-from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, shards
+from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, source_shards
 
 STEPS: Final[dict[str, tuple[Any, str]]] = {
     "meet": (following, "fenced_transaction"),
     "report": (shard_locks.ShardLocks, "report"),
     "wait": (shard_locks.ShardLocks, "reason_to_wait"),
-    "execute": (shards, "execute_ddl"),
+    "execute": (source_shards, "execute_ddl"),
     "send": (ddl_execution, "_send"),
-    "note": (shards, "note_executed"),
+    "note": (source_shards, "note_executed"),
     "tell": (shard_locks.ShardLocks, "_try"),
-    "resolve": (shards.Shards, "_resolve"),
+    "resolve": (source_shards.Shards, "_resolve"),
     "re-sync": (resync._Lane, "_epoch"),
-    "finish": (shards.Shards, "finish"),
+    "finish": (source_shards.Shards, "finish"),
 }
 """`wait` counts where something is waited for."""
 

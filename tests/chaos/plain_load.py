@@ -13,7 +13,7 @@ from typing import Any
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are beside its folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from airflow_provider_dm.engine.copy import page, rounds
+from airflow_provider_dm.engine.copy import page, source_load
 from spark_apps.app import App, main
 from spark_apps.full_migration import work
 from tests.chaos.plain_sync import PlainApp
@@ -22,7 +22,7 @@ from tests.chaos.plain_sync import PlainApp
 def work_plainly(app: App) -> Any:
     app.__class__ = PlainApp
     page.FIRST_ROWS = page.MOST_ROWS = 50  # type: ignore[misc]  # so that tables of a few hundred rows have many pages
-    rounds.ROUND_SECONDS = rounds.SHORT_ROUND_SECONDS = 0.5  # type: ignore[misc]  # and the log goes on in between
+    source_load.ROUND_SECONDS = source_load.SHORT_ROUND_SECONDS = 0.5  # type: ignore[misc]  # and the log goes on in between
     return work(app)
 
 

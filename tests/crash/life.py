@@ -18,10 +18,10 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir, parse_index
+from airflow_provider_dm.engine.relay.directory_lock import sole_writer
 from airflow_provider_dm.engine.relay.errors import StreamLost
-from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.meta import META, RelayMeta
-from airflow_provider_dm.engine.relay.opening import Opening
+from airflow_provider_dm.engine.relay.open_writer import Opening
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.purge import BeforeFile, Inactive, PurgeRequest
 from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden

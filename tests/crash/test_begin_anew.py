@@ -10,12 +10,12 @@ from uuid import UUID
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay import opening as held_room
+from airflow_provider_dm.engine.relay import open_writer as held_room
 from airflow_provider_dm.engine.relay import purge_files
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.errors import BinlogPurged

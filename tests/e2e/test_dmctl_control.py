@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.ports import free_ports

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import SPARK_UI
+from airflow_provider_dm.engine.meta.records import SPARK_UI
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS
 from testbed import Server

@@ -18,8 +18,8 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, LoadData, Verb, delete_image
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import Dialect, LoadData, Verb, delete_image
 from airflow_provider_dm.engine.downstream.tuples import write_values
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, OutOfRange
 from airflow_provider_dm.engine.rules.expressions.compiled import compiled
-from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
+from airflow_provider_dm.engine.rules.expressions.expression_session import ExpressionSession
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.collation_weights import is_compared_by_weights, read_weights

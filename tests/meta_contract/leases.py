@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import matching, read_with_now
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, RunOvertaken
-from airflow_provider_dm.engine.meta.model import (
+from airflow_provider_dm.engine.meta.records import (
     Holder,
     Lease,
 )

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.meta.records import Holder
 from airflow_provider_dm.engine.meta.store import MetaStore
 
 ANNA: Final = Holder("dag/anna", "1", "host-a")

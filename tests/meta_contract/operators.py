@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.errors import LostRace
-from airflow_provider_dm.engine.meta.model import (
+from airflow_provider_dm.engine.meta.records import (
     Operator,
     OperatorKind,
     OperatorState,

@@ -1,6 +1,6 @@
 """Relays: what they say, what people want of them."""
 
-from airflow_provider_dm.engine.meta.model import (
+from airflow_provider_dm.engine.meta.records import (
     RelayStatus,
     Stage,
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider_dm.engine.meta.errors import LostRace, RunTaken, RunUnknown
-from airflow_provider_dm.engine.meta.model import (
+from airflow_provider_dm.engine.meta.records import (
     Holder,
     Stage,
 )

@@ -6,7 +6,7 @@ from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import read_with_now
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.errors import UnrelatedNeeds
-from airflow_provider_dm.engine.meta.model import (
+from airflow_provider_dm.engine.meta.records import (
     Stage,
     Unit,
 )

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from typing import Final
 
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from spark_apps import metrics
 from tests.reference.markdown import cell, head, page, table
 

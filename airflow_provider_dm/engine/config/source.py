@@ -7,7 +7,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, field_validator
 
 from airflow_provider_dm.engine.config.base import DmModel, Seconds
-from airflow_provider_dm.engine.config.database import DatabaseConfig
+from airflow_provider_dm.engine.config.database_config import DatabaseConfig
 from airflow_provider_dm.engine.config.rule_models import FilterRule
 from airflow_provider_dm.engine.errors import NotSupportedYet, raise_first
 

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AliasChoices, Field, field_validator
 
 from airflow_provider_dm.engine.config.base import DmModel, Entries, Lowered, Names, empty_is
-from airflow_provider_dm.engine.config.database import TargetDatabase
+from airflow_provider_dm.engine.config.database_config import TargetDatabase
 from airflow_provider_dm.engine.config.dump_args import parse_extra_args
 from airflow_provider_dm.engine.config.listening import listen_address
 from airflow_provider_dm.engine.config.rule_models import (
@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.config.rule_models import (
     ToolTableRules,
 )
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.start import StartMeta, checked_time
+from airflow_provider_dm.engine.config.start_meta import StartMeta, checked_time
 from airflow_provider_dm.engine.config.units import (
     LoaderConfig,
     MydumperConfig,

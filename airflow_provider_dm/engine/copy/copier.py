@@ -12,11 +12,11 @@ from functools import partial
 
 import pymysql
 
-from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot, write_in_pages, write_whole_table
 from airflow_provider_dm.engine.copy.page import PageReader, PageSizes
-from airflow_provider_dm.engine.copy.reader import SnapshotReader
-from airflow_provider_dm.engine.copy.writing import write_page
+from airflow_provider_dm.engine.copy.page_writing import write_page
+from airflow_provider_dm.engine.copy.reader_job import ChunkJob
+from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunk
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_dialect
 from airflow_provider_dm.engine.mysql.connection import Connection

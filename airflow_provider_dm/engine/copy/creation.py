@@ -15,7 +15,7 @@ from pymysql.constants import ER
 
 from airflow_provider_dm.engine.ddl.create_like import NewSchema, NewTable, ServerPair, create_schema_like
 from airflow_provider_dm.engine.downstream.errors import translate
-from airflow_provider_dm.engine.downstream.keyless import check_keyless, key_demanded
+from airflow_provider_dm.engine.downstream.required_keys import check_keyless, key_demanded
 from airflow_provider_dm.engine.downstream.session import fresh_target
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour

@@ -17,14 +17,14 @@ from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
 from airflow_provider_dm.engine.copy.errors import TargetNotEmpty
 from airflow_provider_dm.engine.ddl.create_like import NewTable, ServerPair, Spread, create_table_like
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
-from airflow_provider_dm.engine.downstream.statements import Verb
+from airflow_provider_dm.engine.downstream.row_statements import Verb
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
 from airflow_provider_dm.engine.rules.row_filter import row_filter
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import check_source_column
 from airflow_provider_dm.engine.schema.model import Table
 

@@ -11,7 +11,7 @@ need no privilege and no other channel, and which the server releases when the s
   Spark task (another connection), is ignored, whenever it is opened.
 - The driver itself takes the `ready-i` of a late reader: that reader ends immediately.
 
-This module is the driver's side, `reader` the other one.
+This module is the driver's side, `snapshot_reader` the other one.
 """
 
 from __future__ import annotations

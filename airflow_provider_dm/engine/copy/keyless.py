@@ -21,9 +21,9 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.binlog.images import Cells
-from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.page import PAGE_BYTES
-from airflow_provider_dm.engine.copy.writing import write_page, write_rows_of
+from airflow_provider_dm.engine.copy.page_writing import write_page, write_rows_of
+from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.downstream.copy_progress import (
     ChunkProgress,
     advance_chunk,
@@ -31,9 +31,9 @@ from airflow_provider_dm.engine.downstream.copy_progress import (
     load_chunks,
 )
 from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.row_statements import Dialect
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.shard_groups import merged_targets
-from airflow_provider_dm.engine.downstream.statements import Dialect
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas, lock_feeders
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import Connection, query

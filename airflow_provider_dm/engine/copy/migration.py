@@ -1,4 +1,4 @@
-"""The full migration of a run's sources: each is started (begin.py), then loaded in its own thread (rounds.py).
+"""The full migration of a run's sources: begin_load.py starts each, source_load.py loads it in its own thread.
 
 Sources pause and stop together. A loaded source is handed over to sync; while another one waits for DDL of its shards,
 its log is applied from time to time. All state is in the target: the run may crash anywhere and start again."""
@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
-from airflow_provider_dm.engine.copy.begin import OnBegun, begin, is_loaded, log_needed
+from airflow_provider_dm.engine.copy.begin_load import OnBegun, begin, is_loaded, log_needed
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.preconditions import check_all_copied
-from airflow_provider_dm.engine.copy.rounds import SourceLoad
+from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream.contested_row import Waiting, waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
@@ -27,16 +27,16 @@ from airflow_provider_dm.engine.downstream.session import close_target, run_tran
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING
+from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_COPYING
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.sync.run import run_sync
+from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.sharing import contests_of, servers_of, targets_in_order
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The preconditions of a copy that has not started, or is complete: checked before the claim.
 
-`begin` has the same checks for the tables that it changes. They are made earlier here, so that invalid input leaves no
-trace in the target, and also for complete loads, which `begin` skips.
+`begin_load` has the same checks for the tables that it changes. They are made earlier here, so that invalid input
+leaves no trace in the target, and also for complete loads, which `begin_load` skips.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.survey import survey_source, survey_target
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.errors import RulesChanged
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables
 
 log = logging.getLogger(__name__)

@@ -24,15 +24,15 @@ from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.design import verb_for
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
 from airflow_provider_dm.engine.copy.gather import ReaderGroup
-from airflow_provider_dm.engine.copy.job import ChunkJob, ReaderResult
 from airflow_provider_dm.engine.copy.page import PageSizes
-from airflow_provider_dm.engine.copy.reader import SnapshotReader, snapshot_reader
-from airflow_provider_dm.engine.copy.writing import sibling_names
+from airflow_provider_dm.engine.copy.page_writing import sibling_names
+from airflow_provider_dm.engine.copy.reader_job import ChunkJob, ReaderResult
+from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.row_statements import Verb
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.shard_groups import merged_targets
-from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy, S
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_connection
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.ddl.create_table import (
     options_of,
 )
 from airflow_provider_dm.engine.ddl.errors import Unreadable
-from airflow_provider_dm.engine.ddl.reader import Reader
+from airflow_provider_dm.engine.ddl.token_reader import Reader
 
 _KEY: Final = ("INDEX", "KEY")
 _LOCAL: Final = ("NO_WRITE_TO_BINLOG", "LOCAL")

@@ -15,7 +15,7 @@ from typing import Final
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.lexer import ORACLE, REAL_AS_FLOAT, TokenKind
-from airflow_provider_dm.engine.ddl.reader import Reader
+from airflow_provider_dm.engine.ddl.token_reader import Reader
 
 TYPES: Final = (
     "tinyint smallint mediumint int bigint decimal float double bit year date time datetime timestamp char varchar "

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.alter import specs_of
 from airflow_provider_dm.engine.ddl.create_table import KEY_KINDS, definition, key, key_options, key_type, options_of
 from airflow_provider_dm.engine.ddl.errors import AnotherStatement, NotRead, Unreadable
-from airflow_provider_dm.engine.ddl.reader import Reader
+from airflow_provider_dm.engine.ddl.token_reader import Reader
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _HARMLESS_HEADS: Final = frozenset(

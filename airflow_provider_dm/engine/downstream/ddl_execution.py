@@ -57,8 +57,8 @@ from airflow_provider_dm.engine.downstream.errors import (
     translate,
 )
 from airflow_provider_dm.engine.downstream.identity import Fence
-from airflow_provider_dm.engine.downstream.keyless import check_keyless
 from airflow_provider_dm.engine.downstream.meta_rows import name_of
+from airflow_provider_dm.engine.downstream.required_keys import check_keyless
 from airflow_provider_dm.engine.downstream.session import (
     fresh_target,
     run_transaction,

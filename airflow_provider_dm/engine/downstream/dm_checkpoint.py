@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from airflow_provider_dm.engine.config.start import location_of
+from airflow_provider_dm.engine.config.start_meta import location_of
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.downstream.errors import CheckpointUnusable
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
-from airflow_provider_dm.engine.downstream.statements import Dialect, SqlStatement, Verb
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.mapping import TableMapping

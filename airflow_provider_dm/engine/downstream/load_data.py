@@ -28,7 +28,7 @@ import pymysql
 from airflow_provider_dm.engine.binlog.images import Buffer, Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream.errors import translate
-from airflow_provider_dm.engine.downstream.statements import Dialect, LoadData
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, LoadData
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query

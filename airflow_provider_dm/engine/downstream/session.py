@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.downstream.errors import (
     translate,
     translate_connect,
 )
-from airflow_provider_dm.engine.downstream.statements import Computing, Dialect, LoadData, SqlStatement
+from airflow_provider_dm.engine.downstream.row_statements import Computing, Dialect, LoadData, SqlStatement
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -209,7 +209,7 @@ def _check_computed(connection: Connection, computing: Computing) -> None:
 
 
 def count(connection: Connection, statement: SqlStatement) -> int:
-    """Return the number that a `statements.count_rows` statement finds. Raises `translate`'s errors, RowTooLarge."""
+    """Return the result of a `row_statements.count_rows` statement. Raises `translate`'s errors, RowTooLarge."""
     with connection.cursor() as cursor:
         try:
             _send(cursor, statement)

@@ -1,4 +1,4 @@
-"""INSERT, REPLACE and UPSERT statements written by a kernel, equal to those that `statements.write_rows` makes.
+"""INSERT, REPLACE and UPSERT statements written by a kernel, equal to those that `row_statements.write_rows` makes.
 
 Rows that the kernel does not support (JSON documents with decimals for some servers, an ENUM's index 0, columns that
 the target generates, text to be converted to UTF-8) are written row by row in Python, and so are all rows if no kernel
@@ -16,7 +16,7 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Buffer, Cells
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.downstream.statements import (
+from airflow_provider_dm.engine.downstream.row_statements import (
     Dialect,
     Literals,
     SqlStatement,

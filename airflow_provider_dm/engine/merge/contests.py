@@ -50,8 +50,8 @@ from airflow_provider_dm.engine.merge.collision import (
     verdict_on,
 )
 from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded, RowWaitsForHeldRow
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.merge.settling import Settler
-from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from airflow_provider_dm.engine.merge.writer import unique_positions
+from airflow_provider_dm.engine.merge.owner_writer import unique_positions
 from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feed
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues, condition, find_holders
 from airflow_provider_dm.engine.merge.errors import ColumnDropped
-from airflow_provider_dm.engine.merge.writer import TargetAccess
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint

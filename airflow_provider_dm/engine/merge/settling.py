@@ -24,8 +24,8 @@ from airflow_provider_dm.engine.downstream.contested_row import (
 )
 from airflow_provider_dm.engine.downstream.frontier import Transactions
 from airflow_provider_dm.engine.downstream.identity import Fence
-from airflow_provider_dm.engine.downstream.statements import UNKNOWN, Literals
-from airflow_provider_dm.engine.merge.writer import OwnerWriter, TargetAccess
+from airflow_provider_dm.engine.downstream.row_statements import UNKNOWN, Literals
+from airflow_provider_dm.engine.merge.owner_writer import OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import StorePart, from_text, put_over, read_for_update, to_text, write_over
 from airflow_provider_dm.engine.meta.clock import db_now
-from airflow_provider_dm.engine.meta.model import Json
+from airflow_provider_dm.engine.meta.records import Json
 
 LockChange = Callable[[Json | None], Json | None]
 """Stored value -> new value (None: no lock). May be called again."""

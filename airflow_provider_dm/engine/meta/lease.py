@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import StorePart, matching, put_over, read_for_update
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now
 from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, LostRace, RunOvertaken
-from airflow_provider_dm.engine.meta.model import Holder, Lease
+from airflow_provider_dm.engine.meta.records import Holder, Lease
 from airflow_provider_dm.engine.processes import has_ended
 
 LEASE_ROUNDS: Final = 100

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.meta.cas import (
     to_text,
 )
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 
 Json = dict[str, Any]
 _BEFORE_REPORT = {"sub_dir": "", "caught_up": False, "host": "", "process": "", "task": ""}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Self
 
+from airflow_provider_dm.engine.meta.binlog_operators import BinlogOperators
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.ddl_locks import DdlLocks
 from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers
 from airflow_provider_dm.engine.meta.lease import Leases
-from airflow_provider_dm.engine.meta.operators import BinlogOperators
 from airflow_provider_dm.engine.meta.relays import RelayRows
 from airflow_provider_dm.engine.meta.runs import Runs
 from airflow_provider_dm.engine.meta.subtasks import Subtasks

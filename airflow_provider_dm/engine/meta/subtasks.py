@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.meta.cas import (
 )
 from airflow_provider_dm.engine.meta.clock import db_now, moment
 from airflow_provider_dm.engine.meta.errors import UnrelatedNeeds
-from airflow_provider_dm.engine.meta.model import Json, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import Json, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 

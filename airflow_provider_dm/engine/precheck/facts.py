@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.mysql.location import reached
 from airflow_provider_dm.engine.precheck.grants import Grants
 from airflow_provider_dm.engine.rules.block_allow import select
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import existing_tables, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 

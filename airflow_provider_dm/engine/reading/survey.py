@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.errors import EngineNotTransactional
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import select
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import (
     create_statement,
     existing_tables,

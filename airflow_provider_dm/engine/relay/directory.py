@@ -24,9 +24,9 @@ from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import BinlogFile
+from airflow_provider_dm.engine.relay.directory_lock import index_lock
 from airflow_provider_dm.engine.relay.durable import disk_errors, sync_folder, write_durably
 from airflow_provider_dm.engine.relay.errors import InvalidSubDir, RelayDirectoryUnusable
-from airflow_provider_dm.engine.relay.lock import index_lock
 from airflow_provider_dm.engine.relay.meta import META
 
 INDEX: Final = "server-uuid.index"

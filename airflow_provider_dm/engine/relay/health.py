@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.meta.model import Json, RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import Json, RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 REPORT_SECONDS: Final = 1.0

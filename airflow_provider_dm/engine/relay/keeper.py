@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.relay.directory_lock import holder_of
 from airflow_provider_dm.engine.relay.errors import RelayLocked
 from airflow_provider_dm.engine.relay.health import RelayStart, deaths_after
-from airflow_provider_dm.engine.relay.lock import holder_of
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED

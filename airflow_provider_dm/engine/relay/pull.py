@@ -19,11 +19,11 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.decide import FileAction, Rotation, StreamPosition, decide, header_of
 from airflow_provider_dm.engine.relay.errors import TransactionsMissing, UpstreamLogDiffers
+from airflow_provider_dm.engine.relay.event_runs import RunTaker
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
 from airflow_provider_dm.engine.relay.kinds import ACTIONS, CARRIED
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
 from airflow_provider_dm.engine.relay.protocol import DumpStream
-from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, assert_never
 from pydantic import ConfigDict
 
 from airflow_provider_dm.engine.config.source import PurgeConfig
-from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.records import Stage, SubtaskStatus
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
 from airflow_provider_dm.engine.relay.directory import SubDir
 from airflow_provider_dm.engine.relay.errors import NeedUnknown, PurgeRefused

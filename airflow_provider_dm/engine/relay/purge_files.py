@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.format import MAGIC
-from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.records import RelayStatus
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import BinlogFile
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.directory_lock import holder_in, sign, try_lock
 from airflow_provider_dm.engine.relay.durable import opened
 from airflow_provider_dm.engine.relay.errors import NoRelayLog, PurgeRefused, PurgeRuns, RelayDiskFailed
-from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import (
     HeldFile,

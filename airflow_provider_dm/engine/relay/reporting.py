@@ -22,7 +22,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Json, RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import Json, RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, server_info

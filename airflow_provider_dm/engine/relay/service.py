@@ -1,7 +1,7 @@
 """One source's relay, from start to stop: recover, connect, pull, report, reconnect.
 
 Step 1: take the directory's lock. Step 2: connect, and identify the server. Step 3: continue the held log (cut back to
-a transaction boundary) or begin a first file (`opening`). Step 4: pull until stopped. A transient error (a lost
+a transaction boundary) or begin a first file (`open_writer`). Step 4: pull until stopped. A transient error (a lost
 connection, a restart of the upstream) leads back to step 2 after a growing delay with jitter, a full disk after there
 is space again; any other error ends the relay. It may be killed at any moment: all state is in the files.
 """
@@ -24,7 +24,7 @@ import pymysql
 
 from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, connected, server_info
@@ -33,6 +33,7 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Binlog
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile
+from airflow_provider_dm.engine.relay.directory_lock import SoleWriter, sole_writer
 from airflow_provider_dm.engine.relay.durable import disk_errors
 from airflow_provider_dm.engine.relay.errors import (
     BinlogPurged,
@@ -41,15 +42,14 @@ from airflow_provider_dm.engine.relay.errors import (
     TaskFellBehind,
     UpstreamFileTorn,
 )
+from airflow_provider_dm.engine.relay.event_runs import RunTaker
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
-from airflow_provider_dm.engine.relay.lock import SoleWriter, sole_writer
-from airflow_provider_dm.engine.relay.opening import Opening
+from airflow_provider_dm.engine.relay.open_writer import Opening
 from airflow_provider_dm.engine.relay.places import file_after, has_bytes
 from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.purge import Need, needs_of
 from airflow_provider_dm.engine.relay.reporting import Reporter
-from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.relay.spool import LogPosition, SpoolBound
 from airflow_provider_dm.engine.relay.writer import RelayWriter

@@ -3,8 +3,8 @@
 In this order: the log in the relay directory; `relay-binlog-name` or `relay-binlog-gtid`, unless all that tasks need is
 later; the oldest location that a task needs; the upstream's current file. A file is always pulled from its first event.
 Nothing is skipped to make a start possible: a relay log that the upstream has left behind is given up only if no task
-needs any of it, and each task needs a location that the upstream still has. Decisions only: `opening` asks the upstream
-and acts.
+needs any of it, and each task needs a location that the upstream still has. Decisions only: `open_writer` asks the
+upstream and acts.
 """
 
 from __future__ import annotations

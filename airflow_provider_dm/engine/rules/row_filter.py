@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter, UnknownColumn
 from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter, RowEvent
 from airflow_provider_dm.engine.rules.expressions.compiled import compiled
-from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
+from airflow_provider_dm.engine.rules.expressions.expression_session import ExpressionSession
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.collation_weights import read_weights
 from airflow_provider_dm.engine.schema.model import Table

@@ -57,7 +57,7 @@ def _as_member(name: str) -> str:
 
 
 ENUM_INVALID: Final = b"0"
-"""The literal of an ENUM's index 0, which a strict session rejects (see downstream/statements.py)."""
+"""The literal of an ENUM's index 0, which a strict session rejects (see downstream/row_statements.py)."""
 
 
 class Style(IntEnum):

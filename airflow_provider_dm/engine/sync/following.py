@@ -62,7 +62,7 @@ from airflow_provider_dm.engine.downstream.table_schema import (
     put_table_schemas,
     rename_tables,
 )
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.errors import SessionRefused
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -78,18 +78,18 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, after_resync
 from airflow_provider_dm.engine.sync.ddl.by_hand import statements_of
 from airflow_provider_dm.engine.sync.ddl.chunks_after import ChunksAfter, chunks_after
-from airflow_provider_dm.engine.sync.ddl.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
-from airflow_provider_dm.engine.sync.ddl.session import session_of
+from airflow_provider_dm.engine.sync.ddl.source_definitions import definitions_of, load_tables
+from airflow_provider_dm.engine.sync.ddl.statement_session import session_of
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables, Surroundings
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_ignored_by_filter, judge_ddl
 from airflow_provider_dm.engine.sync.errors import CannotFollow, NeededByRows, ValuesDiffer
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import unbegun_routers
-from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.start.opening import plan_for, with_safe_mode
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 

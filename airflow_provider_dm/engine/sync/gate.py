@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 
 GATE_POLL_SECONDS: Final = 0.2
 

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.subtask import note_plan
 from airflow_provider_dm.engine.errors import DmError, InvalidInput, Reaction
 from airflow_provider_dm.engine.merge.errors import TooManyContested
-from airflow_provider_dm.engine.meta.model import Operator, Stage
+from airflow_provider_dm.engine.meta.records import Operator, Stage
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.errors import StoppedByFilter
@@ -45,11 +45,11 @@ from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.ports import Follower, MergedTables
-from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.sync.xa_records import forget_xa, note_xa
 
 log = logging.getLogger(__name__)
 

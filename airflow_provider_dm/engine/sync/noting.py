@@ -10,12 +10,12 @@ from typing import Final
 from airflow_provider_dm.engine.downstream.frontier import Transactions
 from airflow_provider_dm.engine.downstream.subtask import note_location
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
 from airflow_provider_dm.engine.sync.loop_state import LoopState
-from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 
 log = logging.getLogger(__name__)
 

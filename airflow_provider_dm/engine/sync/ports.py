@@ -1,6 +1,6 @@
 """The ports of the sync loop: protocols for the log, the DDL, the shared tables, and the re-sync.
 
-The product's implementations are `Tail`, `Following`, `Sharing` and `Resyncing` (run.py); the loop's tests have others.
+The product's implementations are `Tail`, `Following`, `Sharing` and `Resyncing` (run_sync.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Epoch
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Operator
+from airflow_provider_dm.engine.meta.records import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.write.transactional import Applied
 
 

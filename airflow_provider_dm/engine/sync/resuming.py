@@ -36,14 +36,14 @@ from airflow_provider_dm.engine.downstream.session import close_target, target_c
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded
-from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Stage
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.backoff import backoff_seconds
 from airflow_provider_dm.engine.sync.gate import GATE_POLL_SECONDS, Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.result import SyncResult
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.reading.survey import (
 from airflow_provider_dm.engine.reading.text_rows import TextCells
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table, value_signature
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, DataDiffers, RowsHeldBack, SourceAltered

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import begin, page, read_round, reader, rounds
+from airflow_provider_dm.engine.copy import begin_load, page, read_round, snapshot_reader, source_load
 from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.gather import Gathering
-from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.migration import HandedOver, LoadStopped
-from airflow_provider_dm.engine.copy.rounds import SourceLoad
+from airflow_provider_dm.engine.copy.reader_job import ChunkJob
+from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.downstream.rounds import close_round
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.reading.births import read_births
-from airflow_provider_dm.engine.sync.result import SyncResult
-from airflow_provider_dm.engine.sync.run import run_sync
+from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration
@@ -85,17 +85,17 @@ class Kit:
             patch.setattr(page, "MOST_ROWS", 2)
             match at:
                 case "before F0":
-                    patch.setattr(begin, "current_location", _first(current_location, happen))
+                    patch.setattr(begin_load, "current_location", _first(current_location, happen))
                 case "before the snapshots":
                     patch.setattr(Gathering, "gather", _first(Gathering.gather, happen))
                 case "behind the lock":
-                    patch.setattr(rounds, "read_births", _first(read_births, happen))
+                    patch.setattr(source_load, "read_births", _first(read_births, happen))
                 case "before the first page":
                     patch.setattr(Gathering, "open", _first(Gathering.open, happen))
                 case "between pages":
                     patch.setattr(page.PageReader, "page", _at(3, page.PageReader.page, happen))
                 case "behind the last page":
-                    patch.setattr(rounds, "close_round", _at(1, close_round, happen))
+                    patch.setattr(source_load, "close_round", _at(1, close_round, happen))
                 case "between rounds":
                     _cut_short(patch)
                     patch.setattr(SourceLoad, "_follow", _at(1, SourceLoad._follow, happen))
@@ -173,7 +173,7 @@ def hold_pages(patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Cal
     reads, opens = page.PageReader.page, Gathering.open
     here, pages = threading.local(), list[int]()
 
-    def copied(job: ChunkJob, by: reader.SnapshotReader, *arguments: Any) -> ChunkProgress:
+    def copied(job: ChunkJob, by: snapshot_reader.SnapshotReader, *arguments: Any) -> ChunkProgress:
         here.reader = by
         return copy_chunk(job, by, *arguments)
 
@@ -193,15 +193,15 @@ def hold_pages(patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Cal
     patch.setattr(read_round, "copy_chunk", copied)
     patch.setattr(page.PageReader, "page", counted)
     patch.setattr(Gathering, "open", opened)
-    patch.setattr(rounds, "ROUND_POLL_SECONDS", 0.05)
-    patch.setattr(reader, "WATCH_SECONDS", 0.05)
+    patch.setattr(source_load, "ROUND_POLL_SECONDS", 0.05)
+    patch.setattr(snapshot_reader, "WATCH_SECONDS", 0.05)
 
 
 def _cut_short(patch: pytest.MonkeyPatch) -> None:
     """Let each round end when its first pages are read."""
 
     def last(seconds: float) -> None:
-        patch.setattr(rounds, "ROUND_SECONDS", seconds)
+        patch.setattr(source_load, "ROUND_SECONDS", seconds)
 
     hold_pages(patch, partial(last, 600.0), partial(last, 0.0))
 

@@ -13,13 +13,13 @@ import pytest
 from pymysql.constants import ER
 
 from airflow_provider_dm.engine.config.job import SecretRef
-from airflow_provider_dm.engine.copy import page, rounds
+from airflow_provider_dm.engine.copy import page, source_load
 from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.run import run_sync
+from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from tests.beside import beside
 from tests.conftest import FreshSchema
@@ -123,7 +123,7 @@ def test_copy_and_sync_converge_while_a_writer_runs(
     pause, round_seconds = (0.02, 1) if target.flavour == "tidb" else (0.001, 0.3)
     monkeypatch.setattr(page, "FIRST_ROWS", 4)
     monkeypatch.setattr(page, "MOST_ROWS", 4)
-    monkeypatch.setattr(rounds, "ROUND_SECONDS", round_seconds)
+    monkeypatch.setattr(source_load, "ROUND_SECONDS", round_seconds)
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate_meta(url)
     monkeypatch.setenv(META_VARIABLE, url)

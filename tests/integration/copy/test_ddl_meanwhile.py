@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider_dm.engine.copy import rounds
+from airflow_provider_dm.engine.copy import source_load
 from airflow_provider_dm.engine.copy.errors import TablesWait
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.table_definitions import Definition, save_definitions
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import TableSize
@@ -292,8 +292,8 @@ def test_a_swap_in_two_steps(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> N
     one_kit.write(("CREATE TABLE _a_gho LIKE a", "ALTER TABLE _a_gho ADD w int DEFAULT 3"))
     first = ("INSERT INTO _a_gho (id, v) SELECT id, v FROM a", "RENAME TABLE a TO _a_del")
     with monkeypatch.context() as patch:
-        patch.setattr(rounds, "WAITS_SECONDS", 1.5)
-        patch.setattr(rounds, "ROUND_FAILURES", 1)
+        patch.setattr(source_load, "WAITS_SECONDS", 1.5)
+        patch.setattr(source_load, "ROUND_FAILURES", 1)
         with pytest.raises(TablesWait, match=r"\.a cannot be copied yet.*let the tool finish"):
             one_kit.copy("between pages", lambda: one_kit.write(first))
     one_kit.write(("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')"))
@@ -311,7 +311,7 @@ def test_a_table_is_dropped_before_a_round_has_read_its_definition(
         one_kit.write(tuple(drops))
         return read_tables(connection, names)
 
-    monkeypatch.setattr(rounds, "read_tables", read)
+    monkeypatch.setattr(source_load, "read_tables", read)
     one_kit.migration.finish()
     assert next(drops, None) is None
     one_kit.sync()

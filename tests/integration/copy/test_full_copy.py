@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.copy.begin import wait_for_relay
+from airflow_provider_dm.engine.copy.begin_load import wait_for_relay
 from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy, TargetNotEmpty
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.errors import InvalidInput

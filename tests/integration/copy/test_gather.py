@@ -20,11 +20,11 @@ import pytest
 
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import gather, snapshot
-from airflow_provider_dm.engine.copy import reader as reading
+from airflow_provider_dm.engine.copy import snapshot_reader as reading
 from airflow_provider_dm.engine.copy.errors import NotGathered, ReadLockNotGranted, ReadLockNotPermitted, SnapshotLost
 from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, ReaderGroup, gathering
-from airflow_provider_dm.engine.copy.reader import SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.copy.snapshot import SourceLock
+from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location
 from airflow_provider_dm.engine.mysql.connection import connected, query

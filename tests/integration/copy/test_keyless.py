@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider_dm.engine.copy import keyless, writing
+from airflow_provider_dm.engine.copy import keyless, page_writing
 from airflow_provider_dm.engine.copy.migration import HandedOver
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence
@@ -49,7 +49,7 @@ def breaks_at(number: int, patch: pytest.MonkeyPatch, error: Exception) -> None:
             raise error
         return advance_chunk(connection, fence, seen, **step)  # type: ignore[arg-type]
 
-    for module in (keyless, writing):
+    for module in (keyless, page_writing):
         patch.setattr(module, "advance_chunk", advance)
 
 

@@ -9,8 +9,8 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream import insertion
 from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
+from airflow_provider_dm.engine.downstream.row_statements import Dialect
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection, target_dialect
-from airflow_provider_dm.engine.downstream.statements import Dialect
 from airflow_provider_dm.engine.merge.errors import RowsCollide
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName

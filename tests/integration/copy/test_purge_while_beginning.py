@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
-from airflow_provider_dm.engine.copy import begin
+from airflow_provider_dm.engine.copy import begin_load
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.run import run_sync
+from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences
@@ -90,7 +90,7 @@ def test_the_file_of_f0_is_not_purged(
 
             return slowly
 
-        monkeypatch.setattr(begin, moment, purge_after(getattr(begin, moment)))
+        monkeypatch.setattr(begin_load, moment, purge_after(getattr(begin_load, moment)))
         migration.store = store
         migration.go(begun=begun)
         source.sql("INSERT INTO t VALUES (3, 3)", database=schema)

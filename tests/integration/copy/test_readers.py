@@ -8,13 +8,13 @@ from collections.abc import Generator
 import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
-from airflow_provider_dm.engine.copy import keyless, read_round, rounds
+from airflow_provider_dm.engine.copy import keyless, read_round, source_load
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
-from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
 from airflow_provider_dm.engine.copy.migration import LoadStopped
-from airflow_provider_dm.engine.copy.reader import SnapshotReader
-from airflow_provider_dm.engine.copy.rounds import SourceLoad
+from airflow_provider_dm.engine.copy.reader_job import ChunkJob
+from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
+from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.mysql.errors import AccessDenied
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.sync.runner import LocalRunner
@@ -75,7 +75,7 @@ def test_readers_that_always_lose_their_snapshots_end_the_load(
     pieces = keyless._pieces
     monkeypatch.setattr(keyless, "PAGE_ROWS", 1)
     monkeypatch.setattr(keyless, "_pieces", loses)
-    monkeypatch.setattr(rounds, "ROUND_FAILURES", 2)
+    monkeypatch.setattr(source_load, "ROUND_FAILURES", 2)
     with pytest.raises(SnapshotLost, match="it is lost here"):
         migration.go()
 

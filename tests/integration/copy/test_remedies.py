@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.copy import begin
+from airflow_provider_dm.engine.copy import begin_load
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.binlog_status import location_if_shown
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
@@ -35,11 +35,11 @@ def test_a_load_starts_when_its_source_is_at_rest(
             return location_if_shown(connection)
 
     with monkeypatch.context() as patch:
-        patch.setattr(begin, "SURVEY_ATTEMPTS", 1)
-        patch.setattr(begin, "location_if_shown", altered_before)
+        patch.setattr(begin_load, "SURVEY_ATTEMPTS", 1)
+        patch.setattr(begin_load, "location_if_shown", altered_before)
         with pytest.raises(DmError, match=r"\.a was created or altered at every attempt.*pause DDL"):
             migration.go()
-        patch.setattr(begin, "location_if_shown", of_another)
+        patch.setattr(begin_load, "location_if_shown", of_another)
         with pytest.raises(DmError, match="an address at which only one server answers"):
             migration.go()
     migration.finish()

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import LoadStopped
 from airflow_provider_dm.engine.copy.read_round import ReadRound
-from airflow_provider_dm.engine.copy.reader import SnapshotReader
+from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
 from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
 from airflow_provider_dm.engine.downstream.errors import Fenced, NoTargetTable
 from airflow_provider_dm.engine.downstream.session import target_connection

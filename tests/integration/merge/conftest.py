@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
-from airflow_provider_dm.engine.copy import rounds
+from airflow_provider_dm.engine.copy import source_load
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import HandedOver, LoadOutcome
 from airflow_provider_dm.engine.downstream.identity import Fence
@@ -32,11 +32,11 @@ from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.result import SyncResult
-from airflow_provider_dm.engine.sync.run import run_sync
+from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
-from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.begin import begin_incremental
+from airflow_provider_dm.engine.sync.start.begin_incremental import begin_incremental
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from testbed.equality import Report
 from tests.conftest import FreshSchema
@@ -135,7 +135,7 @@ class Shops:
             if begun is not None:
                 patch.setattr(Gathering, "open", _when_all(Gathering.open, sources, begun))
             if copied is not None:
-                patch.setattr(rounds, "close_round", _when_all(close_round, sources, copied))
+                patch.setattr(source_load, "close_round", _when_all(close_round, sources, copied))
             outcome: LoadOutcome = migration.go()
         assert isinstance(outcome, HandedOver), outcome
         return outcome.result

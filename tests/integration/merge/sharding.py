@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.sync.result import SyncResult
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from tests.integration.merge.conftest import Shops
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"

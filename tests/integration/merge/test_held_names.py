@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 from airflow_provider_dm.engine.shard.lock import Action, Lock, with_decision
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_in
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from spark_apps.app import App, Outcome
 from spark_apps.incremental_sync import work

@@ -12,13 +12,13 @@ import pytest
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.errors import ShardDdlRefused
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, shards
+from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, source_shards
 from airflow_provider_dm.engine.verify import verification
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
 from airflow_provider_dm.engine.verify.verification import failure, verify
@@ -139,12 +139,12 @@ def test_the_seeds_example_of_two_sources_with_one_table_each(shops: Shops, firs
 STEPS = [
     (following, "fenced_transaction"),
     (shard_locks.ShardLocks, "report"),
-    (shards, "execute_ddl"),
-    (shards, "note_executed"),
+    (source_shards, "execute_ddl"),
+    (source_shards, "note_executed"),
     (shard_locks.ShardLocks, "_try"),
-    (shards.Shards, "_resolve"),
+    (source_shards.Shards, "_resolve"),
     (resync._Lane, "_epoch"),
-    (shards.Shards, "finish"),
+    (source_shards.Shards, "finish"),
 ]
 
 

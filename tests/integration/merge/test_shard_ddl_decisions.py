@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.downstream.ddl_execution import end_earlier_ddl
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.shard_groups import ddl_lane
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.errors import (
@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.shard.errors import (
 )
 from airflow_provider_dm.engine.shard.lock import Action, Phase
 from airflow_provider_dm.engine.sync.errors import ShardDdlRefused
-from airflow_provider_dm.engine.sync.shard_ddl import shards
+from airflow_provider_dm.engine.sync.shard_ddl import source_shards
 from airflow_provider_dm.launch.ddl_locks import lock_json, stored_locks, unlock
 from airflow_provider_dm.launch.ddl_state import Differs, ddl_state_in
 from tests.integration.merge.conftest import Shops
@@ -92,7 +92,7 @@ def test_a_person_has_made_the_change(one_pair: Shops, monkeypatch: pytest.Monke
         ended.append(fence.ref.lane_key[-1])
         end_earlier_ddl(endpoint, fence)
 
-    monkeypatch.setattr(shards, "end_earlier_ddl", end)
+    monkeypatch.setattr(source_shards, "end_earlier_ddl", end)
     shops.task = PESSIMISTIC
     shops.create(PLAIN, "a:o_1", "b:o_3")
     shops.load()

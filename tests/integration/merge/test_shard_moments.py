@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.merge.conftest import Shops

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.errors import MetaRefused, MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.meta.records import Holder
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from tests.conftest import FreshSchema

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, Sourc
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.records import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected

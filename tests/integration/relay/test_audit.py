@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.schema.definitions import current_definitions, write_definitions
+from airflow_provider_dm.engine.schema.definitions_file import current_definitions, write_definitions
 from spark_apps.relay_source import RelaySource
 from spark_apps.runner import SparkRunner
 from testbed import Server

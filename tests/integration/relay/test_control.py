@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers

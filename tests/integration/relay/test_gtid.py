@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay import opening
+from airflow_provider_dm.engine.relay import open_writer
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.service import run_relay
 from testbed import Server, ServerSpec
@@ -159,7 +159,7 @@ def test_transactions_that_the_new_server_lacks_stop_the_relay(
     kit_of(a).catch_up(**GTID)
     a.kill()
     rows(b, "d", 5)
-    monkeypatch.setattr(opening, "LAG_ALLOWED_SECONDS", 1.0)
+    monkeypatch.setattr(open_writer, "LAG_ALLOWED_SECONDS", 1.0)
     on_b = kit_of(b)
     monkeypatch.setenv(META_VARIABLE, on_b.meta_url)
     with pytest.raises(DmError) as raised:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.errors import RelayStartsTooLate, TaskFellBehind

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX
 from airflow_provider_dm.engine.relay.errors import ReplicaIdTaken, UpstreamFileTorn

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from airflow_provider_dm.engine.config.job import JobSpec
-from airflow_provider_dm.engine.meta.model import Run
+from airflow_provider_dm.engine.meta.records import Run
 from airflow_provider_dm.engine.meta.store import MetaStore
 from tests.nursery import Child, Nursery
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.records import RelayStatus
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec

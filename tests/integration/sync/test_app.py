@@ -17,7 +17,7 @@ import pytest
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.identity import Fence
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from tests.integration.sync.app_process import PLAIN_SYNC, WORKER_SYNC, AppProcess, until
 from tests.integration.sync.conftest import SyncKit, random_transactions
 from tests.nursery import Nursery

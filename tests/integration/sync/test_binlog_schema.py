@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.downstream.errors import Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.table_definitions import Definition, load_definitions
-from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.meta.records import Holder
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.downstream.identity import Fence
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import SOURCE_ID

@@ -21,14 +21,14 @@ from airflow_provider_dm.engine.downstream.session import run_transaction, targe
 from airflow_provider_dm.engine.downstream.subtask import begin_subtask
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
-from airflow_provider_dm.engine.meta.model import Holder, Stage
+from airflow_provider_dm.engine.meta.records import Holder, Stage
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
-from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start import begin
+from airflow_provider_dm.engine.sync.start import begin_incremental
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.launch.ddl_locks import withdraw_reports
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
@@ -173,7 +173,7 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: p
     assert "shards of a merged table" in str(refusal(kit))
     dm.target.sql(f"DROP TABLE `{kit.meta_schema}`.test_syncer_sharding_meta")
     with monkeypatch.context() as patched:  # DM writes between our look and our begin
-        patched.setattr(begin, "begin_subtask", dm.moved_before(begin_subtask))
+        patched.setattr(begin_incremental, "begin_subtask", dm.moved_before(begin_subtask))
         assert refusal(kit).code == "DM-6083"
     dm.target.sql(f"DELETE FROM {dm.name}")
     # Stopped in peace, tables without a key go on, too.

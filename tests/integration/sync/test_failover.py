@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import EarlierLogMissing
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.result import SyncResult
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from testbed import Server
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.binlog.walking import end_xa

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter, TargetTableMismatch
 from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported

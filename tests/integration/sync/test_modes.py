@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.row_statements import SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import SqlStatement, Verb
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import OperatorKind, SqlPattern
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server
 from tests.conftest import FreshSchema

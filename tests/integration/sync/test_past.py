@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import SchemaMismatch
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
-from airflow_provider_dm.engine.meta.model import OperatorKind, OperatorState, SqlPattern
+from airflow_provider_dm.engine.meta.records import OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported, DefinitionNeeded
 from tests.integration.sync.conftest import SyncKit, rows_of

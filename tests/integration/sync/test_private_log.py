@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server

@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable, TargetWarned
+from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.merge.servers import target_access
-from airflow_provider_dm.engine.meta.model import OperatorKind
+from airflow_provider_dm.engine.meta.records import OperatorKind
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.errors import BinlogDisabled, BinlogStatusDenied

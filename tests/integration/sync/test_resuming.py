@@ -19,14 +19,14 @@ from airflow_provider_dm.engine.downstream.errors import Fenced, TargetUnreachab
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Holder, Stage, SubtaskStatus
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
-from airflow_provider_dm.engine.sync.run import run_sync
+from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.integration.sync.app_process import AppProcess
 from tests.integration.sync.app_process import until as app_until
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of

@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import PartialRowImage
 from airflow_provider_dm.engine.downstream.errors import TargetWarned
+from airflow_provider_dm.engine.downstream.row_statements import SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.session import execute, run_transaction
-from airflow_provider_dm.engine.downstream.statements import SqlStatement, Verb
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch

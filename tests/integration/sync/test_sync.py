@@ -12,8 +12,8 @@ from airflow_provider_dm.engine.config.rule_models import TablePattern
 from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
 from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.downstream.statements import SqlStatement
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -21,9 +21,9 @@ from airflow_provider_dm.engine.rules.errors import RulesChanged, TargetKeyNotKe
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported, MissingRow, SourceWentBack, UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
-from airflow_provider_dm.engine.sync.run import run_sync
+from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
 from tests.integration.conftest import loads_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import OperatorKind, SqlPattern
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server, ServerSpec, start_servers, stop_servers
 from tests.conftest import FreshSchema, StartServers

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.errors import Reaction
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.sync.errors import NeitherServes
 from airflow_provider_dm.engine.sync.log import tail, upstream

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState, SqlPattern, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 

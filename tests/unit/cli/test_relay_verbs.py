@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_dm.cli import relay
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import identity_of

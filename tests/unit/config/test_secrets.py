@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from airflow_provider_dm.engine.config import secrets
-from airflow_provider_dm.engine.config.database import DatabaseConfig, TargetDatabase
+from airflow_provider_dm.engine.config.database_config import DatabaseConfig, TargetDatabase
 from airflow_provider_dm.engine.config.errors import ConfigError, SecretMissing
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig

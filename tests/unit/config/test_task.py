@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.config.yaml_file import source_of, task_of
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 
 
 def a_task(instance: dict[str, object] | None = None, **sections: object) -> TaskConfig:

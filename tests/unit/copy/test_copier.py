@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
-from airflow_provider_dm.engine.copy import copier, keyless, writing
-from airflow_provider_dm.engine.copy.job import ChunkJob
+from airflow_provider_dm.engine.copy import copier, keyless, page_writing
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
 from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
+from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.downstream.statements import Verb
+from airflow_provider_dm.engine.downstream.row_statements import Verb
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
@@ -54,10 +54,10 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     for module in (copier, keyless):
         monkeypatch.setattr(module, "check_born_so", lambda *_asked: None)
-    for module in (copier, writing):
+    for module in (copier, page_writing):
         monkeypatch.setattr(module, "run_transaction", lambda _target, body: body(None))
-    monkeypatch.setattr(writing, "write_rows_of", write)
-    monkeypatch.setattr(writing, "advance_chunk", lambda *_asked, **_step: False)
+    monkeypatch.setattr(page_writing, "write_rows_of", write)
+    monkeypatch.setattr(page_writing, "advance_chunk", lambda *_asked, **_step: False)
     monkeypatch.setattr(copier, "target_dialect", lambda _target: DIALECT)
     monkeypatch.setattr(copier, "load_chunk", lambda *_asked, **_known: SEEN if not offered else replace(SEEN, round=2))
     return offered

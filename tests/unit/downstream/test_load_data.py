@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream.load_data import LoadDataStatement, load_data_of
-from airflow_provider_dm.engine.downstream.statements import Dialect, LoadData
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, LoadData
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping

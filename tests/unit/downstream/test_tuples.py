@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream import tuples
-from airflow_provider_dm.engine.downstream.statements import Dialect, Verb, write_rows
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, Verb, write_rows
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells, write_values
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.errors import describe
-from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, Info, Lock

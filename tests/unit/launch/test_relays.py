@@ -10,11 +10,11 @@ import pytest
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import Reaction, ReportedError
-from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory_lock import sole_writer
 from airflow_provider_dm.engine.relay.keeper import Died, EndedByError
-from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying
 from airflow_provider_dm.launch.job import Upstream

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.meta.model import Holder, Run, Stage
+from airflow_provider_dm.engine.meta.records import Holder, Run, Stage
 from airflow_provider_dm.launch.run_state import (
     START_SECONDS,
     Failed,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.errors import NotInstalled, ReportedError
-from airflow_provider_dm.engine.meta.model import Holder, Run, Stage
+from airflow_provider_dm.engine.meta.records import Holder, Run, Stage
 from airflow_provider_dm.launch.class_archive import archive_path, make_in_background
 from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.launch.sync_state import (
     Condition,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.errors import BinlogPurged, PurgeRuns, RelayStartsTooLate
 from airflow_provider_dm.engine.relay.meta import RelayMeta
-from airflow_provider_dm.engine.relay.opening import announce, held_writer, set_of
+from airflow_provider_dm.engine.relay.open_writer import announce, held_writer, set_of
 from airflow_provider_dm.engine.relay.purge import Need
 from airflow_provider_dm.engine.relay.purge_files import clear, restore_hidden, sole_purger
 from airflow_provider_dm.engine.relay.reader import RelayReader

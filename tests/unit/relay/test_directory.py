@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir, format_index, parse_index
+from airflow_provider_dm.engine.relay.directory_lock import INDEX_LOCK, LOCK, sole_writer
 from airflow_provider_dm.engine.relay.errors import (
     InvalidSubDir,
     RelayDirectoryUnusable,
@@ -15,7 +16,6 @@ from airflow_provider_dm.engine.relay.errors import (
     RelayLocked,
     RelayStartsTooLate,
 )
-from airflow_provider_dm.engine.relay.lock import INDEX_LOCK, LOCK, sole_writer
 from airflow_provider_dm.engine.relay.meta import META, RelayMeta
 from airflow_provider_dm.engine.relay.reader import RelayReader
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.relay.directory_lock import sole_writer
 from airflow_provider_dm.engine.relay.errors import RelayLocked
 from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
@@ -24,7 +25,6 @@ from airflow_provider_dm.engine.relay.keeper import (
     end_of,
     pause_after,
 )
-from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import MARK

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.relay.errors import PacketsBroken
+from airflow_provider_dm.engine.relay.event_runs import compiled_take, take_plainly
 from airflow_provider_dm.engine.relay.kinds import ACTIONS
 from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
-from airflow_provider_dm.engine.relay.runs import compiled_take, take_plainly
 from tests.unit.relay.events import begin, commit, filler, packets, streamed
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.config.source import PurgeConfig
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import SubDir
 from airflow_provider_dm.engine.relay.errors import NeedUnknown, PurgeRefused

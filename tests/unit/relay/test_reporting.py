@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import CONNECT_TIMEOUT_SECONDS
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import FIRST_PAUSE_SECONDS, pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.errors import BinlogPurged, UpstreamLogDiffers, UpstreamSwitched
-from airflow_provider_dm.engine.relay.opening import held_writer
+from airflow_provider_dm.engine.relay.open_writer import held_writer
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 BINLOGS = [BinlogSize(f"mysql-bin.{number:06d}", 1000) for number in (5, 6, 7)]

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, ExpressionOutOfRange, UnknownColumn
 from airflow_provider_dm.engine.rules.expressions.compiled import compiled
-from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
+from airflow_provider_dm.engine.rules.expressions.expression_session import ExpressionSession
 from airflow_provider_dm.engine.schema.codec import Value
 from airflow_provider_dm.engine.schema.collation_weights import CollationWeights
 from airflow_provider_dm.engine.schema.model import Column, Table

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.errors import TargetUnreachable
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED, result_in
 from spark_apps.app import App, Outcome, _finish, main
 

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from spark_apps.metrics import exposition, serve

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.result import SyncResult, result_json
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_result import SyncResult, result_json
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from spark_apps.incremental_sync import _waiting
 
 

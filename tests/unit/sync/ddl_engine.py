@@ -30,10 +30,10 @@ from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
-from airflow_provider_dm.engine.sync.ddl import by_hand, definitions
+from airflow_provider_dm.engine.sync.ddl import by_hand, source_definitions
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start import opening as start
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.unit.sync.ddl_changes import MERGED
 from tests.unit.sync.ddl_history import SCHEMA, TASK
 from tests.unit.sync.ddl_ways import MODES
@@ -90,7 +90,7 @@ def engine_in_the_world() -> Iterator[None]:
         patch.object(ddl_execution, "check_keyless", lambda *_: None),
         patch.object(start, "read_tables", read_tables),
         patch.object(start, "read_folds", lambda _connection, names: {one: FOLD for one in names if one == TEXT}),
-        patch.object(definitions, "connected", lambda _endpoint: nullcontext(_Upstream())),
+        patch.object(source_definitions, "connected", lambda _endpoint: nullcontext(_Upstream())),
         ExitStack() as stack,  # ends first: it puts back whole modules, as patched above
     ):
         for name, (real, instead) in cheaper.items():

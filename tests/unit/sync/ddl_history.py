@@ -21,7 +21,7 @@ from typing import Final
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import KeyDefinition, KeyKind
 from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.sync.ddl_changes import MERGED, Change, Changes, is_shard

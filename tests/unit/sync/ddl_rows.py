@@ -27,9 +27,9 @@ from airflow_provider_dm.engine.ddl.statements import (
 )
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.statements import Dialect, Verb
-from airflow_provider_dm.engine.downstream.statements import SqlStatement as RowStatement
-from airflow_provider_dm.engine.merge.writer import TargetAccess
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, Verb
+from airflow_provider_dm.engine.downstream.row_statements import SqlStatement as RowStatement
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.sync.ddl_tables import Row, Tables
 from tests.unit.sync.sqlite_target import META, META_TABLES

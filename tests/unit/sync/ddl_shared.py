@@ -19,14 +19,14 @@ from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues, find_holders
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, TargetAccess
+from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_SYNCING, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.unit.sync.ddl_history import History, place_of
 from tests.unit.sync.ddl_ways import Way
 

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.downstream.frontier import EpochRange, extent, r
 from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, load_window
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import note_location, read_subtask
-from airflow_provider_dm.engine.meta.model import Operator
+from airflow_provider_dm.engine.meta.records import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
@@ -36,15 +36,15 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, SafeMode, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
-from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.start import opening as start
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.concurrency import Writing, spreads
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
-from airflow_provider_dm.engine.sync.write.writing import Writing, spreads
 from tests.unit.sync.ddl_history import Item, place_of
 from tests.unit.sync.ddl_shared import Shared, sharing_of
 

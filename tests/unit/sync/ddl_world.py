@@ -30,14 +30,14 @@ from airflow_provider_dm.engine.downstream import session
 from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.contested_row import RowOwner
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.downstream.statements import Dialect
+from airflow_provider_dm.engine.downstream.row_statements import Dialect
 from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.downstream.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.merge.writer import OwnerWriter
-from airflow_provider_dm.engine.meta.model import Operator, OperatorState
-from airflow_provider_dm.engine.meta.operators import is_passed
+from airflow_provider_dm.engine.merge.owner_writer import OwnerWriter
+from airflow_provider_dm.engine.meta.binlog_operators import is_passed
+from airflow_provider_dm.engine.meta.records import Operator, OperatorState
 from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -46,7 +46,7 @@ from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.schema.codec import row_literals
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.unit.sync.ddl_changes import MERGED, is_shard
 from tests.unit.sync.ddl_engine import SOURCES, here, ref_of, routed, source_of
 from tests.unit.sync.ddl_filling import Filling

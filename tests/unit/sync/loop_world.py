@@ -23,9 +23,9 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.merge.servers import ContestServers
-from airflow_provider_dm.engine.merge.writer import TargetAccess
-from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
@@ -48,9 +48,9 @@ from airflow_provider_dm.engine.sync.ports import Follower, MergedTables, Source
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
-from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contested_keys
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk, load_chunk
 from airflow_provider_dm.engine.downstream.identity import Fence
-from airflow_provider_dm.engine.downstream.statements import Verb, write_rows
+from airflow_provider_dm.engine.downstream.row_statements import Verb, write_rows
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter
+from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_COPYING, OwnerWriter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, read_key, write_key
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.table_schema import load_table_schema
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import Group, HeldRows
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
-from airflow_provider_dm.engine.sync.shard_ddl import shard_locks, shards
+from airflow_provider_dm.engine.sync.shard_ddl import shard_locks, source_shards
 from tests.unit.sync.rounds_sources import MERGED, SHARD_DDL, Ddl, Place
 from tests.unit.sync.sqlite_target import META
 
@@ -51,10 +51,10 @@ class Locks:
 def shards_in_the_world() -> Iterator[None]:
     """Let the engine find a driver where it expects its target."""
     with ExitStack() as stack:
-        for module in (shards, shard_locks):
+        for module in (source_shards, shard_locks):
             stack.enter_context(patch.object(module, "target_connection", lambda driver: driver.connection()))
-        stack.enter_context(patch.object(shards, "run_transaction", lambda driver, body: driver.do(body)))
-        stack.enter_context(patch.object(shards, "execute_ddl", execute))
+        stack.enter_context(patch.object(source_shards, "run_transaction", lambda driver, body: driver.do(body)))
+        stack.enter_context(patch.object(source_shards, "execute_ddl", execute))
         stack.enter_context(patch.object(shard_locks, "unbegun_routers", lambda source: source.target.world.late()))
         yield
 

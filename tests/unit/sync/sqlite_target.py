@@ -16,8 +16,8 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar, Final, TypeVar
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.statements import Dialect, SqlStatement, Verb
-from airflow_provider_dm.engine.merge.writer import TargetAccess
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement, Verb
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.sync.target_tables import TARGETS, Rows
 

@@ -17,14 +17,14 @@ from airflow_provider_dm.engine.downstream.contested_row import (
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.row_key import row_key
+from airflow_provider_dm.engine.downstream.row_statements import SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
-from airflow_provider_dm.engine.downstream.statements import SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues
 from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests
 from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
-from airflow_provider_dm.engine.merge.writer import OwnerWriter, TargetAccess
+from airflow_provider_dm.engine.merge.owner_writer import OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Ok, TaskFailed, attempt, values
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter, _batches
 from airflow_provider_dm.engine.sync.write.causality import TableWork
-from airflow_provider_dm.engine.sync.write.writing import Writing, most_held
+from airflow_provider_dm.engine.sync.write.concurrency import Writing, most_held
 from tests.unit.sync.loop_world import LO, PLAN, World
 from tests.unit.sync.target_tables import TARGETS
 

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.binlog.errors import (
     XaRowsGone,
 )
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, describe
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import (

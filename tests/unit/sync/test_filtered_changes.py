@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.config.rule_models import FilterRule
-from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, SqlStatement
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, Literals, SqlStatement
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
-from airflow_provider_dm.engine.merge.writer import TargetAccess
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter

@@ -30,8 +30,8 @@ from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.concurrency import spreads
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
-from airflow_provider_dm.engine.sync.write.writing import spreads
 from tests.unit.sync.loop_world import BUCKETS, FENCE, LO, RULES, Around
 from tests.unit.sync.sqlite_target import META, Database, Died, Moment
 from tests.unit.sync.target_tables import TARGETS, Logged

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED, IN_FRON
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported

@@ -14,15 +14,15 @@ from airflow_provider_dm.engine.config.source import CheckerConfig
 from airflow_provider_dm.engine.downstream.errors import Fenced, TargetBusy, TargetUnreachable
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.errors import NeitherServes, RelaySilent
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, LoopLife, is_transient, run_sync_resuming
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.unit.sync.loop_world import FENCE, NOWHERE
 
 PLAIN = CheckerConfig(backoff_jitter=False)

@@ -22,10 +22,10 @@ from airflow_provider_dm.engine.downstream import contested_row, frontier, round
 from airflow_provider_dm.engine.downstream.copy_progress import CHUNKS
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
-from airflow_provider_dm.engine.downstream.statements import Verb, write_rows
+from airflow_provider_dm.engine.downstream.row_statements import Verb, write_rows
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge import settling
-from airflow_provider_dm.engine.merge.writer import OwnerRows, OwnerWriter
+from airflow_provider_dm.engine.merge.owner_writer import OwnerRows, OwnerWriter
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
 from airflow_provider_dm.engine.shard import turn

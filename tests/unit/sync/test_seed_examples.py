@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.downstream.statements import SqlStatement
-from airflow_provider_dm.engine.merge.writer import TargetAccess
+from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves

@@ -21,9 +21,9 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Item, Member, Resync
 from airflow_provider_dm.engine.shard.lock import Info, Lock, reported
 from airflow_provider_dm.engine.shard.turn import Turn
-from airflow_provider_dm.engine.sync.shard_ddl import shard_locks, shards
+from airflow_provider_dm.engine.sync.shard_ddl import shard_locks, source_shards
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
-from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import TARGETS
@@ -102,7 +102,7 @@ def test_rows_wait_as_long_as_their_shard_exists(monkeypatch: pytest.MonkeyPatch
     database.sqlite.execute(f"INSERT INTO {META}.dm_subtask (task, source, generation) VALUES ('task', 'one', 1)")
     contest(tx, RowOwner(fence.ref, shard.name), TARGET, [(row_key([b"1"]), (b"1", b"2"))])
     group = Group(TARGET, 1, (Member(shard.name, shard, ()),), Resync(()))
-    monkeypatch.setattr(shards, "run_transaction", lambda _target, body: body(tx))
+    monkeypatch.setattr(source_shards, "run_transaction", lambda _target, body: body(tx))
     monkeypatch.setattr(ShardLocks, "report_passed", lambda *_report: None)
     ours: Any = SimpleNamespace(fence=fence, target=None)
 

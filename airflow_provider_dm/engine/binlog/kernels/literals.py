@@ -127,7 +127,7 @@ def _write_literal(style: int, name: int, name_size: int, source: int, size: int
     if style == _HEX:
         return _write_hexadecimal(source, size, out)
     if style == _ENUM:
-        # A row with index 0 needs its own statement (downstream/statements.py).
+        # A row with index 0 needs its own statement (downstream/row_statements.py).
         return -1 if size == 1 and load1(source) == _INVALID_MEMBER else _write_text(source, size, out)
     if style == _BITS:
         return write_unsigned(big(source, size), out)

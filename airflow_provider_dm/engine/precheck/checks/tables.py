@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.copy.preconditions import table_not_copied
 from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.downstream.errors import KeyDemanded
-from airflow_provider_dm.engine.downstream.keyless import check_keyless
+from airflow_provider_dm.engine.downstream.required_keys import check_keyless
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName

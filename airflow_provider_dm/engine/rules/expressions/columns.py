@@ -11,8 +11,8 @@ from typing import Any, Final
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import Refused
 from airflow_provider_dm.engine.rules.expressions import parts
-from airflow_provider_dm.engine.rules.expressions.numbers import MOST_DECIMALS, MOST_DIGITS, finite
-from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession, local_times, zone_of
+from airflow_provider_dm.engine.rules.expressions.arithmetic import MOST_DECIMALS, MOST_DIGITS, finite
+from airflow_provider_dm.engine.rules.expressions.expression_session import ExpressionSession, local_times, zone_of
 from airflow_provider_dm.engine.rules.expressions.text import known_order
 from airflow_provider_dm.engine.schema.codec import BINARIES, TEXTS, enum_members
 from airflow_provider_dm.engine.schema.model import Column

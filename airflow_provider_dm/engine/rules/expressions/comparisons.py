@@ -7,8 +7,8 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
 from airflow_provider_dm.engine.rules.errors import Refused
+from airflow_provider_dm.engine.rules.expressions.arithmetic import signs_differ
 from airflow_provider_dm.engine.rules.expressions.columns import clock_constant, moment_constant
-from airflow_provider_dm.engine.rules.expressions.numbers import signs_differ
 from airflow_provider_dm.engine.rules.expressions.parts import (
     Binary,
     Clock,

@@ -31,6 +31,7 @@ from airflow_provider_dm.engine.rules.errors import (
     UnknownColumn,
 )
 from airflow_provider_dm.engine.rules.expressions import syntax
+from airflow_provider_dm.engine.rules.expressions.arithmetic import arithmetic, negative, signs_differ
 from airflow_provider_dm.engine.rules.expressions.columns import constant_part, type_of
 from airflow_provider_dm.engine.rules.expressions.comparisons import (
     among,
@@ -41,10 +42,9 @@ from airflow_provider_dm.engine.rules.expressions.comparisons import (
     logical,
     truth_of,
 )
+from airflow_provider_dm.engine.rules.expressions.expression_session import ExpressionSession
 from airflow_provider_dm.engine.rules.expressions.functions import call, choice
-from airflow_provider_dm.engine.rules.expressions.numbers import arithmetic, negative, signs_differ
 from airflow_provider_dm.engine.rules.expressions.parts import Part, Read, Text
-from airflow_provider_dm.engine.rules.expressions.session import ExpressionSession
 from airflow_provider_dm.engine.rules.expressions.syntax import Tree, read_expression
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.collation_weights import is_compared_by_weights

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_dm.engine.rules.errors import OutOfRange, Refused
+from airflow_provider_dm.engine.rules.expressions.arithmetic import MOST_DECIMALS, MOST_DIGITS, arithmetic
 from airflow_provider_dm.engine.rules.expressions.comparisons import comparison, truth_of
-from airflow_provider_dm.engine.rules.expressions.numbers import MOST_DECIMALS, MOST_DIGITS, arithmetic
 from airflow_provider_dm.engine.rules.expressions.parts import (
     Binary,
     Clock,

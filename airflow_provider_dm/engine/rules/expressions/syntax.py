@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.lexer import TokenKind
-from airflow_provider_dm.engine.ddl.reader import Reader
+from airflow_provider_dm.engine.ddl.token_reader import Reader
 from airflow_provider_dm.engine.rules.expressions.functions import FUNCTIONS
 
 

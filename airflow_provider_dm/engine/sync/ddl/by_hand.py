@@ -1,7 +1,7 @@
 """The binlog operators of one subtask (`dmctl binlog …`), as its loop reads and marks them.
 
-The metadata DB keeps them (`meta/operators.py`), and `operators.py` selects the one for a location. The loop reads them
-at every DDL statement, and every BY_HAND_POLL_SECONDS for statements to be injected before rows.
+The metadata DB keeps them (`meta/binlog_operators.py`), and `operator_selection` selects the one for a location. The
+loop reads them at every DDL statement, and every BY_HAND_POLL_SECONDS for statements to be injected before rows.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Operator
+from airflow_provider_dm.engine.meta.records import Operator
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.ddl.operators import injection_at, next_injection, operator_for
+from airflow_provider_dm.engine.sync.ddl.operator_selection import injection_at, next_injection, operator_for
 
 log = logging.getLogger(__name__)
 

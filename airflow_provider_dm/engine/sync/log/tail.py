@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.job import JobSpec, place_of
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.records import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay import health

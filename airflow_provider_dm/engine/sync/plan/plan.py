@@ -39,7 +39,7 @@ class WritePolicy(Enum):
     """How the changes of source tables with the same lead are written."""
 
     EXACT = "as logged: a collision stops the task"
-    WAIT = "as logged, in a merged table: a row that collides with a row of another table waits (merge/writer.py)"
+    WAIT = "as logged, in a merged table: a row that collides with a row of another table waits (merge/owner_writer.py)"
     OVERWRITE = "as logged: a collision is rolled back, overwritten, and counted (sync/safe_mode)"
     UNCOUNTED = "over any row of the same key, because filters skip deletes"
     IN_ORDER = "one by one, whether rows exist or not, because filters skip inserts or updates (sync/write/in_order.py)"
@@ -61,7 +61,7 @@ class SyncPlan:
     Rows of these source tables overwrite each other. Targets may be added while the subtask runs."""
     held: tuple[Table, ...] = ()
     """Tables of the task whose rows are skipped for now, as defined at this location: held back by shard DDL
-    (sync/shard_ddl/shards.py), or not copied yet (sync/coverage.py)."""
+    (sync/shard_ddl/source_shards.py), or not copied yet (sync/coverage.py)."""
     alone: bool = False
     """True in a re-sync: rows of other tables are skipped without an error, although the rules allow them."""
     compact: bool = True

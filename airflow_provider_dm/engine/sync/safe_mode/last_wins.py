@@ -41,8 +41,8 @@ from airflow_provider_dm.engine.downstream.contested_row import (
     waiting_targets,
 )
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.row_statements import Verb
 from airflow_provider_dm.engine.downstream.shard_groups import read_groups
-from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import ContestPorts

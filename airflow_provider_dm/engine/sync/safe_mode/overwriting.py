@@ -32,7 +32,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
-from airflow_provider_dm.engine.downstream.statements import (
+from airflow_provider_dm.engine.downstream.row_statements import (
     Literals,
     SqlStatement,
     Verb,
@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.downstream.statements import (
 )
 from airflow_provider_dm.engine.downstream.table_schema import load_feeders
 from airflow_provider_dm.engine.merge.overwritable import has_own_columns
-from airflow_provider_dm.engine.merge.writer import TargetAccess, unique_positions
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess, unique_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import NULL

@@ -1,4 +1,4 @@
-"""The DDL locks of one source: its reports to them (steps 2, 4 and 8 of `shards`), and the reasons to wait.
+"""The DDL locks of one source: its reports to them (steps 2, 4 and 8 of `source_shards`), and the reasons to wait.
 
 Locks are in the metadata DB and coordinate the sources. Before a DDL is executed, the target's tables decide.
 """
@@ -23,12 +23,12 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.rules.route import Router
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.errors import ShardDdlRunWithoutSource
 from airflow_provider_dm.engine.shard.group import Group, Item, due_item, missing_shards
 from airflow_provider_dm.engine.shard.turn import Turn
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Reads the state from which a subtask's sync starts: plan, frontier, safe mode, goal.
 
-The full load has written the row in dm_subtask; for an incremental-only task `begin` writes it.
+The full load has written the row in dm_subtask; for an incremental-only task `begin_incremental` writes it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.downstream.table_schema import (
 )
 from airflow_provider_dm.engine.downstream.weights import read_folds
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, InvalidInput, InvariantBroken
-from airflow_provider_dm.engine.meta.model import Unit
+from airflow_provider_dm.engine.meta.records import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
@@ -49,16 +49,16 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.errors import UNTIL_RESOLVED, RulesChanged
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.coverage import coverages
-from airflow_provider_dm.engine.sync.ddl.definitions import adopt_user_definitions
+from airflow_provider_dm.engine.sync.ddl.source_definitions import adopt_user_definitions
 from airflow_provider_dm.engine.sync.errors import SourceWentBack
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, with_gtid_set
-from airflow_provider_dm.engine.sync.log.open_places import read_open_places
+from airflow_provider_dm.engine.sync.log.subtask_open_places import read_open_places
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
@@ -66,8 +66,8 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_overwritable
 from airflow_provider_dm.engine.sync.sharing import targets_in_order
-from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.begin import LogNeedReporter, begin_incremental
+from airflow_provider_dm.engine.sync.start.begin_incremental import LogNeedReporter, begin_incremental
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 
 @dataclass(frozen=True)

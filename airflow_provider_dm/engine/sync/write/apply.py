@@ -18,8 +18,7 @@ from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove, Transactions, fenced_transaction
 from airflow_provider_dm.engine.downstream.insertion import Insertion
-from airflow_provider_dm.engine.downstream.session import run_transaction
-from airflow_provider_dm.engine.downstream.statements import (
+from airflow_provider_dm.engine.downstream.row_statements import (
     UNKNOWN,
     Literals,
     LoadData,
@@ -30,11 +29,12 @@ from airflow_provider_dm.engine.downstream.statements import (
     delete_rows,
     in_pieces,
 )
+from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.tuples import write_values
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.merge.servers import target_access
-from airflow_provider_dm.engine.merge.writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.literals import NULL

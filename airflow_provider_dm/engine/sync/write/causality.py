@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeAlias
 
-from airflow_provider_dm.engine.downstream.statements import Verb
+from airflow_provider_dm.engine.downstream.row_statements import Verb
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change, Key

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.downstream.statements import (
+from airflow_provider_dm.engine.downstream.row_statements import (
     Literals,
     Verb,
     delete_image,
 )
-from airflow_provider_dm.engine.merge.writer import TargetAccess
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import forms_function

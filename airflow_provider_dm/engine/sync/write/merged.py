@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contested_keys
 from airflow_provider_dm.engine.downstream.frontier import EpochRange
-from airflow_provider_dm.engine.downstream.statements import (
+from airflow_provider_dm.engine.downstream.row_statements import (
     Literals,
     SqlStatement,
     Verb,
@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     delete_rows,
     write_rows,
 )
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, OwnerRows, OwnerWriter, TargetAccess
+from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_SYNCING, OwnerRows, OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan

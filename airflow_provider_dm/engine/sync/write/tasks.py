@@ -38,10 +38,10 @@ from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.concurrency import Writing
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, Exchanged
 from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
 from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, groups_of
-from airflow_provider_dm.engine.sync.write.writing import Writing
 
 
 @contextmanager

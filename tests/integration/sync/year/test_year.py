@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from airflow_provider_dm.engine.downstream.errors import DdlRefused
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed.equality import Comparison, Place, compare
 from tests.ddl_campaign.comparing import as_in_tidb, different

@@ -28,13 +28,13 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
-from airflow_provider_dm.engine.copy.begin import source_moved
+from airflow_provider_dm.engine.copy.begin_load import source_moved
 from airflow_provider_dm.engine.copy.errors import NotGathered, SnapshotLost, TablesWait
 from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, gathering
-from airflow_provider_dm.engine.copy.job import ReaderResult
 from airflow_provider_dm.engine.copy.keyless import remove_leftovers
 from airflow_provider_dm.engine.copy.loading import Loading
 from airflow_provider_dm.engine.copy.read_round import ReadRound
+from airflow_provider_dm.engine.copy.reader_job import ReaderResult
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.frontier import (

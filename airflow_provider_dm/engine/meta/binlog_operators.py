@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.meta.cas import (
 )
 from airflow_provider_dm.engine.meta.clock import db_now, moment
 from airflow_provider_dm.engine.meta.errors import LostRace
-from airflow_provider_dm.engine.meta.model import (
+from airflow_provider_dm.engine.meta.records import (
     Operator,
     OperatorKind,
     OperatorPlace,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from airflow_provider_dm.engine.downstream.contested_row import RowOwner
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.downstream.identity import Fence
-from airflow_provider_dm.engine.downstream.statements import Verb
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter, TargetAccess
+from airflow_provider_dm.engine.downstream.row_statements import Verb
+from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_COPYING, OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 

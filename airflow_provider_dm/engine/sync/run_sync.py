@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
-from airflow_provider_dm.engine.meta.model import Unit
+from airflow_provider_dm.engine.meta.records import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group
@@ -25,16 +25,16 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.ports import MergedTables
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
-from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import open_sync
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target
+from airflow_provider_dm.engine.sync.write.concurrency import most_held, spreads
 from airflow_provider_dm.engine.sync.write.transactional import RANGE_BYTES, SMALL_CHANGE_BYTES, Applied
-from airflow_provider_dm.engine.sync.write.writing import most_held, spreads
 
 
 def run_sync(
@@ -50,7 +50,7 @@ def run_sync(
 ) -> SyncResult:
     """Sync one source until the job's `until` or until `stop` is set; the current epoch is finished first.
 
-    `loading`: the source is between two rounds of its load (copy/rounds.py). `goal`: replaces `until`.
+    `loading`: the source is between two rounds of its load (copy/source_load.py). `goal`: replaces `until`.
     `size`: the initial size of epochs. Raises every DmError that stops a task.
     """
     began = time.monotonic()

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.definitions import read_definitions, write_definitions
+from airflow_provider_dm.engine.schema.definitions_file import read_definitions, write_definitions
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 TABLES = (

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.start import begin
+from airflow_provider_dm.engine.sync.start import begin_incremental
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of
 from tests.integration.sync.tail_kit import wait_for
 
@@ -134,7 +134,7 @@ def test_a_purge_does_not_take_the_file_that_it_begins_in(
 
         return slowly
 
-    monkeypatch.setattr(begin, moment, purge_after(getattr(begin, moment)))
+    monkeypatch.setattr(begin_incremental, moment, purge_after(getattr(begin_incremental, moment)))
     assert kit.run(kit.spec("caught-up", start), LocalRunner(), threading.Event()).finished
     assert numbers(kit) == [1]
     assert kit.differences() == []

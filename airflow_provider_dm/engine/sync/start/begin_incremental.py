@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.downstream.table_definitions import (
 )
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
@@ -62,7 +62,6 @@ from airflow_provider_dm.engine.sync.log.locations import LOCATION_POLL_SECONDS,
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.states import log_seconds
-from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.before_ddl import Logged
 from airflow_provider_dm.engine.sync.start.dm_import import DmExtent, DmStart, DmTables, keyless_of
 from airflow_provider_dm.engine.sync.start.past import (
@@ -71,6 +70,7 @@ from airflow_provider_dm.engine.sync.start.past import (
     read_log,
     tables_of_target,
 )
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 

@@ -78,7 +78,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, Sub
 from airflow_provider_dm.engine.sync.errors import CannotFollow, ShardDdlRefused
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks, item_due
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 

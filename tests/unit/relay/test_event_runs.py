@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.relay.event_runs import BACKLOG_BYTES, RunTaker, compiled_take, take_plainly
 from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
-from airflow_provider_dm.engine.relay.runs import BACKLOG_BYTES, RunTaker, compiled_take, take_plainly
 from tests.unit.relay.events import begin, commit, fake_rotate, filler, format_description, streamed
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import rounds
-from airflow_provider_dm.engine.copy.rounds import SourceLoad
+from airflow_provider_dm.engine.copy import source_load
+from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -26,10 +26,10 @@ def test_a_table_that_has_made_a_ddl_of_the_shards_meanwhile_is_not_read(monkeyp
     load = SourceLoad(loading, anything, anything, anything, anything, anything, anything, 1)
     chunks = [ChunkProgress(number, table.name) for number, table in enumerate(TABLES)]
     schemas = [TableSchema(table, TableName("shop", "o")) for table in TABLES]
-    monkeypatch.setattr(rounds, "run_transaction", lambda _target, body: body(None))
-    monkeypatch.setattr(rounds, "load_chunks", lambda *_asked: chunks)
-    monkeypatch.setattr(rounds, "load_table_schemas", lambda *_asked: schemas)
-    monkeypatch.setattr(rounds, "held_tables", lambda *_asked: frozenset(held))
+    monkeypatch.setattr(source_load, "run_transaction", lambda _target, body: body(None))
+    monkeypatch.setattr(source_load, "load_chunks", lambda *_asked: chunks)
+    monkeypatch.setattr(source_load, "load_table_schemas", lambda *_asked: schemas)
+    monkeypatch.setattr(source_load, "held_tables", lambda *_asked: frozenset(held))
     names, definitions = [one.name, other.name], {table.name: table for table in TABLES}
 
     assert load._tables_as_logged(names, definitions) == names

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.schema.catalogue import create_statement, list_t
 from airflow_provider_dm.engine.sync.coverage import PartlyCovered, coverages
 from airflow_provider_dm.engine.sync.ddl.chunks_after import copied_by
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
-from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 

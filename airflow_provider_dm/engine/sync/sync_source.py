@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 
 
 @dataclass(frozen=True)

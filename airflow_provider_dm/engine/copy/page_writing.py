@@ -2,8 +2,8 @@
 
 All pages of a round show one location of the source, and the target has the rows of earlier pages as of that location.
 So an INSERT can collide only with a row of another source table, or with a row of other origin. In a merged table the
-new row then waits (merge/writer.py); in other tables it is an error. With `on-duplicate-logical: replace` it replaces
-the existing row.
+new row then waits (merge/owner_writer.py); in other tables it is an error. With `on-duplicate-logical: replace` it
+replaces the existing row.
 
 A page is one LOAD DATA if the target allows it and it writes all rows exactly, else INSERTs (`downstream.load_data`).
 """
@@ -19,14 +19,14 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy
-from airflow_provider_dm.engine.copy.job import ChunkJob
+from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.downstream.contested_row import contested_keys
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.insertion import Insertion
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement
 from airflow_provider_dm.engine.downstream.session import execute, run_transaction
-from airflow_provider_dm.engine.downstream.statements import Dialect, SqlStatement
-from airflow_provider_dm.engine.merge.writer import TargetAccess
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.schema.codec import Row, row_literals

@@ -23,8 +23,7 @@ from airflow_provider_dm.engine.downstream.contested_row import (
 )
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.row_key import row_key
-from airflow_provider_dm.engine.downstream.session import count, execute
-from airflow_provider_dm.engine.downstream.statements import (
+from airflow_provider_dm.engine.downstream.row_statements import (
     Dialect,
     Literals,
     SqlStatement,
@@ -33,6 +32,7 @@ from airflow_provider_dm.engine.downstream.statements import (
     delete_rows,
     write_rows,
 )
+from airflow_provider_dm.engine.downstream.session import count, execute
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.merge.errors import TooManyContested
 from airflow_provider_dm.engine.mysql.connection import Connection, query

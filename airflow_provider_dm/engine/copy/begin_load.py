@@ -6,7 +6,7 @@ In this order, so that a refusal leaves the target unchanged:
    log after F0;
 2. read the target's tables, decide (design), create missing tables, read them again;
 3. write the plan in one transaction: F0, the tables, chunks.
-No row has to be exact at F0: none is covered (rounds.py). A source that has started continues with its stored plan.
+No row has to be exact at F0: none is covered (source_load.py). A started source continues with its stored plan.
 
 Before F0 is determined, the beginning of the relay's newest file is recorded as needed, then F0: otherwise a purge in
 between could remove the log after F0. A run that was replaced records nothing."""
@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
 from airflow_provider_dm.engine.copy.design import design, target_table_gone
 from airflow_provider_dm.engine.copy.loading import Loading, Source
-from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
+from airflow_provider_dm.engine.copy.xa_wait import wait_for_prepared
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
 from airflow_provider_dm.engine.downstream.copy_progress import insert_chunks, load_chunks
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.model import (
+from airflow_provider_dm.engine.meta.records import (
     Operator,
     OperatorKind,
     OperatorState,
@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.meta.model import (
     Unit,
 )
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.ddl.operators import (
+from airflow_provider_dm.engine.sync.ddl.operator_selection import (
     injection_at,
     named_place,
     next_injection,

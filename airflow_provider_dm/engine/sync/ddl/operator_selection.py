@@ -6,7 +6,7 @@
 
 The location is the transaction at which the task is paused, any other transaction by `FILE:POSITION` (its beginning or
 an event inside it, as shown by SHOW BINLOG EVENTS), or the next DDL whose text matches a pattern. Positions are in the
-relay sub-directory that the task reads. `meta/operators.py` describes how long an operator is kept.
+relay sub-directory that the task reads. `meta/binlog_operators.py` describes how long an operator is kept.
 
 The loop uses them as follows:
 
@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTableSelect, PassedOver, Views
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern, SubtaskStatus
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.sync.errors import NotPausedByDdl, SourceHasNoError
