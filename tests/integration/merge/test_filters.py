@@ -37,6 +37,25 @@ def test_what_shards_take_away_stays(shops: Shops) -> None:
     assert shops.meta_rows("dm_contested_row") == 0
 
 
+def test_a_row_that_waits_is_inserted_again_after_a_delete_that_is_filtered(one_pair: Shops) -> None:
+    shops = one_pair
+    filtered(shops, events=["delete"])
+    shops.create(COLUMNS, "a:o_0", "b:o_2")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
+    shops.write("b", "INSERT INTO o_2 VALUES (2, 'b')")
+    shops.load()
+    shops.write(
+        "b", "INSERT INTO o_2 VALUES (1, 'b')", "DELETE FROM o_2 WHERE id = 1", "INSERT INTO o_2 VALUES (1, 'c')"
+    )
+    shops.write("a", "UPDATE o_0 SET id = 3")
+    shops.sync("b", size=EACH_TRANSACTION)
+    assert (shops.rows(), shops.meta_rows("dm_contested_row")) == ([(1, "a"), (2, "b")], 1)
+    shops.sync()
+
+    assert shops.rows() == [(1, "c"), (2, "b"), (3, "a")]
+    assert shops.meta_rows("dm_contested_row") == 0
+
+
 @pytest.mark.parametrize("safe_mode", [False, True])
 def test_rows_of_shards_overwrite_each_other_where_filters_ignore_inserts(one_pair: Shops, *, safe_mode: bool) -> None:
     """As in DM, a change is about the row with its key, whichever shard wrote it; also a row that waits at the load."""

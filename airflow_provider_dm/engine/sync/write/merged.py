@@ -40,6 +40,8 @@ class OwnerWork:
     delete: OwnerRows
     insert: OwnerRows
     change: OwnerRows
+    may_return: bool = False
+    """Filters skip deletes: a row that waits may be deleted and inserted again, and the log has only the INSERT."""
 
     @classmethod
     def of(
@@ -66,6 +68,7 @@ class OwnerWork:
             rows(lambda work: work.delete),
             rows(lambda work: work.insert),
             rows(lambda work: work.change),
+            source in plan.losses,
         )
 
 
@@ -132,5 +135,9 @@ class MergedWrites:
                 counted(statement, writer.access.count(connection, statement))
         for statement in write_rows(writer.mapping, rows.literals, Verb.UPSERT, dialect=writer.access.dialect):
             changed(statement, writer.access.execute(connection, statement))
-        contested = writer.insert(connection, waiting, again) if again.keys else 0
-        return contested + writer.insert_new(connection, waiting, work.insert)
+        new = work.insert
+        returned = new.pick(())
+        if work.may_return:
+            new, returned = writer.change(connection, waiting, new)
+        contested = sum(writer.insert(connection, waiting, some) for some in (again, returned) if some.keys)
+        return contested + writer.insert_new(connection, waiting, new)
