@@ -37,8 +37,8 @@ Rules, each with the consequence of breaking it (tests/unit/sync/test_rounds_mod
 4. Every transaction checks the generation. Otherwise a process of an older run that is still alive writes old rows.
 5. Wave 1 moves `released` in its own transaction. Otherwise a late wave 1 deletes rows that wave 2 has written.
 6. Bucket count, hash version, tables, keys and rules change only when all buckets are at one position. Otherwise the
-   second half of an epoch differs from its first half. Safe mode and the sharing of tables may change in between:
-   they do not affect wave 1 (sync/write/causality.py).
+   second half of an epoch differs from its first half. Safe mode and the sharing of tables may change in between if
+   they do not affect wave 1 (sync/write/causality.py); otherwise the epoch is completed as it began.
 
 If transactions of the source are written whole (sync/write/transactional.py), all buckets move together, by ADVANCE, to
 the end of a transaction: there are no half epochs, and rules 1, 2 and 5 do not apply.

@@ -225,7 +225,7 @@ class Loop:
         if not isinstance(error, (DuplicateInTarget, MissingRow) if writes_by.safe else DuplicateInTarget):
             return False
         plan, same = self.merged.sharing.noticed(self.state.plan), writes_by.fingerprint()
-        became = next((one for one in (plan, plan.by_owner) if one.fingerprint() == same), writes_by)
+        became = next((one for one in (plan, *plan.as_before) if one.fingerprint() == same), writes_by)
         self.state = replace(self.state, plan=plan, written_by=became)
         # The sharing may have been noticed earlier, while an epoch was half applied: so compare with the first plan.
         return became != writes_by

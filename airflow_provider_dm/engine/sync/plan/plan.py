@@ -87,6 +87,7 @@ class SyncPlan:
             sorted(self.contended),
             sorted(self.in_order),
             (self.compact, self.whole, GROUPS_VERSION),
+            *self._deleted_first(),
         )
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
@@ -95,16 +96,28 @@ class SyncPlan:
         shards = Counter(source.target for source in self.sources)
         return tuple(target for target in sorted(self.merged) if shards[target] > 1)
 
+    def _deleted_first(self) -> list[int]:
+        """Return the source tables whose rows are all deleted in wave 1 (sync/write/causality.py)."""
+        policies = enumerate(self.policies)
+        return [index for index, one in policies if one is WritePolicy.UNCOUNTED and self.part(index).unique]
+
     @property
     def mode(self) -> tuple[bool, bool, bool]:
         """The configured mode of writing, and whether safe mode is on: (compact, whole, safe)."""
         return self.compact, self.whole, self.safe
 
     def in_all_modes(self) -> Iterator[SyncPlan]:
-        """Yield the plan in each mode of writing, also as `by_owner`; first those with or without safe mode, as now."""
-        safe_first = (self.safe, not self.safe)
-        for plan, safe, compact, whole in product((self, self.by_owner), safe_first, (True, False), (False, True)):
+        """Yield the plan in each mode of writing, also `as_before`; first those with or without safe mode, as now."""
+        plans, safe_first = (self, *self.as_before), (self.safe, not self.safe)
+        for plan, safe, compact, whole in product(plans, safe_first, (True, False), (False, True)):
             yield replace(plan, compact=compact, whole=whole, safe=safe)
+
+    @property
+    def as_before(self) -> tuple[SyncPlan, SyncPlan]:
+        """Return the plans with which a half-applied epoch may have begun, before other sources fed its targets:
+        `by_owner`, and the same without merged targets for which filters skip deletes."""
+        kept = {self.sources[lead].target for lead, loss in self.losses.items() if loss is Loss.DELETES}
+        return self.by_owner, replace(self.by_owner, merged=self.by_owner.merged - kept)
 
     @cached_property
     def by_owner(self) -> SyncPlan:

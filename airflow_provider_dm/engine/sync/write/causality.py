@@ -19,10 +19,11 @@ change is deleted and inserted, as its place may be taken. Wave 1 is the same in
 epoch may be completed with another policy: safe mode is set or removed, or a table becomes a merged one.
 
 *Kept*: filters skip deletes (`rules.row_filter`), so the target has rows that the source has deleted. Each change is
-written over an existing row with the same identity key. A kept row is not deleted because another row takes its unique
-value: that stops the task. Keys that the target may compare as equal are written in turns (`turns`): the first in
-wave 2, the others after it. If filters skip inserts or updates, changes are not sorted, but written in their order in
-one bucket (`in_order`).
+written over an existing row with the same identity key. With further unique keys wave 1 deletes all of these rows, so
+that a half-applied epoch must be completed with this policy. A kept row is not deleted because another row takes its
+unique value: that stops the task. Keys that the target may compare as equal are written in turns (`turns`): the first
+in wave 2, the others after it. If filters skip inserts or updates, changes are not sorted, but written in their order
+in one bucket (`in_order`).
 
 *Every change* (`compact: false`): nothing is folded. Dependent changes are in one bucket and have levels
 (`dependence`). Each level is sorted like an epoch, with deletes before writes, so there is no wave 1; all levels are
@@ -282,8 +283,9 @@ def _unchanged(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _S
     """Sort changes without an effect: in safe mode the target may differ at their keys, and is corrected."""
     for key, (before, after) in changes:
         if before is None and after is None:
+            # Not in wave 1: the target may treat a key of another row as equal, which wave 2 writes again.
             row = part.row_of(key, before, after)
-            (sort.first if part.unique else sort.second)(row).gone.append(row)
+            sort.second(row).gone.append(row)
         elif after is not None and before == after:
             sort.second(after).change.append(after)
 
