@@ -172,21 +172,21 @@ def _reason(error: Exception) -> str:
     return found[1] if found else type(error).__name__
 
 
-def freeze_modules() -> None:
-    """Exclude the imported objects of this worker from garbage collection. Called at the end of a task.
+def freeze_objects() -> None:
+    """Exclude the objects of this worker from garbage collection. Called at the end of a task.
 
-    pyspark's daemon runs a garbage collection after every task, and with the kernels loaded it would scan 146,000
-    permanent objects in 77 ms, which is longer than a small epoch takes.
+    pyspark's daemon runs a garbage collection after every task. It would scan the rows that were folded ahead and, with
+    the kernels loaded, 146,000 permanent objects in 77 ms, which is longer than a small epoch takes.
     """
-    global _frozen_modules  # noqa: PLW0603 (the state of this process)
-    if len(sys.modules) > _frozen_modules:
-        _frozen_modules = len(sys.modules)
+    global _modules  # noqa: PLW0603 (the state of this process)
+    if len(sys.modules) > _modules:
+        _modules = len(sys.modules)
         gc.collect()
-        gc.freeze()
+    gc.freeze()
 
 
-_frozen_modules = 0
-"""The number of imported modules at the last freeze."""
+_modules = 0
+"""The number of imported modules at the last collection."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class _Each:
     def __call__(self, items: Iterable[Any]) -> Iterator[Ok[Any] | TaskFailed]:
         for item in items:
             yield attempt(self.task, item)
-        freeze_modules()
+        freeze_objects()
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class _Produce:
                     yield from ((group, (number, Ok(blob))) for group, blob in enumerate(blobs))
                 case TaskFailed() as failed:
                     yield from ((group, (number, failed)) for group in range(self.groups))
-        freeze_modules()
+        freeze_objects()
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class _Consume:
     def __call__(self, group: int, blobs: Iterable[tuple[int, Blob]]) -> Iterator[Ok[Any] | TaskFailed]:
         ordered = [outcome for _, (_, outcome) in sorted(blobs, key=lambda pair: pair[1][0])]
         yield attempt(self._all, (group, ordered))
-        freeze_modules()
+        freeze_objects()
 
     def _all(self, group_and_blobs: tuple[int, list[Ok[bytes] | TaskFailed]]) -> Any:
         group, outcomes = group_and_blobs

@@ -1,7 +1,8 @@
 """Applying one epoch: its tasks, their order, and the size of the next epoch.
 
 The driver itself applies an epoch of up to `in_driver` bytes, because a Spark job would take longer than the work: a
-sync that has caught up starts none. While workers start, it applies the epochs of usual size, too. An epoch of up to
+sync that has caught up starts none. While workers start, it applies the epochs of usual size, too. On one machine it
+applies all epochs of a job with one source (`EpochSize.by_the_driver`). An epoch of up to
 `one_task` bytes is one task, because an exchange would cost more than it saves; on one machine every epoch is one task,
 because an exchange would only write and read files. A larger epoch is folded by range and written by group of buckets;
 if a table has several unique keys, a job before finds disputed values (`write/disputed.py`), and wave 1 is a separate
@@ -10,6 +11,7 @@ job, so that it ends before wave 2 begins.
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final
@@ -32,6 +34,8 @@ from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYT
 
 MIB: Final = 1 << 20
 DRIVER: Final = LocalRunner(1)
+EVERY: Final = sys.maxsize
+"""The value of `EpochSize.in_driver` by which the driver applies every epoch."""
 LARGEST_RANGE: Final = 8 * MIB
 TARGET_SECONDS: Final = 1.0
 SPREAD: Final = 2
@@ -101,7 +105,7 @@ class EpochSize:
     largest: int = 64 * MIB
     """The folded rows of two epochs, one of them folded ahead, need a small multiple of this in memory."""
     warm: bool = False
-    """True if the workers have started."""
+    """True if the workers have started, or none are needed."""
     most_changes: int | None = None
     """Limit for the number of changes of an epoch, estimated from the previous epoch. None: no limit."""
     most_rows: int | None = None
@@ -113,9 +117,18 @@ class EpochSize:
     """A range ends after this many bytes, with the next transaction or, in a large transaction, statement."""
 
     @classmethod
-    def on_one_machine(cls) -> EpochSize:
-        """Return the initial size for a local Spark."""
+    def of_one_task(cls) -> EpochSize:
+        """Return the initial size if every epoch is one task."""
         return cls(one_task=None, largest=32 * MIB)
+
+    @classmethod
+    def by_the_driver(cls) -> EpochSize:
+        """Return the initial size if the driver applies every epoch: on one machine, for a job with one source.
+
+        A Spark job costs 50 ms, in which nothing is written (a fifth of the time of `bench sync --cases oltp`), and its
+        worker a second of CPU and 200 MB. Several sources have workers: the driver's threads run Python code in turn.
+        """
+        return replace(cls.of_one_task(), in_driver=EVERY, warm=True)
 
     def runner(self, epoch_bytes: int, workers: Runner) -> Runner:
         """Return the runner of an epoch's tasks: `workers` or the driver."""
@@ -132,11 +145,15 @@ class EpochSize:
     def next_ranges(self, epoch_bytes: int, following: Future[Planned] | None) -> tuple[ByteRange, ...]:
         """Return the ranges of the next epoch if they are folded while this one is written: both by one process, and
         without a limit for the changes in memory. Waits for the planning, and leaves its error to `Planning.next`."""
-        by_one = self.one_task is None and self.most_changes is None and epoch_bytes > self._most_in_driver
+        by_one = self.one_task is None and self.most_changes is None and self._by_one_process(epoch_bytes)
         if not by_one or following is None or following.exception() is not None:
             return ()
         planned = following.result()
-        return planned.ranges if isinstance(planned, Epoch) and planned.size > self._most_in_driver else ()
+        return planned.ranges if isinstance(planned, Epoch) and self._by_one_process(planned.size) else ()
+
+    def _by_one_process(self, epoch_bytes: int) -> bool:
+        """Return True if such epochs of one source follow each other in a process that applies no other source."""
+        return self.in_driver == EVERY or epoch_bytes > self._most_in_driver
 
     def range_bytes(self, slots: int) -> int:
         """Return the size of a range: two ranges for each slot, within the limits for one task."""

@@ -95,10 +95,16 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
     """Return the initial size of epochs. `size`: the caller's choice, if any."""
     syncer = source.config.syncer
     if size is None:
-        size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
+        size = _usual_size(source, plan)
         if not (spreads(plan) or plan.whole):
             size = size.keeping()
         size = size.holding(most_held(syncer))
     if plan.whole:
         return replace(size, cut=SMALL_CHANGE_BYTES * syncer.batch if syncer.batch else RANGE_BYTES)
     return size.with_batch(syncer.batch, plan.buckets)
+
+
+def _usual_size(source: SyncSource, plan: SyncPlan) -> EpochSize:
+    if source.job.ship_ranges:
+        return EpochSize() if spreads(plan) else EpochSize.of_one_task()
+    return EpochSize.by_the_driver() if len(source.job.sources) == 1 else EpochSize.of_one_task()

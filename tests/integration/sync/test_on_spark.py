@@ -60,6 +60,13 @@ class WatchedFolds(FoldedAhead):
         return found
 
 
+def big_table(kit: SyncKit) -> None:
+    for server in (kit.source, kit.target):
+        server.sql("CREATE TABLE big (id int PRIMARY KEY, v longtext)", database=kit.schema)
+    kit.tables = ("big",)
+    kit.begin()
+
+
 @pytest.mark.spark
 def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
     one_kit.create()
@@ -77,11 +84,8 @@ def test_the_driver_applies_a_backlog_until_the_workers_have_started(
     one_kit: SyncKit, spark: SparkRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(spark.context.environment, "DM_WORKERS", "not started before")
-    for server in (one_kit.source, one_kit.target):
-        server.sql("CREATE TABLE big (id int PRIMARY KEY, v longtext)", database=one_kit.schema)
-    one_kit.tables = ("big",)
-    one_kit.begin()
-    runner, size = JobsCounted(SparkRunner(spark.context)), replace(EpochSize.on_one_machine(), in_driver=MIB // 2)
+    big_table(one_kit)
+    runner, size = JobsCounted(SparkRunner(spark.context)), replace(EpochSize.of_one_task(), in_driver=MIB // 2)
     one_kit.write(f"INSERT INTO big VALUES (1, REPEAT('x', {MIB}))")
     one_kit.sync(runner, size=size)
     assert runner.jobs == 0
@@ -95,6 +99,24 @@ def test_the_driver_applies_a_backlog_until_the_workers_have_started(
 
 
 @pytest.mark.spark
+def test_the_only_source_of_a_job_on_one_machine_has_no_spark_jobs(
+    one_kit: SyncKit, spark: SparkRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = WatchedFolds()
+    monkeypatch.setattr(tasks, "FOLDED_AHEAD", watched)
+    big_table(one_kit)
+    for number in range(3):
+        one_kit.write(f"INSERT INTO big VALUES ({number}, REPEAT('x', {5 * MIB}))")
+    runner = JobsCounted(spark)
+
+    one_kit.sync(runner)
+
+    assert runner.jobs == 0
+    assert watched.used > 0
+    assert one_kit.differences() == []
+
+
+@pytest.mark.spark
 def test_a_backlog_on_one_machine_is_written_by_jobs_of_one_stage(
     one_kit: SyncKit, spark: SparkRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,11 +126,8 @@ def test_a_backlog_on_one_machine_is_written_by_jobs_of_one_stage(
     own are not shared with other tests: each job gets the same one.
     """
     monkeypatch.setitem(spark.context.environment, "DM_WORKERS", "of this test")
-    for server in (one_kit.source, one_kit.target):
-        server.sql("CREATE TABLE big (id int PRIMARY KEY, v longtext)", database=one_kit.schema)
-    one_kit.tables = ("big",)
-    one_kit.begin()
-    size = replace(EpochSize.on_one_machine(), limit=EpochSize.on_one_machine().largest, warm=True)
+    big_table(one_kit)
+    size = replace(EpochSize.of_one_task(), limit=EpochSize.of_one_task().largest, warm=True)
     for number in range(size.limit // MIB + 2):
         one_kit.write(f"INSERT INTO big VALUES ({number}, REPEAT('x', {MIB}))")
     spark.run(watch_folds, [0])

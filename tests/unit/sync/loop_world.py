@@ -334,7 +334,7 @@ class World:
         ours = source(sharded=sharded)
         self.shards = Shards(ours, self.notes)
         self.follows = Follows(Following(ours, self.shards), self)
-        size = replace(size or replace(EpochSize.on_one_machine(), period=0.0), in_driver=0)
+        size = replace(size or replace(EpochSize.of_one_task(), period=0.0), in_driver=0)
         self.loop = Loop(
             state=state,
             planning=Planning(self.log, ByHand(self.notes, *FENCE.ref.key), (), self.tasks),

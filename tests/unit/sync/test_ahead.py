@@ -114,7 +114,7 @@ def planned(piece: Planned | Exception) -> Future[Planned]:
 
 
 def test_large_epochs_of_one_process_are_folded_ahead() -> None:
-    size = replace(EpochSize.on_one_machine(), warm=True)
+    size = replace(EpochSize.of_one_task(), warm=True)
     following = replace(epoch(200, 300, size=2 * MIB), ranges=SECOND)
 
     assert size.next_ranges(2 * MIB, planned(following)) == SECOND
@@ -125,9 +125,10 @@ def test_large_epochs_of_one_process_are_folded_ahead() -> None:
         assert size.next_ranges(2 * MIB, planned(other)) == ()
     assert size.holding(1000).next_ranges(2 * MIB, planned(following)) == ()  # `queue-size` limits changes
     assert replace(size, warm=False).next_ranges(2 * MIB, planned(following)) == ()  # the driver's
-    assert (
-        EpochSize(warm=True).next_ranges(2 * MIB, planned(following)) == ()
-    )  # on a cluster the next task may run elsewhere
+    elsewhere = EpochSize(warm=True)  # on a cluster the next task may run in another process
+    assert elsewhere.next_ranges(2 * MIB, planned(following)) == ()
+    small = replace(following, bytes=1000)
+    assert EpochSize.by_the_driver().next_ranges(1000, planned(small)) == SECOND
 
 
 def test_a_backlog_has_the_next_epoch_folded_ahead() -> None:

@@ -78,8 +78,15 @@ def test_a_small_epoch_that_was_quick_says_nothing() -> None:
     assert WARM.after(1000, seconds=0.02) == WARM
 
 
+def test_an_epoch_of_any_size_is_applied_by_the_driver() -> None:
+    workers, size = LocalRunner(), EpochSize.by_the_driver()
+
+    assert [size.runner(many * MIB, workers) is workers for many in (1, 64, 1 << 20)] == [False] * 3
+    assert size.after(8 * MIB, seconds=0.1).limit == 16 * MIB  # no workers start beside it
+
+
 def test_on_one_machine_every_epoch_is_one_task() -> None:
-    size = replace(EpochSize.on_one_machine(), warm=True)
+    size = replace(EpochSize.of_one_task(), warm=True)
     for _ in range(10):
         size = size.after(size.limit, seconds=0.1)
 

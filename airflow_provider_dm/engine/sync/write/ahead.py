@@ -7,7 +7,6 @@ that task, behind the frontier of the epoch before.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -72,4 +71,3 @@ class FoldedAhead:
             yield
         finally:
             folded.exception()  # wait: the task has ended then
-            gc.freeze()  # pyspark's daemon collects garbage after each task, and would visit all of these rows
