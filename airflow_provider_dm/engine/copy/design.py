@@ -22,8 +22,9 @@ from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
+from airflow_provider_dm.engine.rules.kept_keys import check_identity_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
-from airflow_provider_dm.engine.rules.row_filter import row_filter
+from airflow_provider_dm.engine.rules.row_filter import Loss, row_filter
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import check_source_column
 from airflow_provider_dm.engine.schema.model import Table
@@ -74,7 +75,7 @@ def design(
         if survey.source_id in fresh:
             subtask = subtasks[survey.source_id]
             if subtask.mode is not TaskMode.FULL:
-                _check_sync(survey, subtask, mappings[survey.source_id], firsts)
+                _check_sync(survey, subtask, mappings[survey.source_id], firsts, feeders)
             _check_source(survey, subtask, mappings[survey.source_id], target, feeders, copied_into)
     return tuple(creation for _, creation in creations.values())
 
@@ -114,15 +115,19 @@ def _check_sync(
     subtask: SubtaskConfig,
     mappings: Sequence[TableMapping],
     firsts: Mapping[TableName, Table],
+    feeders: Mapping[TableName, Sequence[str]],
 ) -> None:
     """Refuse before the copy what the following sync would refuse. `firsts`: a source table of each target.
 
-    Raises ExpressionNotSupported, NotSupportedYet.
+    Raises ExpressionNotSupported, NotSupportedYet, TargetKeyNotKept.
     """
     rules = SubtaskRules.of(subtask)
     for one, mapping in zip(survey.tables, mappings, strict=True):
         check_same_columns(mapping.source, firsts[one.target])
-        row_filter(rules.events, rules.expressions, one.table)
+        found = row_filter(rules.events, rules.expressions, one.table)
+        most = Loss.NOTHING if len(feeders[one.target]) == 1 else Loss.DELETES
+        if found is not None and found.loss > most and not subtask.overwrites:
+            check_identity_kept(mapping)
 
 
 def _check_source(

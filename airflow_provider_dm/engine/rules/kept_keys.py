@@ -2,8 +2,9 @@
 
 After a start whose past is not exact, a colliding row is overwritten (sync/safe_mode), and the overwritten row may be
 another row of the source, which would not be noticed. So every unique key of the target has to follow from a unique key
-of the source: over the same or more columns, distinguishing the same texts. In other tasks a row that is distinct at
-the source only meets a duplicate key error, which stops the task.
+of the source: over the same or more columns, distinguishing the same texts. If filters skip changes, a row is written
+over any row with its identity key (`WritePolicy`), so that key has to follow. Otherwise a row that is distinct at the
+source only meets a duplicate key error, which stops the task.
 """
 
 from __future__ import annotations
@@ -23,10 +24,18 @@ _NEAREST: Final = frozenset(pair for swaps in COLLATIONS.values() for pair in sw
 def check_keys_kept(mapping: TableMapping) -> None:
     """Check that every unique key of the target follows from one of the source. Raises TargetKeyNotKept."""
     for key in mapping.target.unique_keys:
-        if not _never_met(key, mapping) and not any(
-            _follows(key, ours, mapping) for ours in mapping.source.unique_keys
-        ):
-            raise TargetKeyNotKept(str(mapping.source.name), str(mapping.target.name), key.name)
+        _check(key, mapping)
+
+
+def check_identity_kept(mapping: TableMapping) -> None:
+    """Check that the target's identity key, if any, follows from a key of the source. Raises TargetKeyNotKept."""
+    if mapping.target.identity is not None:
+        _check(mapping.target.identity, mapping)
+
+
+def _check(key: Index, mapping: TableMapping) -> None:
+    if not _never_met(key, mapping) and not any(_follows(key, ours, mapping) for ours in mapping.source.unique_keys):
+        raise TargetKeyNotKept(str(mapping.source.name), str(mapping.target.name), key.name)
 
 
 def _never_met(key: Index, mapping: TableMapping) -> bool:

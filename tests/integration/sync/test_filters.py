@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
-from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter, TargetTableMismatch
+from airflow_provider_dm.engine.rules.errors import (
+    ExpressionNotSupported,
+    StoppedByFilter,
+    TargetKeyNotKept,
+    TargetTableMismatch,
+)
 from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
@@ -67,6 +72,23 @@ def test_rows_that_are_left_out_never_come_and_those_behind_them_are_right(kit: 
     kit.write("DELETE FROM plain WHERE id = 1")
     assert kit.sync().finished
     assert rows(kit, "plain") == [(1, "new"), (2, "again")]
+
+
+@pytest.mark.parametrize("event", ["delete", "insert"])
+def test_rows_that_are_one_in_the_target_only_do_not_replace_each_other(one_kit: SyncKit, event: str) -> None:
+    kit = one_kit
+    filters(kit, some=ignoring("code", event))
+    kit.create("code")
+    kit.source.sql("ALTER TABLE code MODIFY c varchar(20) COLLATE utf8mb4_bin NOT NULL", database=kit.schema)
+    for server in (kit.source, kit.target):
+        server.sql(f"INSERT INTO `{kit.schema}`.code VALUES ('a', 1)")
+    with pytest.raises(TargetKeyNotKept):
+        kit.begin()
+    kit.target.sql("ALTER TABLE code MODIFY c varchar(20) COLLATE utf8mb4_bin NOT NULL", database=kit.schema)
+    kit.begin()
+    kit.write("INSERT INTO code VALUES ('A', 2)", "UPDATE code SET c = 'b' WHERE c = 'A'")
+    kit.sync()
+    assert rows(kit, "code") == ([("a", 1), ("b", 2)] if event == "delete" else [("a", 1)])
 
 
 def test_expression_filters_as_dm_has_them(kit: SyncKit) -> None:

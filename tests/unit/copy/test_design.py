@@ -190,6 +190,22 @@ def test_a_key_is_kept_where_rows_that_differ_in_the_sources_differ_in_the_targe
         check_keys_kept(mapping)
 
 
+@pytest.mark.parametrize(("event", "shards", "kept"), [("delete", 1, False), ("delete", 2, True), ("insert", 2, False)])
+def test_where_filters_skip_changes_the_identity_has_to_follow_from_a_key(
+    event: str, shards: int, *, kept: bool
+) -> None:
+    """Of a merged table whose deletes are skipped, rows wait for their keys and replace none."""
+    rule = {"schema-pattern": "*", "events": [event], "action": "Ignore"}
+    instances = [{"source-id": name, "filter-rules": ["some"]} for name in ("one", "two")]
+    task = {"name": "shop", "task-mode": "all", "mysql-instances": instances, "filters": {"some": rule}}
+    config = TaskConfig.model_validate(task)
+    surveys = [survey(name, source_table(name, EMAIL)) for name in ("one", "two")[:shards]]
+    subtasks = {one.source_id: config.subtask(one.source_id) for one in surveys}
+
+    with nullcontext() if kept else pytest.raises(TargetKeyNotKept):
+        design(surveys, subtasks, there(table(ALL, PRIMARY)), fresh=list(subtasks), copied_into=())
+
+
 @pytest.mark.parametrize(
     ("rows", "keys", "why"),
     [(MOST_ROWS, (), None), (MOST_ROWS + 1, (), NotSupportedYet), (MOST_ROWS + 1, (PRIMARY,), None)],

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
+from airflow_provider_dm.engine.rules.kept_keys import check_identity_kept, check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
 from airflow_provider_dm.engine.schema.model import Table
@@ -241,6 +241,12 @@ class SyncPlan:
         for index, source in enumerate(self.sources):
             if self.part(index).key is not None:
                 check_keys_kept(self._mapping_of(source))
+
+    def check_filtered(self) -> None:
+        """Raise TargetKeyNotKept for tables whose filters let a row replace another row of the source."""
+        for index, source in enumerate(self.sources):
+            if self.policies[index] in (WritePolicy.UNCOUNTED, WritePolicy.IN_ORDER):
+                check_identity_kept(self._mapping_of(source))
 
     def tables(self) -> tuple[Table, ...]:
         """Return all tables of the task that the source has, including held ones."""

@@ -109,6 +109,8 @@ def open_sync(
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
     lo = with_gtid_set(lo, subtask, reader, by_gtid=source.spec.config.enable_gtid, elsewhere=elsewhere)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(frontier)[0])
+    if not source.config.overwrites:
+        plan.check_filtered()
     until = subtask.overwrite_until
     if until is not None and not has_passed(lo, until):
         plan.check_keys_kept()
