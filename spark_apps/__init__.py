@@ -14,9 +14,9 @@ from pathlib import Path
 def without_archive(path: list[str], spark_home: str) -> list[str]:
     """Return `sys.path` without PySpark's archive, if the package around it can be imported from the rest."""
     home = Path(spark_home or "/nonexistent").resolve()
-    if home.name != "pyspark" or home.parent not in {Path(one).resolve() for one in path if one}:
+    if home.name != "pyspark" or home.parent not in {Path(entry).resolve() for entry in path if entry}:
         return path
-    return [one for one in path if Path(one).resolve() != home / "python" / "lib" / "pyspark.zip"]
+    return [entry for entry in path if Path(entry).resolve() != home / "python" / "lib" / "pyspark.zip"]
 
 
 if "pyspark" not in sys.modules:

@@ -192,8 +192,8 @@ class App:
 
     def progress(self) -> Json:
         """Return the progress by source, and beside it the address of Spark's UI if there is a UI."""
-        found = {name: ask() for name, ask in list(self._progress.items())}
-        return {SPARK_UI: self._spark_ui, **found} if found and self._spark_ui else found
+        progress = {name: ask() for name, ask in list(self._progress.items())}
+        return {SPARK_UI: self._spark_ui, **progress} if progress and self._spark_ui else progress
 
     def _acquire(self, source_id: str, known: int, launched_after: int | None) -> Lease:
         """Acquire the lease; wait until the lease of a dead holder expires. A living holder renews its lease meanwhile.
@@ -223,7 +223,7 @@ class App:
                 self.seen = self.progress()
                 self.store.heartbeat_run(self.spec.run_id, self.seen)
                 subtasks = self.store.list_subtasks(task=self.spec.task.name)
-                self.stages = {one.source: one.stage for one in subtasks if one.source in self.gates}
+                self.stages = {subtask.source: subtask.stage for subtask in subtasks if subtask.source in self.gates}
                 self.apply_requests({one.source: one.desired for one in subtasks if one.desired is not None})
                 if time.monotonic() - renewed_at >= LEASE_SECONDS / 3:
                     self.renew()

@@ -82,7 +82,7 @@ def work(app: App) -> Outcome:
 def _is_loaded_by_dm(app: App) -> bool:
     """Return True if DM has loaded the task: the sync continues at DM's checkpoint, and no rows are copied."""
     task, connection = app.spec.task, target_connection(app.target)
-    sources = [one.config.source_id for one in app.spec.sources]
+    sources = [source.config.source_id for source in app.spec.sources]
     known = known_subtasks(connection, task.meta_schema, task.name, sources)
     refs = (SubtaskRef(task.meta_schema, task.name, source) for source in sources)
     return any(to_take_over(connection, ref, task.task_mode, known.get(ref.source)) for ref in refs)
@@ -92,9 +92,9 @@ def _report_paused(app: App) -> None:
     """Report Paused for the sources that are being loaded, but not for sources that are already loaded."""
     task, sources = app.spec.task.name, set(app.gates)
     try:
-        for one in app.store.list_subtasks(task=task):
-            if one.source in sources and one.unit is Unit.LOAD and one.stage is Stage.RUNNING:
-                app.store.put_subtask_paused(task, one.source)
+        for subtask in app.store.list_subtasks(task=task):
+            if subtask.source in sources and subtask.unit is Unit.LOAD and subtask.stage is Stage.RUNNING:
+                app.store.put_subtask_paused(task, subtask.source)
     except DmError as lost:
         log.warning("the stage Paused was not reported to the metadata DB: %s", lost)
 

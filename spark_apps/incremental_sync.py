@@ -149,7 +149,7 @@ def _waiting(
     """
 
     def waits(results: Mapping[str, SyncResult]) -> dict[str, object]:
-        return {source: one.unresolved_groups for source, one in results.items() if one.unresolved_groups}
+        return {source: result.unresolved_groups for source, result in results.items() if result.unresolved_groups}
 
     if waits(before) == waits(now):
         return []

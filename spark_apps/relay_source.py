@@ -141,10 +141,10 @@ class RelaySource(DataSource):
     def tables(self) -> tuple[Table, ...]:
         """The requested definitions. Read once, on the driver: executors get them with this object, without a login."""
         asked = self.asked
-        found = [table for table in _definitions(asked) if asked.wants(table.name)]
-        if asked.table is not None and not found:
+        tables = [table for table in _definitions(asked) if asked.wants(table.name)]
+        if asked.table is not None and not tables:
             raise _option_refused("table", f"is {asked.table}, of which there is no definition")
-        return tuple(found)
+        return tuple(tables)
 
     def schema(self) -> StructType:
         """Return the schema of the rows. Raises UnsupportedColumnType, with the option `table`."""

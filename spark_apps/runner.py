@@ -168,8 +168,8 @@ def _collect(rdd: RDD[Any]) -> list[Any]:
 
 def _reason(error: Exception) -> str:
     """Return the first line of the Java exception's message."""
-    found = _REASON.search(str(error))
-    return found[1] if found else type(error).__name__
+    match = _REASON.search(str(error))
+    return match[1] if match else type(error).__name__
 
 
 def freeze_objects() -> None:

@@ -129,7 +129,7 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
         found = {one.source: store.operators(one.task, one.source, passed=arguments.passed) for one in subtasks}
         host = host_of(last_run(store, arguments.task))
     answers = [
-        {**source_answer(source, host), "operators": [operator_json(one) for one in operators]}
+        {**source_answer(source, host), "operators": [operator_json(operator) for operator in operators]}
         for source, operators in found.items()
     ]
     return output.sources("List", answers)
@@ -149,7 +149,7 @@ def _answered(
         except TaskUnknown as unknown:
             return output.sources(op.capitalize(), [], unknown.message())
         host = host_of(last_run(store, arguments.task))
-    return output.sources(op.capitalize(), [_shown(one, host) for one in answers])
+    return output.sources(op.capitalize(), [_shown(answer, host) for answer in answers])
 
 
 def _shown(answer: OperatorOutcome, host: str) -> Json:

@@ -89,7 +89,7 @@ def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
 
     root = arguments.relay_dir or shared_relay(meta.root_of(arguments), config.source_id, config.relay_dir)
     held = RelayReader(root).held()
-    newest = [one for one in held if one.suffix == held[-1].suffix]
+    newest = [sub_dir for sub_dir in held if sub_dir.suffix == held[-1].suffix]
     begin = arguments.begin or (Location(newest[0].name, BINLOG_HEADER_SIZE) if newest else None)
     names = [one.name for one in newest]
     if begin is None or begin.file not in names:

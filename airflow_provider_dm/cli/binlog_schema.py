@@ -102,8 +102,8 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
     given = SchemaInputs.of(arguments)
 
     def act(source: str) -> Json:
-        found = given.tables.known(source)
-        return {"tables": [str(name) for name in found if arguments.database in (None, name.schema)]}
+        known = given.tables.known(source)
+        return {"tables": [str(name) for name in known if arguments.database in (None, name.schema)]}
 
     return given.each(output, "List", act)
 
@@ -113,8 +113,8 @@ def _get(arguments: argparse.Namespace, output: Output) -> Exit:
     given = SchemaInputs.of(arguments)
 
     def act(source: str) -> Json:
-        found = given.tables.get(source, given.name)
-        return {"msg": found.create_sql, "collation": found.collation}
+        definition = given.tables.get(source, given.name)
+        return {"msg": definition.create_sql, "collation": definition.collation}
 
     return given.each(output, "Get", act)
 
@@ -155,15 +155,15 @@ def _definition_from(given: SchemaInputs) -> Callable[[str], Definition | None]:
 
 def _source_endpoints(given: SchemaInputs) -> dict[str, Endpoint]:
     """Return the endpoint of each chosen source. Raises InvalidInput."""
-    found = {}
+    endpoints = {}
     for file in given.arguments.source_file or ():
         config = load_source(file)
         if config.source_id not in given.sources:
             raise other_source(" or ".join(given.sources), str(file), config.source_id)
-        found[config.source_id] = source_endpoint(config, given.passwords)
-    if missing := [source for source in given.sources if source not in found]:
+        endpoints[config.source_id] = source_endpoint(config, given.passwords)
+    if missing := [source for source in given.sources if source not in endpoints]:
         raise _definition_not_given(f"--source-file of {', '.join(missing)} is missing")
-    return found
+    return endpoints
 
 
 def _text_of(file: Path) -> str:

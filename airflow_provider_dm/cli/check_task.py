@@ -54,13 +54,13 @@ def to_json(report: PrecheckReport) -> dict[str, Any]:
     results = [
         {
             "id": number,
-            "name": one.name,
-            "source": one.where,
-            "state": one.state.value,
-            "errorMsg": one.message,
-            "instruction": one.remedy,
+            "name": result.name,
+            "source": result.where,
+            "state": result.state.value,
+            "errorMsg": result.message,
+            "instruction": result.remedy,
         }
-        for number, one in enumerate(report.results)
+        for number, result in enumerate(report.results)
     ]
     failed, warned = len(report.failures), len(report.warnings)
     summary = {

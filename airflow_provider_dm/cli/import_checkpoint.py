@@ -62,9 +62,9 @@ def import_checkpoint(arguments: argparse.Namespace, output: Output) -> Exit:
         _check_importable(inputs)
         with meta.open_store(arguments) as store:
             _begin(with_starts(inputs), directory, store, meta.meta_url(arguments))
-    found = _begun(inputs.target, inputs.task)
-    lines = (f"  {one['source']} continues at {one['start']}" for one in found)
-    output.answer({"task": inputs.task.name, "sources": found}, "\n".join([f"task {inputs.task.name}:", *lines]))
+    begun = _begun(inputs.target, inputs.task)
+    lines = (f"  {imported['source']} continues at {imported['start']}" for imported in begun)
+    output.answer({"task": inputs.task.name, "sources": begun}, "\n".join([f"task {inputs.task.name}:", *lines]))
     return Exit.DONE
 
 
@@ -117,7 +117,7 @@ def _claim_and_begin(spec: JobSpec, store: MetaStore) -> None:
 
     target, task = spec.target.resolve(), spec.task
     with ExitStack() as held:
-        refs = [SubtaskRef(task.meta_schema, task.name, one.config.source_id) for one in spec.sources]
+        refs = [SubtaskRef(task.meta_schema, task.name, source.config.source_id) for source in spec.sources]
         fences = [
             held.enter_context(claimed_for_a_moment(store, target, ref, who="dmctl import-checkpoint")) for ref in refs
         ]
@@ -137,10 +137,10 @@ def _note_stopped(target: Endpoint, ref: SubtaskRef, store: MetaStore) -> None:
 
 def _begun(target: Endpoint, task: TaskConfig) -> list[dict[str, Any]]:
     connection = target_connection(target)
-    found = []
+    begun = []
     for source in task.source_ids:
         subtask = read_subtask(connection, SubtaskRef(task.meta_schema, task.name, source))
         if subtask is not None:
             until = None if subtask.overwrite_until is None else str(subtask.overwrite_until)
-            found.append({"source": source, "start": str(subtask.start), "overwrite_until": until})
-    return found
+            begun.append({"source": source, "start": str(subtask.start), "overwrite_until": until})
+    return begun

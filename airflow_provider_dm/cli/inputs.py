@@ -78,14 +78,14 @@ def read_arguments(
     Raises ConfigError, NotSupportedYet, InvalidInput.
     """
     task = load_task(task_file)
-    found = [load_source(file) for file in source_files]
-    sources = _in_order(task, found)
+    configs = [load_source(file) for file in source_files]
+    sources = _in_order(task, configs)
     task.require_supported()
     for source in sources:
         source.require_supported()
     for file, database in (
         (task_file, task.target_database),
-        *zip(source_files, (s.from_ for s in found), strict=True),
+        *zip(source_files, (s.from_ for s in configs), strict=True),
     ):
         _warn_of_open_password(file, database)
     named = named_variables(password_variables)
@@ -145,9 +145,9 @@ def _endpoint(database: DatabaseConfig, name: str, named: Mapping[str, Secret]) 
     return replace(database.model_copy(update=_NO_PASSWORD).endpoint(name), password=password)
 
 
-def _in_order(task: TaskConfig, found: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
-    by_id = {source.source_id: source for source in found}
-    given = Counter(source.source_id for source in found)
+def _in_order(task: TaskConfig, configs: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
+    by_id = {source.source_id: source for source in configs}
+    given = Counter(source.source_id for source in configs)
     wrong = {
         "no --source file for": [name for name in task.source_ids if name not in by_id],
         "files of sources that the task does not name:": [name for name in given if name not in task.source_ids],

@@ -72,7 +72,7 @@ def parser(words: Sequence[str], program: str = "dmctl") -> Parser:
     top = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpFormatter)
     top.add_argument("--version", action="version", version=f"{program} {__version__}")
     described = {name: verb.help for name, verb in VERBS.items()}
-    examples = {name: tuple(f"{program} {one}" for one in verb.examples) for name, verb in VERBS.items()}
+    examples = {name: tuple(f"{program} {example}" for example in verb.examples) for name, verb in VERBS.items()}
     verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared, described, examples)
     asked = next((VERBS[word].module for word in words if word in VERBS), None)
     for module, names in groupby(VERBS, key=lambda name: VERBS[name].module):

@@ -95,7 +95,7 @@ class Summary:
     @property
     def waiting(self) -> str:
         """Describe rows that are held until other shards have executed a DDL; "" if there are none."""
-        groups = ((source, one) for source, groups in self.unresolved_groups.items() for one in groups)
+        groups = ((source, group) for source, groups in self.unresolved_groups.items() for group in groups)
         waiting = [f"{source} holds back rows of {one['target']}, and waits {one['waits']}" for source, one in groups]
         return f"{WAITING_FOR_LOCK}: {'; '.join(waiting)}" if waiting else ""
 
@@ -146,7 +146,7 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
     can_sync = task.task_mode is not TaskMode.FULL
     if not can_sync:  # the copy has the rows that the sources had at its start
         begun = _subtasks(inputs.target, task)
-        summary.locations = {one.source: one.start for one in begun if one.start is not None}
+        summary.locations = {subtask.source: subtask.start for subtask in begun if subtask.start is not None}
     moved: Mapping[str, str] = {}
     for round_number in range(1, COMPARISON_ROUNDS + 1):
         if summary.unresolved_groups:  # which the last sync may have added
@@ -207,11 +207,11 @@ def _run(context: RunContext, summary: Summary, app: AppName, until: str) -> dic
 
 
 def _ends_of(inputs: Inputs) -> dict[str, Location]:
-    found = {}
+    ends = {}
     for source, endpoint in inputs.pairs:
         with connected(endpoint) as connection:
-            found[source.source_id] = current_location(connection)
-    return found
+            ends[source.source_id] = current_location(connection)
+    return ends
 
 
 def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:

@@ -93,7 +93,7 @@ def _import(arguments: argparse.Namespace, output: Output) -> Exit:
     sources = [_with_relay(load_source(file), relayed) for file in files]
     answers = _written(sources, arguments, "config import", overwrite=False)
     tasks = [_checked(file) for file in sorted((folder / "tasks").glob("*.yaml"))]
-    result = all(one["result"] for one in (*answers, *tasks))
+    result = all(answer["result"] for answer in (*answers, *tasks))
     return output.document({"result": result, "msg": "", "sources": answers, "tasks": tasks})
 
 

@@ -92,7 +92,7 @@ class Output:
     def sources(self, op: str | None, answers: Sequence[Mapping[str, Any]], msg: str = "") -> Exit:
         """Print DM's document about an operation on sources (`source_answer`); `msg`: the reason if `answers` is
         empty."""
-        result = not msg and all(one["result"] for one in answers)
+        result = not msg and all(answer["result"] for answer in answers)
         body = {"op": op, "result": result, "msg": msg, "sources": answers}
         return self.document({key: value for key, value in body.items() if value is not None})
 
@@ -113,8 +113,8 @@ class Output:
         from airflow_provider_dm.cli.tables import tables_of
 
         console = Console(highlight=False)
-        for one in tables_of(body):
-            console.print(one)
+        for table in tables_of(body):
+            console.print(table)
 
 
 def source_answer(source: str, worker: str, trouble: str = "") -> dict[str, Any]:

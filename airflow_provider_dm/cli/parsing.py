@@ -59,8 +59,8 @@ def options_after_verb(words: Sequence[str], verbs: Container[str], with_actions
 
 def _first(words: Sequence[str], is_meant: Callable[[str], bool]) -> int | None:
     """Return the index of the first word that `is_meant` and is not an option's value; None if there is none."""
-    found = (at for at, word in enumerate(words) if is_meant(word) and (not at or words[at - 1] not in VALUE_OPTIONS))
-    return next(found, None)
+    places = (at for at, word in enumerate(words) if is_meant(word) and (not at or words[at - 1] not in VALUE_OPTIONS))
+    return next(places, None)
 
 
 VALUE_OPTIONS: Final = frozenset({"--meta-url", "--work-dir", "--source", "-s", "--password-env", "--source-file"})

@@ -56,8 +56,8 @@ def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
 def _request(arguments: argparse.Namespace) -> PurgeRequest:
     if arguments.filename is not None:
         if len(arguments.sources) != 1:
-            found = "nothing is purged: for --filename, only one source can be given at a time."
-            raise InvalidInput(found, "Purge one source after the other.")
+            refusal = "nothing is purged: for --filename, only one source can be given at a time."
+            raise InvalidInput(refusal, "Purge one source after the other.")
         return BeforeFile(arguments.filename, arguments.sub_dir)
     if arguments.sub_dir is not None:
         raise InvalidInput("nothing is purged: --sub-dir needs a file.", "Give the file with --filename.")
@@ -87,5 +87,5 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
         output.print_line(f"error {error}")
         return {**answer, "result": False, "msg": str(error)}
     output.print_line(f"{source}: {'would remove' if dry_run else 'removed'} {report}")
-    files = [{"subDir": one.sub_dir, "filename": one.filename, "bytes": one.size} for one in report.files]
+    files = [{"subDir": file.sub_dir, "filename": file.filename, "bytes": file.size} for file in report.files]
     return {**answer, "msg": report.kept, **({"files": files} if dry_run else {})}

@@ -42,7 +42,7 @@ def _add_decision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force-remove", "-f", action="store_true", help="although a source has not reported the DDL")
     parser.add_argument(
         "--action",
-        choices=[one.value for one in Action],
+        choices=[action.value for action in Action],
         default=Action.EXEC.value,
         help="skip: you have executed the change in the target yourself",
     )

@@ -78,9 +78,9 @@ def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
 def _resume(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit:
     """Resume the paused sources of a running task. If there are none, refuse, as DM does."""
     paused = [
-        one
-        for one in store.list_subtasks(task=task.name)
-        if one.desired not in (None, Stage.RUNNING) or one.stage is Stage.PAUSED
+        subtask
+        for subtask in store.list_subtasks(task=task.name)
+        if subtask.desired not in (None, Stage.RUNNING) or subtask.stage is Stage.PAUSED
     ]
     if not paused:
         refusal = f"task {task.name} is running already"
@@ -123,8 +123,8 @@ class _Child:
         deadline = time.monotonic() + START_TASK_SECONDS
         while time.monotonic() < deadline:
             ended = self.process.poll() is not None
-            known = {one.source for one in store.list_subtasks(task=task.name)}
-            began = any(one.run_id not in before for one in store.list_runs(task=task.name))
+            known = {subtask.source for subtask in store.list_subtasks(task=task.name)}
+            began = any(run.run_id not in before for run in store.list_runs(task=task.name))
             if began and known >= set(task.source_ids):
                 return ""
             if ended:

@@ -55,23 +55,23 @@ def tables_of(body: Json) -> Iterator[RenderableType]:
 
 def table_of_rows(rows: Sequence[Json]) -> Table:
     """Return a table of these objects, without columns that are empty in all of them."""
-    keys = dict.fromkeys(key for one in rows for key, value in one.items() if _text(value))
+    keys = dict.fromkeys(key for row in rows for key, value in row.items() if _text(value))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for key in keys:
         table.add_column(_TITLES.get(key, key), overflow="fold")
-    for one in rows:
-        texts = [_text(one.get(key)) for key in keys]
+    for row in rows:
+        texts = [_text(row.get(key)) for key in keys]
         table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in texts))
     return table
 
 
 def _status(sources: Sequence[Json]) -> Iterator[RenderableType]:
     """Yield the subtasks and relays of sources, then their errors with the remedies."""
-    yield table_of_rows([row for one in sources for row in _rows(one)])
-    for one in sources:
-        relay = (one.get("sourceStatus") or {}).get("relayStatus") or {}
-        name = str((one.get("sourceStatus") or {}).get("source", ""))
-        for unit in ({"name": "relay", **relay}, *one.get("subTaskStatus", ())):
+    yield table_of_rows([row for source in sources for row in _rows(source)])
+    for source in sources:
+        relay = (source.get("sourceStatus") or {}).get("relayStatus") or {}
+        name = str((source.get("sourceStatus") or {}).get("source", ""))
+        for unit in ({"name": "relay", **relay}, *source.get("subTaskStatus", ())):
             for error in (unit.get("result") or {}).get("errors", ()):
                 text = f"{error['Message']} {error['Workaround']}".strip()
                 yield Text(f"{name}, {unit['name']}: {error['ErrCode']} {text}", style="red")

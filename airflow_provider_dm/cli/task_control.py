@@ -41,10 +41,10 @@ def _operate(arguments: argparse.Namespace, output: Output, *, op: str, desired:
     task = _name_of(arguments.task) if arguments.task is not None else None
     with meta.open_store(arguments) as store:
         known = store.list_subtasks(task=task)
-        chosen = [one for one in known if not arguments.sources or one.source in arguments.sources]
+        chosen = [subtask for subtask in known if not arguments.sources or subtask.source in arguments.sources]
         msg = refusal(chosen, known) if chosen else _unknown(task, arguments.sources)
         answers = operate(store, chosen, desired) if not msg else []
-    return output.sources(op, [_shown(one, with_task=task is None) for one in answers], msg)
+    return output.sources(op, [_shown(answer, with_task=task is None) for answer in answers], msg)
 
 
 def _name_of(given: str) -> str:

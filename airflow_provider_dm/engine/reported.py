@@ -61,10 +61,10 @@ def log_line_in(line: str) -> LogLine | None:
     LogLine(level=30, name='spark_apps.app', message='no beat')
     >>> log_line_in("26/11/24 03:00:00 WARN NativeCodeLoader: Unable to load native-hadoop library")
     """
-    found = _LOG_LINE.fullmatch(line)
-    if found is None or not found["name"].startswith(_OURS):
+    match = _LOG_LINE.fullmatch(line)
+    if match is None or not match["name"].startswith(_OURS):
         return None
-    return LogLine(logging.getLevelNamesMapping()[found["level"]], found["name"], found["message"])
+    return LogLine(logging.getLevelNamesMapping()[match["level"]], match["name"], match["message"])
 
 
 def report(error: BaseException) -> None:

@@ -33,5 +33,5 @@ def machine_code_directory(path: Path) -> Path | None:
 
 def is_private(path: Path) -> bool:
     """Return True if a path is a directory, not a link, that we own and to which no other user can write."""
-    found = path.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    status = path.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022

@@ -30,7 +30,7 @@ def describe_server(endpoint: Endpoint, wanted: str | None, config: SourceConfig
                 "Check host and port, or set the connection's flavour to auto.",
             )
         grants = Grants.parse(text(row[0]) for row in query(session, "SHOW GRANTS"))
-    roles = sorted((as_source(info, check_source(config, endpoint)), as_target(grants)), key=lambda one: not one[0])
+    roles = sorted((as_source(info, check_source(config, endpoint)), as_target(grants)), key=lambda role: not role[0])
     return True, " ".join([f"{info.capabilities.title} {info.version} at {endpoint}.", *(text for _, text in roles)])
 
 
@@ -38,10 +38,10 @@ def as_source(info: ServerInfo, results: tuple[CheckResult, ...]) -> RoleVerdict
     """Return whether the server can be a source, with what is missing and the remedy of each."""
     if not info.capabilities.writes_binlog:
         return False, f"Not as a source: {info.capabilities.title} writes no binlog."
-    failures = [one for one in results if one.state is State.FAIL]
+    failures = [result for result in results if result.state is State.FAIL]
     if not failures:
         return True, "Ready as a source."
-    return False, "Not as a source: " + " ".join(f"{one.message}: {one.remedy}" for one in failures)
+    return False, "Not as a source: " + " ".join(f"{failure.message}: {failure.remedy}" for failure in failures)
 
 
 def as_target(grants: Grants) -> RoleVerdict:

@@ -73,38 +73,38 @@ class DmSparkSubmitHook(SparkSubmitHook):
         Raises ConnectionUnusable for a connection of another type, whose host would be used as a master.
         """
         try:
-            found = super().get_connection(conn_id)
+            connection = super().get_connection(conn_id)
         except AirflowNotFoundException:
             return Connection(conn_id=conn_id, conn_type=cls.conn_type, host=settings.option("spark_master"))
-        if found.conn_type != cls.conn_type:
-            raise ConnectionUnusable(conn_id, f"its type is {found.conn_type}, not {cls.conn_type}")
-        return found
+        if connection.conn_type != cls.conn_type:
+            raise ConnectionUnusable(conn_id, f"its type is {connection.conn_type}, not {cls.conn_type}")
+        return connection
 
     def settings(self) -> SparkSettings:
         """Return the Spark settings of the connection. Raises NotSupportedYet, InvalidInput."""
-        found: Mapping[str, Any] = self._connection
-        if found["deploy_mode"] == "cluster":
+        stored: Mapping[str, Any] = self._connection
+        if stored["deploy_mode"] == "cluster":
             raise NotSupportedYet(
                 "Spark deploy-mode cluster",
                 f"connection {self._conn_id}",
                 "Use client mode.",
             )
-        if (found["spark_binary"] or DEFAULT_SPARK_BINARY) != DEFAULT_SPARK_BINARY:
+        if (stored["spark_binary"] or DEFAULT_SPARK_BINARY) != DEFAULT_SPARK_BINARY:
             raise NotSupportedYet(
-                f"spark-binary {found['spark_binary']}",
+                f"spark-binary {stored['spark_binary']}",
                 f"connection {self._conn_id}",
                 "The spark-submit of the installed pyspark is used, so that driver and workers are one version.",
             )
-        if found["master"].startswith("yarn") and not any(map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))):
+        if stored["master"].startswith("yarn") and not any(map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))):
             raise InvalidInput(
                 f"the Spark connection {self._conn_id!r} has the master yarn, and neither HADOOP_CONF_DIR nor "
                 "YARN_CONF_DIR is set here.",
                 "Set its host to local[*] or to your master (spark://host:7077), or delete it: [dm] spark_master "
                 "is used then.",
             )
-        of_connection = {key: str(found[name]) for name, key in _CONF_OF.items() if found.get(name)}
+        of_connection = {key: str(stored[name]) for name, key in _CONF_OF.items() if stored.get(name)}
         return SparkSettings(
-            master=with_attempts(found["master"]),
+            master=with_attempts(stored["master"]),
             driver_memory=self.driver_memory,
             conf={**of_connection, **self.conf},
         )

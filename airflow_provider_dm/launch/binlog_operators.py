@@ -47,7 +47,7 @@ def set_operators(
     statements = operator_statements(kind, sqls)
 
     def act(places: Sequence[tuple[SubtaskStatus, OperatorPlace]]) -> list[Operator]:
-        wanted = [Operator(one.task, one.source, kind, place, statements) for one, place in places]
+        wanted = [Operator(subtask.task, subtask.source, kind, place, statements) for subtask, place in places]
         store.put_operators(wanted)
         return wanted
 
@@ -61,16 +61,16 @@ def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At
     """
 
     def act(places: Sequence[tuple[SubtaskStatus, OperatorPlace]]) -> list[Operator]:
-        return [store.revert_operator(one.task, one.source, place) for one, place in places]
+        return [store.revert_operator(subtask.task, subtask.source, place) for subtask, place in places]
 
     return _at_places(store, task, sources, at, act)
 
 
 def accepted(answers: Sequence[OperatorOutcome]) -> dict[str, Operator]:
     """Return the operator of each source. Raises the first error of a source."""
-    refused = [one.result for one in answers if isinstance(one.result, DmError)]
-    raise_first(one for one in refused if not isinstance(one, OtherSourceRefused))
-    return {one.source: one.result for one in answers if isinstance(one.result, Operator)}
+    refused = [answer.result for answer in answers if isinstance(answer.result, DmError)]
+    raise_first(error for error in refused if not isinstance(error, OtherSourceRefused))
+    return {answer.source: answer.result for answer in answers if isinstance(answer.result, Operator)}
 
 
 def _at_places(
@@ -85,10 +85,10 @@ def _at_places(
     subtasks = chosen_subtasks(store, task, sources)
     if at.binlog_pos is not None and len(subtasks) > 1:
         raise binlog_pos_invalid(at.binlog_pos, "it is a position in one source's log, but no source is named")
-    found = [(one, _place(at, one, pattern)) for one in subtasks]
+    found = [(subtask, _place(at, subtask, pattern)) for subtask in subtasks]
     if not sources and not all(isinstance(place, SourceHasNoError) for _, place in found):
-        found = [(one, place) for one, place in found if not isinstance(place, SourceHasNoError)]
-    places = [(one, place) for one, place in found if not isinstance(place, DmError)]
+        found = [(subtask, place) for subtask, place in found if not isinstance(place, SourceHasNoError)]
+    places = [(subtask, place) for subtask, place in found if not isinstance(place, DmError)]
     if len(places) < len(found):
         return [
             OperatorOutcome(one.source, place if isinstance(place, DmError) else OtherSourceRefused(task, one.source))

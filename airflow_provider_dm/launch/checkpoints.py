@@ -19,19 +19,19 @@ def checkpoint_json(session: Connection, ref: SubtaskRef) -> dict[str, Any] | No
     before ``applied`` are in the target, and changes before ``begun_up_to`` may be (sort keys of locations); ``dm``:
     the points of DM's own table. Raises CheckpointUnusable.
     """
-    found = known_subtasks(session, ref.meta_schema, ref.task, [ref.source]).get(ref.source)
-    frontier = read_whole_frontier(session, ref) if found is not None else []
+    subtask = known_subtasks(session, ref.meta_schema, ref.task, [ref.source]).get(ref.source)
+    frontier = read_whole_frontier(session, ref) if subtask is not None else []
     dm = read_checkpoint(session, ref)
-    if found is None and dm is None:
+    if subtask is None and dm is None:
         return None
     applied, begun = extent(frontier) if frontier else (None, None)
     return {
         "task": ref.task,
         "source": ref.source,
-        "unit": found.unit if found is not None else "new",
-        "start": _json(found.start if found is not None else None),
-        "location": _json(found.location if found is not None else None),
-        "overwrite_until": _json(found.overwrite_until if found is not None else None),
+        "unit": subtask.unit if subtask is not None else "new",
+        "start": _json(subtask.start if subtask is not None else None),
+        "location": _json(subtask.location if subtask is not None else None),
+        "overwrite_until": _json(subtask.overwrite_until if subtask is not None else None),
         "applied": applied,
         "begun_up_to": begun,
         "dm": None if dm is None else dm.to_json(),

@@ -102,7 +102,7 @@ def _make(path: Path, java_home: Path) -> None:
     subprocess.run([spark_home / "bin" / "spark-submit", script], env=os.environ | environment, cwd=folder, check=True)
     fresh.rename(path)
     shutil.rmtree(folder)
-    for old in sorted(path.parent.glob("*.jsa"), key=lambda one: one.stat().st_mtime)[:-KEPT]:
+    for old in sorted(path.parent.glob("*.jsa"), key=lambda archive: archive.stat().st_mtime)[:-KEPT]:
         old.unlink(missing_ok=True)
 
 

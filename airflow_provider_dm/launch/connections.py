@@ -63,8 +63,8 @@ def delete_connection(name: str, verb: str) -> str:
 def list_connections(verb: str) -> list[str]:
     """Return the ids of connections of this type. Raises InvalidInput, AirflowRefuses."""
     printed = _airflow(["connections", "list", "--output", "json"], verb)
-    found = json.loads(printed[printed.index("[") :])
-    return sorted(str(one["conn_id"]) for one in found if one.get("conn_type") == TYPE)
+    listed = json.loads(printed[printed.index("[") :])
+    return sorted(str(connection["conn_id"]) for connection in listed if connection.get("conn_type") == TYPE)
 
 
 def _why_not(name: str, lines: Sequence[str]) -> str:

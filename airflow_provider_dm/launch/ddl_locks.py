@@ -15,14 +15,14 @@ Json = dict[str, Any]
 
 def stored_locks(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> list[tuple[Lock, float]]:
     """Return the locks of a task (None: all tasks) and its sources (none given: all), each with its age in seconds."""
-    found = [(Lock.from_json(body), age) for body, age in store.ddl_locks(task)]
-    return [(lock, age) for lock, age in found if not sources or set(sources) & set(lock.expected)]
+    locks = [(Lock.from_json(body), age) for body, age in store.ddl_locks(task)]
+    return [(lock, age) for lock, age in locks if not sources or set(sources) & set(lock.expected)]
 
 
 def locks_document(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> Json:
     """Return DM's response to show-ddl-locks."""
-    found = [lock_json(lock, age) for lock, age in stored_locks(store, task, sources)]
-    return {"result": True, "msg": "" if found else "no DDL lock exists", "locks": found}
+    locks = [lock_json(lock, age) for lock, age in stored_locks(store, task, sources)]
+    return {"result": True, "msg": "" if locks else "no DDL lock exists", "locks": locks}
 
 
 def lock_json(lock: Lock, age: float) -> Json:
@@ -67,10 +67,10 @@ def unlock(
     shown may have been resolved since; the decision is then not applied to the next DDL. The owner carries out
     the decision when it reads the lock: in the current run, or in the next one. Raises LockRefuses.
     """
-    found = [lock for lock, _ in stored_locks(store) if lock.id == lock_id]
-    if not found:
+    locks = [lock for lock, _ in stored_locks(store) if lock.id == lock_id]
+    if not locks:
         raise LockRefuses(lock_id, "no lock has this id")
-    pending = [lock for lock in found if lock.phase is not Phase.SKIP]
+    pending = [lock for lock in locks if lock.phase is not Phase.SKIP]
     if not pending:
         raise LockRefuses(lock_id, "its DDL has been executed")
     oldest = min(pending, key=lambda lock: lock.number)

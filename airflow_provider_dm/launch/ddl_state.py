@@ -107,13 +107,13 @@ def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> DdlS
 
 def _task_of(store: MetaStore, lock_id: str) -> str | None:
     """Return the task whose name the lock id begins with."""
-    names = {one.task for one in store.list_subtasks()}
+    names = {subtask.task for subtask in store.list_subtasks()}
     return max((name for name in names if lock_id.startswith(f"{name}-`")), key=len, default=None)
 
 
 def _is_waited_for(lock: Lock) -> bool:
     """Return True if a source waits. If a DDL was executed before all sources reported it, late sources do not wait."""
-    return not lock.executed or any(not one.done for one in lock.infos)
+    return not lock.executed or any(not info.done for info in lock.infos)
 
 
 def _lock_text(lock: Lock, age: float) -> str:
@@ -123,14 +123,14 @@ def _lock_text(lock: Lock, age: float) -> str:
 def _phase_text(lock: Lock) -> str:
     match lock.phase:
         case Phase.CONFLICT | Phase.DIFFERS:
-            sides = (f"{one.source} has executed {', '.join(one.ddls)}" for one in lock.infos)
+            sides = (f"{info.source} has executed {', '.join(info.ddls)}" for info in lock.infos)
             return f"is different: {'; '.join(sides)}"
         case Phase.WAITING:
             return f"waits for {', '.join(lock.unsynced)}"
         case Phase.EXEC:
             return f"waits for {lock.owner} to execute it"
         case Phase.SKIP:
-            left = (one.source for one in lock.infos if not one.done)
+            left = (info.source for info in lock.infos if not info.done)
             return f"has been executed, and waits for {', '.join(left)} to continue"
 
 
@@ -146,7 +146,7 @@ def _groups(known: TaskRecords) -> tuple[list[tuple[str, Json]], list[str]]:
     """Return the held groups of each source, and the sources of which no sync has reported them."""
     found: list[tuple[str, Json]] = []
     silent = []
-    for source in (one.source for one in known.subtasks):
+    for source in (subtask.source for subtask in known.subtasks):
         groups = next(_of_source(known.runs, source), None)
         if groups is None:
             silent.append(source)
@@ -175,14 +175,14 @@ def _of_source(runs: Iterable[Run], source: str) -> Iterator[list[Json]]:
 
 def _out_of_order(subtasks: Iterable[SubtaskStatus], lock_id: str | None) -> list[str]:
     """Return the errors that have stopped sources because their own shards have executed different DDL."""
-    found = []
-    for one in subtasks:
-        if one.stage is Stage.PAUSED and one.error is not None:
-            error = ReportedError.read(one.error)
+    tables = []
+    for subtask in subtasks:
+        if subtask.stage is Stage.PAUSED and subtask.error is not None:
+            error = ReportedError.read(subtask.error)
             of_lock = lock_id is None or f" in the shards of {_table_of(lock_id)}. " in error.message
             if error.code == ShardDdlOutOfSequence.code and of_lock:
-                found.append(str(error))
-    return found
+                tables.append(str(error))
+    return tables
 
 
 def _table_of(lock_id: str) -> str:

@@ -63,13 +63,13 @@ class DetachedSpec(SpecFile):
         """Return the sources with credentials. Raises SecretMissing."""
         return tuple(
             Upstream(
-                one.config,
-                one.endpoint.resolve(),
-                Path(one.relay_dir),
-                None if one.fallback_dir is None else Path(one.fallback_dir),
-                self.spools.get(one.config.source_id),
+                source.config,
+                source.endpoint.resolve(),
+                Path(source.relay_dir),
+                None if source.fallback_dir is None else Path(source.fallback_dir),
+                self.spools.get(source.config.source_id),
             )
-            for one in self.job.sources
+            for source in self.job.sources
         )
 
     @property
@@ -97,7 +97,7 @@ class Launcher:
         """Start a launcher, which inherits the environment without secrets. Its log is below `run_dir`."""
         spec = DetachedSpec(
             job=job.spec,
-            spools={one.source_id: one.spool for one in upstreams if one.spool is not None},
+            spools={upstream.source_id: upstream.spool for upstream in upstreams if upstream.spool is not None},
             run_dir=str(run_dir),
             master=settings.master,
             driver_memory=settings.driver_memory,
@@ -134,8 +134,8 @@ def wait_for_predecessor(store: MetaStore, task: str, sources: Sequence[str], id
     """
     deadline, seen = time.monotonic() + PREDECESSOR_SECONDS, False
     while time.monotonic() < deadline:
-        requested = {one.desired for one in store.list_subtasks(task=task) if one.source in sources}
-        live = any(lives(one) for one in store.list_runs(task=task, identity=identity))
+        requested = {subtask.desired for subtask in store.list_subtasks(task=task) if subtask.source in sources}
+        live = any(lives(run) for run in store.list_runs(task=task, identity=identity))
         seen = seen or live
         if Stage.STOPPED not in requested or not live:
             break
@@ -200,11 +200,11 @@ class _RequestedStages:
             return
         self._read_at = time.monotonic()
         try:
-            found = self.store.list_subtasks(task=self.task)
+            subtasks = self.store.list_subtasks(task=self.task)
         except DmError as error:
             log.warning("the metadata DB is not reachable: %s", error)
             return
-        self.before |= {one.source: one.desired for one in found if one.desired not in (None, Stage.STOPPED)}
+        self.before |= {one.source: one.desired for one in subtasks if one.desired not in (None, Stage.STOPPED)}
 
     def restore(self) -> None:
         for one in self.store.list_subtasks(task=self.task):

@@ -58,7 +58,7 @@ def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
     """Return the location up to which each source is applied; None if the target shows unfinished work."""
     task, sources = inputs.task, [one.source_id for one in inputs.sources]
     subtasks = store.list_subtasks(task=task.name)
-    if not {one.source for one in subtasks}.issuperset(sources):
+    if not {subtask.source for subtask in subtasks}.issuperset(sources):
         return None  # the metadata DB lacks the task's needs
     if any(one.error or one.desired not in (None, Stage.RUNNING) for one in subtasks) or stored_locks(store, task.name):
         return None
@@ -72,7 +72,7 @@ def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
             frontier = read_whole_frontier(connection, ref)
             if not frontier or set(extent(frontier)) != {found.location.sort_key}:
                 return None
-            holds_back = any(one.members or one.resync for one in read_groups(connection, ref))
+            holds_back = any(group.members or group.resync for group in read_groups(connection, ref))
             if holds_back or waiting(connection, ref):
                 return None
             applied[source] = found.location

@@ -49,7 +49,7 @@ class Job:
 
 def last_generations(store: MetaStore, task: str, upstreams: Sequence[Upstream]) -> dict[str, int]:
     """Return the current generations of a task's sources: a run that is launched now yields to any later claim."""
-    return {one.source_id: store.last_generation(task, one.source_id) for one in upstreams}
+    return {upstream.source_id: store.last_generation(task, upstream.source_id) for upstream in upstreams}
 
 
 def source_spec(upstream: Upstream, secrets: PassedSecrets) -> SourceSpec:

@@ -49,13 +49,13 @@ def check_work_dir(root: Path) -> Finding:
 
 def check_disk(path: Path, wanted_bytes: int, remedy: str) -> Finding:
     """Check the free space of a directory's file system; the directory need not exist yet."""
-    there = next(one for one in (path, *path.parents) if one.exists())
+    there = next(folder for folder in (path, *path.parents) if folder.exists())
     free = shutil.disk_usage(there).free
-    found = f"{free / GIGABYTE:.1f} GB are free in {path}"
+    space = f"{free / GIGABYTE:.1f} GB are free in {path}"
     if free >= wanted_bytes:
-        return State.OK, found, ""
+        return State.OK, space, ""
     state = State.FAIL if free < LEAST_FREE else State.WARN
-    return state, f"{found}, but {wanted_bytes / GIGABYTE:.0f} GB are recommended", remedy
+    return state, f"{space}, but {wanted_bytes / GIGABYTE:.0f} GB are recommended", remedy
 
 
 def check_local_address(environ: Mapping[str, str] = os.environ) -> Finding:

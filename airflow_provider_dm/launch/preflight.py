@@ -109,29 +109,29 @@ def check_pyspark(path: Sequence[str] | None = None) -> str:
 
     Raises NotInstalled. Reads and hashes pyspark's own modules, about 10 MB.
     """
-    found = _distribution("pyspark", path)
+    distribution = _distribution("pyspark", path)
     client = _distribution("pyspark-client", path)
     client_version = client.version if client is not None else "not installed"
-    if found is None:
+    if distribution is None:
         raise NotInstalled(
             f"pyspark is not installed (pyspark-client: {client_version}).",
             "Install it: `pip install 'pyspark>=4.0,<4.4' numba pyarrow`. pyspark-client is not enough.",
         )
-    checked, wrong = _compare_with_record(found)
+    checked, wrong = _compare_with_record(distribution)
     if wrong:
         raise NotInstalled(
-            f"the installed pyspark is a mixture: {len(wrong)} of {checked} files of pyspark {found.version} "
+            f"the installed pyspark is a mixture: {len(wrong)} of {checked} files of pyspark {distribution.version} "
             f"were overwritten or removed (for example {wrong[0]}; pyspark-client: {client_version}). Repair it "
-            f"with `pip install --no-deps --force-reinstall pyspark=={found.version}` or `uv pip install "
-            f"--no-deps --reinstall-package pyspark pyspark=={found.version}`.",
+            f"with `pip install --no-deps --force-reinstall pyspark=={distribution.version}` or `uv pip install "
+            f"--no-deps --reinstall-package pyspark pyspark=={distribution.version}`.",
             "It happens again when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md.",
         )
-    return found.version
+    return distribution.version
 
 
 def _distribution(name: str, path: Sequence[str] | None) -> metadata.Distribution | None:
-    found = metadata.distributions(name=name) if path is None else metadata.distributions(name=name, path=list(path))
-    return next(iter(found), None)
+    named = metadata.distributions(name=name) if path is None else metadata.distributions(name=name, path=list(path))
+    return next(iter(named), None)
 
 
 def _compare_with_record(pyspark: metadata.Distribution) -> tuple[int, list[str]]:
@@ -145,7 +145,7 @@ def _compare_with_record(pyspark: metadata.Distribution) -> tuple[int, list[str]
         if name.startswith("pyspark/") and name.endswith(".py") and recorded_hash:
             algorithm, _, value = recorded_hash.partition("=")
             recorded.append((name, algorithm, value))
-    recorded.sort(key=lambda one: one[0] != "pyspark/version.py")
+    recorded.sort(key=lambda entry: entry[0] != "pyspark/version.py")
     wrong = [
         name for name, algorithm, value in recorded if _digest(Path(str(pyspark.locate_file(name))), algorithm) != value
     ]

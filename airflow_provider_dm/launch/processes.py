@@ -29,13 +29,13 @@ def session_members(session: int) -> list[int]:
 
 def python_drivers(session: int, script: Path) -> list[int]:
     """Return the processes of a session that execute `script`; the JVM has its path among its arguments too."""
-    found = []
+    pids = []
     for pid in session_members(session):
         with suppress(OSError):
             argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if os.fsencode(script) in argv[1:3] and not argv[0].endswith(b"java"):
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids
 
 
 def ask_to_end(session: int, script: Path) -> None:

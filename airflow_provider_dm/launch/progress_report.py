@@ -59,8 +59,8 @@ class ProgressReporter:
         else:
             doing, reasons = self._doing(run, now), pauses(run, subtasks)
         # Only current reasons are kept, so a reason that returns later counts from then.
-        self._since = {one: self._since.get(one, now) for one in reasons}
-        waits = [f"waits for {duration(now - since)}: {one}" for one, since in self._since.items()]
+        self._since = {reason: self._since.get(reason, now) for reason in reasons}
+        waits = [f"waits for {duration(now - since)}: {reason}" for reason, since in self._since.items()]
         self.report_output.progress(f"{PHASES[self.app]}: {', '.join(filter(None, [doing, *waits]))}")
 
     def end(self, result: Json) -> None:
@@ -71,10 +71,10 @@ class ProgressReporter:
     def _doing(self, run: Run | None, now: float) -> str:
         if run is None:
             return f"starting Spark, {duration(now - self._began_at)}"
-        parts = [one for one in run.progress.values() if isinstance(one, Mapping) and one]
+        parts = [part for part in run.progress.values() if isinstance(part, Mapping) and part]
         syncing = {name: one for name, one in run.progress.items() if isinstance(one, Mapping) and "lag_seconds" in one}
         if syncing:
-            return "; ".join(f"{name} {progress_line(one)}" for name, one in syncing.items())
+            return "; ".join(f"{name} {progress_line(shown)}" for name, shown in syncing.items())
         if not parts:
             return f"preparing, {duration(now - self._began_at)}"
         return chunks_line(parts, self._meter, now)
@@ -83,13 +83,13 @@ class ProgressReporter:
 def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
     """Return why sources of the run are paused: by a user, or by an error that a user must resolve."""
     reasons = []
-    for one in subtasks:
-        if run is None or one.source not in run.progress or one.stage is not Stage.PAUSED:
+    for subtask in subtasks:
+        if run is None or subtask.source not in run.progress or subtask.stage is not Stage.PAUSED:
             continue
-        if one.desired is Stage.PAUSED:
-            reasons.append(f"{one.source} is paused by a user; `dmctl resume-task {one.task}` resumes it")
-        elif one.error and RESUMES_IN_SECONDS not in one.error:
-            reasons.append(f"{one.source} is paused by an error: {error_text(one.error)}")
+        if subtask.desired is Stage.PAUSED:
+            reasons.append(f"{subtask.source} is paused by a user; `dmctl resume-task {subtask.task}` resumes it")
+        elif subtask.error and RESUMES_IN_SECONDS not in subtask.error:
+            reasons.append(f"{subtask.source} is paused by an error: {error_text(subtask.error)}")
     return reasons
 
 
@@ -105,14 +105,14 @@ def chunks_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -
     """
 
     def total(key: str) -> int:
-        return sum(int(one.get(key) or 0) for one in parts)
+        return sum(int(part.get(key) or 0) for part in parts)
 
-    phases = [str(one["phase"]) for one in parts if one.get("phase")]
-    name = "chunks" if any("chunks" in one for one in parts) else "pieces"
+    phases = [str(part["phase"]) for part in parts if part.get("phase")]
+    name = "chunks" if any("chunks" in part for part in parts) else "pieces"
     whole, done = total(name), total(f"{name}_done")
     speeds = meter.record({"rows": total("rows"), "done": done}, now)
     shown = list(dict.fromkeys(phases))
-    if any("rows" in one for one in parts):
+    if any("rows" in part for part in parts):
         shown.append(f"{total('rows'):,} rows ({speeds['rows'].recent:,.0f}/s)")
     if whole:
         shown.append(f"{done:,} of {whole:,} {name} ({100 * done // whole} %)")

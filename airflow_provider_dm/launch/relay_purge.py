@@ -60,7 +60,7 @@ def _ordered(store: MetaStore, status: RelayStatus, order: PurgeOrder, seconds: 
             store.withdraw_purge(source, number)
             raise PurgeNotReported(source, status.host, seconds)
         time.sleep(0.2)
-    found = read_report(report)
-    if isinstance(found, ReportedError):
-        raise RelayFailed(source, found, f"on {status.host} has purged nothing")
-    return found
+    purged = read_report(report)
+    if isinstance(purged, ReportedError):
+        raise RelayFailed(source, purged, f"on {status.host} has purged nothing")
+    return purged

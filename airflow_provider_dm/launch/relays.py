@@ -117,13 +117,13 @@ def remove_private_logs(upstreams: Sequence[Upstream], subtasks: Sequence[Subtas
             shutil.rmtree(upstream.fallback_dir, ignore_errors=True)
 
 
-def _has_ended(one: SubtaskStatus) -> bool:
+def _has_ended(subtask: SubtaskStatus) -> bool:
     """Return True if the last report is that of a sync that ended; the location is of the same report."""
-    return one.stage in (Stage.STOPPED, Stage.FINISHED) and one.applied is not None
+    return subtask.stage in (Stage.STOPPED, Stage.FINISHED) and subtask.applied is not None
 
 
-def _needs_log_before_checkpoint(one: SubtaskStatus) -> bool:
-    return bool(one.needed and one.applied and one.needed.sort_key < one.applied.sort_key)
+def _needs_log_before_checkpoint(subtask: SubtaskStatus) -> bool:
+    return bool(subtask.needed and subtask.applied and subtask.needed.sort_key < subtask.applied.sort_key)
 
 
 # Supervising

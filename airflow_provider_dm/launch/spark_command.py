@@ -245,8 +245,8 @@ def _engine_root() -> Path:
 
 def package_directory(name: str) -> Path:
     """Return the directory of a package without importing it. Raises NotInstalled."""
-    found = importlib.util.find_spec(name)
-    places = list(found.submodule_search_locations or ()) if found is not None else []
+    spec = importlib.util.find_spec(name)
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
     if not places:
         raise spark_app_missing(name, "no such package")
     return Path(places[0]).resolve()

@@ -80,7 +80,7 @@ def _with_dm_checkpoints(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]
     try:
         with connected(inputs.target) as connection:
             known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
-            found = {
+            imports = {
                 source: checkpoint
                 for source in task.source_ids
                 if (checkpoint := to_take_over(connection, _ref(task, source), task.task_mode, known.get(source)))
@@ -88,19 +88,19 @@ def _with_dm_checkpoints(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]
     except (ServerUnreachable, AccessDenied) as error:  # the precheck reports it, and the app reads it again
         log.info("DM's checkpoint could not be read yet: %s", error)
         return inputs, False
-    if not found:
+    if not imports:
         return inputs, False
-    one = next(iter(found.values()))
+    one = next(iter(imports.values()))
     if start_time:
         raise _start_time_refused(task.name, f"the target has a checkpoint of DM, {one.point}")
     has_begun = {source for source, subtask in known.items() if subtask.start is not None}
-    fresh = [source for source in task.source_ids if source not in found and source not in has_begun]
+    fresh = [source for source in task.source_ids if source not in imports and source not in has_begun]
     if fresh and task.task_mode is TaskMode.ALL:
         raise one.unusable(f"it lacks source {fresh[0]}, which DM has not loaded yet: let DM finish the load")
     places = {
-        source.source_id: place_to_begin(found[source.source_id], endpoint, by_gtid=source.enable_gtid)
+        source.source_id: place_to_begin(imports[source.source_id], endpoint, by_gtid=source.enable_gtid)
         for source, endpoint in inputs.pairs
-        if source.source_id in found
+        if source.source_id in imports
     }
     for source, place in places.items():
         log.info("source %s continues at DM's checkpoint, %s", source, place)
@@ -137,7 +137,7 @@ def record_needs(inputs: Inputs, store: MetaStore) -> None:
 
 def _sources_without_start(task: TaskConfig) -> set[str]:
     """Return the sources whose start is not determined yet."""
-    metas = {one.source_id: one.meta for one in task.mysql_instances}
+    metas = {instance.source_id: instance.meta for instance in task.mysql_instances}
     return {source for source, meta in metas.items() if task.start_time or (meta is not None and meta.only_gtid)}
 
 

@@ -46,7 +46,7 @@ class Known:
     @cached_property
     def relays(self) -> dict[str, RelayStatus]:
         """The relays by source."""
-        return {one.source: one for one in self._store.list_relays()}
+        return {relay.source: relay for relay in self._store.list_relays()}
 
     @cached_property
     def locks(self) -> list[tuple[Lock, float]]:
@@ -69,8 +69,8 @@ class Known:
         answer = []
         for task, group in groupby(self.subtasks, key=lambda subtask: subtask.task):
             subtasks = list(group)
-            sources = [one.source for one in subtasks]
-            relays = [self.relays[one] for one in sources if one in self.relays]
+            sources = [subtask.source for subtask in subtasks]
+            relays = [self.relays[source] for source in sources if source in self.relays]
             status = task_status(subtasks, relays, self.last_run(task))
             answer.append({"taskName": task, "taskStatus": status, "sources": sources})
         return answer
@@ -78,27 +78,27 @@ class Known:
     def _of_sources(self, task: str | None, sources: Sequence[str]) -> Json:
         known = self.subtasks
         subtasks = [one for one in known if task in (None, one.task) and (not sources or one.source in sources)]
-        if task is not None and not any(one.task == task for one in known):
+        if task is not None and not any(subtask.task == task for subtask in known):
             return {"result": False, "msg": f"task {task} has no source or not exist", "sources": []}
-        found: list[Json] = []
-        for name in sources or dict.fromkeys(one.source for one in subtasks):
+        answers: list[Json] = []
+        for name in sources or dict.fromkeys(subtask.source for subtask in subtasks):
             relay = self.relays.get(name)
-            if relay is None and not any(one.source == name for one in known):
-                found.append({"result": False, "msg": f"source {name} is not known: no task has run with it"})
+            if relay is None and not any(relay_status.source == name for relay_status in known):
+                answers.append({"result": False, "msg": f"source {name} is not known: no task has run with it"})
                 continue
-            of_source = [(one, self.last_run(one.task)) for one in subtasks if one.source == name]
-            found.append(source_status(name, relay, of_source, self._unresolved(name)))
-        unknown = [str(one["msg"]) for one in found if not one["result"]]
-        return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
+            of_source = [(subtask, self.last_run(subtask.task)) for subtask in subtasks if subtask.source == name]
+            answers.append(source_status(name, relay, of_source, self._unresolved(name)))
+        unknown = [str(answer["msg"]) for answer in answers if not answer["result"]]
+        return {"result": not unknown, "msg": "; ".join(unknown), "sources": answers}
 
     def _unresolved(self, source: str) -> dict[str, str]:
         """Return by task the oldest lock for which a source waits."""
-        found: dict[str, str] = {}
+        unresolved: dict[str, str] = {}
         for lock, _ in self.locks:
             info = lock.info(source)
             if info is not None and not info.done:
-                found.setdefault(lock.task, lock.id)
-        return found
+                unresolved.setdefault(lock.task, lock.id)
+        return unresolved
 
 
 def last_run(store: MetaStore, task: str) -> Run | None:
@@ -128,10 +128,10 @@ def host_of(run: Run | None) -> str:
 def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:
     """Return one word, or DM's sentence about an error."""
     known = list(subtasks)
-    stages = {subtask_stage(one, last_run) for one in known}
-    if any(subtask_error(one, last_run) for one in known):
+    stages = {subtask_stage(subtask, last_run) for subtask in known}
+    if any(subtask_error(subtask, last_run) for subtask in known):
         return "Error - Some error occurred in subtask. Please run `query-status [task-name]` to get more details."
-    if any(one.unit is Unit.SYNC for one in known) and stages == {Stage.RUNNING}:
+    if any(subtask.unit is Unit.SYNC for subtask in known) and stages == {Stage.RUNNING}:
         for relay in relays:
             if (stage := relay_stage(relay)) is not Stage.RUNNING:
                 return f"Error - Relay status is {stage.value}. Please run `query-status [task-name]` for details."
@@ -300,8 +300,8 @@ def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
 
 
 def _resumes_in(subtask: SubtaskStatus) -> float | None:
-    found = (subtask.error or {}).get(RESUMES_IN_SECONDS)
-    return None if found is None else float(found)
+    seconds = (subtask.error or {}).get(RESUMES_IN_SECONDS)
+    return None if seconds is None else float(seconds)
 
 
 def subtask_error(subtask: SubtaskStatus, run: Run | None) -> Json | None:

@@ -72,7 +72,7 @@ class Supervisor:
 
     @property
     def source_ids(self) -> list[str]:
-        return [one.source_id for one in self.upstreams]
+        return [upstream.source_id for upstream in self.upstreams]
 
     def take(self, *, withdrawn: Collection[Stage]) -> None:
         """Wait until no other run works on the sources, then withdraw these requests of users. Raises LeaseHeld."""

@@ -74,7 +74,7 @@ def condition_json(condition: Condition) -> dict[str, Any]:
 
 def condition_of(value: Mapping[str, Any]) -> Condition:
     """Return the condition that `condition_json` wrote."""
-    return _KINDS[value["kind"]](**{name: one for name, one in value.items() if name != "kind"})
+    return _KINDS[value["kind"]](**{name: field for name, field in value.items() if name != "kind"})
 
 
 def state_in(
@@ -82,8 +82,8 @@ def state_in(
 ) -> SyncState:
     """Return the state of a task's sync, on these sources or on all. Raises errors of reading."""
     run = last_run(store, task)
-    known = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
-    missing = sorted(set(sources) - {one.source for one in known})
+    known = [subtask for subtask in store.list_subtasks(task=task) if not sources or subtask.source in sources]
+    missing = sorted(set(sources) - {subtask.source for subtask in known})
     if missing or not known:
         return NotYet(f"the metadata DB has no sync of task {task} on {', '.join(missing) or 'any source'} yet")
     return judge_sync(known, run, condition, waited_seconds=waited_seconds)
@@ -114,23 +114,23 @@ def judge_sync(
     return NotYet(f"{'; '.join(whys)}{no_run}")
 
 
-def _met(one: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[bool, Any]:
+def _met(subtask: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[bool, Any]:
     """Return whether one source meets a condition, and its value or the reason why not."""
     match condition:
         case LagAtMost(most):
-            lag = aged(one, run, "lag_seconds")
+            lag = aged(subtask, run, "lag_seconds")
             if lag is None:
                 return False, "its lag is not known yet"
             return lag <= most, round(lag, 1) if lag <= most else f"its lag is {duration(lag)}"
         case Passed(text):
             goal = Location.from_json(json.loads(text))
-            met = one.applied is not None and bool(holds(one.applied, goal))
-            return met, str(one.applied) if met else f"it is applied up to {one.applied}, not yet up to {goal}"
+            met = subtask.applied is not None and bool(holds(subtask.applied, goal))
+            return met, str(subtask.applied) if met else f"it is applied up to {subtask.applied}, not yet up to {goal}"
         case NothingHeld():
-            if progress_of(one, run).get("unresolved_groups") is None:
+            if progress_of(subtask, run).get("unresolved_groups") is None:
                 return False, "it has not checked for held-back rows yet"
-            if holds_back(one, run):
-                held = aged(one, run, "held_back_seconds")
+            if holds_back(subtask, run):
+                held = aged(subtask, run, "held_back_seconds")
                 return False, f"rows are held back{'' if held is None else f' for {duration(held)}'}"
             return True, None
         case unknown:

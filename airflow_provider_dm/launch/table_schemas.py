@@ -41,10 +41,10 @@ class TableSchemas:
 
     def get(self, source: str, name: TableName) -> Definition:
         """Return one table's definition. Raises InvalidInput, and the errors of `known`."""
-        found = self.known(source).get(name)
-        if found is None:
+        definition = self.known(source).get(name)
+        if definition is None:
             raise self._unknown(source, name)
-        return found
+        return definition
 
     def check_selected(self, source: str, name: TableName) -> None:
         """Raise InvalidInput for a table that the task's block-allow-list excludes."""

@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 
 def chosen_subtasks(store: MetaStore, task: str, sources: Sequence[str]) -> list[SubtaskStatus]:
     """Return the task's subtasks on these sources; without `sources` all of them. Raises TaskUnknown."""
-    found = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
-    unknown = sorted(set(sources) - {one.source for one in found})
-    if unknown or not found:
+    subtasks = [subtask for subtask in store.list_subtasks(task=task) if not sources or subtask.source in sources]
+    unknown = sorted(set(sources) - {subtask.source for subtask in subtasks})
+    if unknown or not subtasks:
         raise TaskUnknown(task, tuple(unknown) or ("any source",))
-    return found
+    return subtasks
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def wait_for_others(store: MetaStore, task: str, sources: Sequence[str], holder:
     Raises LeaseHeld if another run is working.
     """
     who, deadline = Holder(**holder.model_dump()), 0.0
-    while (held := next(filter(None, (store.lease_held(task, one, who) for one in sources)), None)) is not None:
+    while (held := next(filter(None, (store.lease_held(task, source, who) for source in sources)), None)) is not None:
         now = time.monotonic()
         deadline = deadline or now + held.remaining_seconds + _POLL_SECONDS
         if now > deadline:
@@ -74,7 +74,7 @@ def want_running(
     instead_of: Collection[Stage] = (Stage.PAUSED, Stage.STOPPED),
 ) -> None:
     """Withdraw requests for a task that is started now, which would otherwise pause or end immediately."""
-    wanted = {one.source: one.desired for one in store.list_subtasks(task=task)}
+    wanted = {subtask.source: subtask.desired for subtask in store.list_subtasks(task=task)}
     for source in sources:
         if wanted.get(source) in instead_of:
             store.set_subtask_desired(task, source, Stage.RUNNING)
@@ -82,15 +82,15 @@ def want_running(
 
 def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], desired: Stage) -> list[ControlOutcome]:
     """Pause, resume, or stop and remove these subtasks; return when that is done."""
-    for one in subtasks:  # all requests are stored before any is awaited
-        store.set_subtask_desired(one.task, one.source, desired)
+    for subtask in subtasks:  # all requests are stored before any is awaited
+        store.set_subtask_desired(subtask.task, subtask.source, desired)
     deadline = time.monotonic() + OBEY_SECONDS
-    answers = [_answer(store, one, desired, deadline) for one in subtasks]
+    answers = [_answer(store, subtask, desired, deadline) for subtask in subtasks]
     for answer in answers:
         if desired is Stage.STOPPED and not answer.trouble:
             withdraw_reports(store, answer.task, answer.source)
             store.forget_subtask(answer.task, answer.source)
-    for task in {one.task for one in subtasks}:
+    for task in {subtask.task for subtask in subtasks}:
         if desired is Stage.STOPPED and not store.list_subtasks(task=task):
             forget_locks(store, task)
     return answers
@@ -110,14 +110,14 @@ def control(store: MetaStore, task: str, sources: Sequence[str], desired: Stage)
     for one in answers:
         if one.trouble:
             raise ControlNotObeyed(task, one.source, one.trouble)
-    return [one.source for one in answers]
+    return [answer.source for answer in answers]
 
 
 def refusal(subtasks: Sequence[SubtaskStatus], known: Sequence[SubtaskStatus]) -> str:
     """Return why the request is refused; empty if it is not. `known`: all subtasks of their tasks."""
-    asked = {(one.task, one.source) for one in subtasks}
-    tasks = {one.task for one in subtasks}
-    loading = {one.task for one in subtasks if one.unit is Unit.LOAD and one.stage is Stage.RUNNING}
+    asked = {(subtask.task, subtask.source) for subtask in subtasks}
+    tasks = {subtask.task for subtask in subtasks}
+    loading = {subtask.task for subtask in subtasks if subtask.unit is Unit.LOAD and subtask.stage is Stage.RUNNING}
     left = [one for one in known if one.task in tasks & loading and (one.task, one.source) not in asked]
     if left:
         return f"task {left[0].task} is loading, and all of its sources pause, resume and stop a load together"
@@ -134,7 +134,7 @@ def _answer(store: MetaStore, asked: SubtaskStatus, desired: Stage, deadline: fl
         now = next(iter(store.list_subtasks(task=asked.task, source=asked.source)), None)
         run = live_run(store, asked.task)
         # If the task has other sources that are not to stop, its app does not end.
-        others = any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
+        others = any(subtask.desired is not Stage.STOPPED for subtask in store.list_subtasks(task=asked.task))
         trouble = _trouble(now, run, desired, others=others)
         host = host_of(run or last_run(store, asked.task))
         if trouble is None:

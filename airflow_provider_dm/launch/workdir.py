@@ -57,14 +57,14 @@ def private_directory(path: Path) -> Path:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.lstat()
+        status = path.lstat()
     except OSError as error:
         raise _work_dir_not_private(str(path), error.strerror or str(error)) from error
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise _work_dir_not_private(str(path), "it is a link")
-    if found.st_uid != os.geteuid():
-        raise _work_dir_not_private(str(path), f"it belongs to the user with id {found.st_uid}")
-    if stat.S_IMODE(found.st_mode) != 0o700:
+    if status.st_uid != os.geteuid():
+        raise _work_dir_not_private(str(path), f"it belongs to the user with id {status.st_uid}")
+    if stat.S_IMODE(status.st_mode) != 0o700:
         path.chmod(0o700)
     return path
 

@@ -36,8 +36,8 @@ class DmPageLink(BaseOperatorLink):
         """Return the link that the task instance pushed, else the link of the page of all tasks."""
         from airflow.sdk.execution_time.xcom import XCom
 
-        found: str | None = XCom.get_value(ti_key=ti_key, key=DM_PAGE_KEY)
-        return found or dm_page_url()
+        url: str | None = XCom.get_value(ti_key=ti_key, key=DM_PAGE_KEY)
+        return url or dm_page_url()
 
 
 class DdlLockLink(DmPageLink):

@@ -48,7 +48,7 @@ class TaskInstanceRef:
         >>> TaskInstanceRef("shop", "manual__1+00:00", "sync", 2).path
         '/dags/shop/runs/manual__1%2B00%3A00/tasks/sync/mapped/2'
         """
-        dag, run, task = (quote(one, safe="") for one in (self.dag_id, self.run_id, self.task_id))
+        dag, run, task = (quote(part, safe="") for part in (self.dag_id, self.run_id, self.task_id))
         mapped = f"/mapped/{self.map_index}" if self.map_index >= 0 else ""
         return f"/dags/{dag}/runs/{run}/tasks/{task}{mapped}"
 
@@ -69,8 +69,8 @@ def task_instance_of(identity: str) -> TaskInstanceRef | None:
     TaskInstanceRef(dag_id='shop', run_id='manual__1', task_id='group.sync', map_index=2)
     >>> task_instance_of("dmctl:host:4711")
     """
-    found = _IDENTITY.fullmatch(identity)
-    if found is None or len(identity) >= LONGEST_IDENTITY:
+    match = _IDENTITY.fullmatch(identity)
+    if match is None or len(identity) >= LONGEST_IDENTITY:
         return None
-    index = found["index"]
-    return TaskInstanceRef(found["dag"], found["run"], found["task"], -1 if index is None else int(index))
+    index = match["index"]
+    return TaskInstanceRef(match["dag"], match["run"], match["task"], -1 if index is None else int(index))

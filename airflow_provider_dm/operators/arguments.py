@@ -32,7 +32,7 @@ def texts(value: Any, argument: str) -> tuple[str, ...]:
 
     Raises ArgumentUnusable.
     """
-    return tuple(text_argument(one, argument) for one in listed(value, argument))
+    return tuple(text_argument(item, argument) for item in listed(value, argument))
 
 
 def listed(value: Any, argument: str) -> Sequence[Any]:
@@ -49,11 +49,11 @@ def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[st
 
     Raises ArgumentUnusable.
     """
-    given = {name: one for name, one in _mapping(value, argument).items() if one is not None}
+    given = {name: item for name, item in _mapping(value, argument).items() if item is not None}
     for name in given:
         if name not in known:
             raise ArgumentUnusable(argument, f"it names {name!r}, which is not one of {', '.join(known)}")
-    return {name: text_argument(one, f"{argument}.{name}") for name, one in given.items()}
+    return {name: text_argument(text, f"{argument}.{name}") for name, text in given.items()}
 
 
 def spark_settings(value: Any) -> dict[str, str]:

@@ -92,7 +92,7 @@ class DmTaskOperator(BaseOperator):
             target_conn_id=self.target_conn_id,
             files=files_of(self, context),
         )
-        mask(*(one.password.reveal() for one in (*inputs.source_endpoints, inputs.target)))
+        mask(*(endpoint.password.reveal() for endpoint in (*inputs.source_endpoints, inputs.target)))
         return inputs
 
 

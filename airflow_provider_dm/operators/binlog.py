@@ -99,6 +99,6 @@ class DmBinlogOperator(BaseOperator):
             else:
                 sqls = [self.sql] if isinstance(self.sql, str) else texts(self.sql, "sql")
                 answers = set_operators(store, task, sources, at, OperatorKind(action), sqls)
-            done = {source: operator_json(one) for source, one in accepted(answers).items()}
+            done = {source: operator_json(operator) for source, operator in accepted(answers).items()}
         self.log.info("task %s: %s on %s", task, action, ", ".join(done))
         return {"task": task, "action": action, "sources": done}

@@ -78,7 +78,7 @@ class DmCheckpointOperator(BaseOperator):
             sources = sources_of(config, texts(self.sources, "sources"))
             target = target_endpoint(config, self.target_conn_id)
             with connected(target) as session:
-                found = {
+                checkpoints = {
                     source: checkpoint_json(session, SubtaskRef(config.meta_schema, config.name, source))
                     for source in sources
                 }
@@ -88,6 +88,6 @@ class DmCheckpointOperator(BaseOperator):
                     remove_progress(
                         store, target, config.meta_schema, config.name, sources, who=who, withdraw=withdraw_reports
                     )
-        for source, one in found.items():
+        for source, one in checkpoints.items():
             self.log.info("%s: %s", source, "no checkpoint" if one is None else f"{one['unit']}, {one['location']}")
-        return {"task": config.name, "action": action, "sources": found}
+        return {"task": config.name, "action": action, "sources": checkpoints}

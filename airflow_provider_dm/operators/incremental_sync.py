@@ -182,9 +182,9 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
         """Log the merged tables with held-back rows."""
         for source, groups in result.get("unresolved_groups", {}).items():
-            for one in groups:
-                why = f"waits {one['waits']}" if one["waits"] else "they are applied now"
+            for group in groups:
+                why = f"waits {group['waits']}" if group["waits"] else "they are applied now"
                 self.log.warning(
-                    "%s: source %s holds back rows of %s (%s)", result["status"], source, one["target"], why
+                    "%s: source %s holds back rows of %s (%s)", result["status"], source, group["target"], why
                 )
         return result

@@ -24,7 +24,7 @@ def emit_assets(context: Context, outlets: Sequence[Any], flows: Sequence[TableF
 
 
 def aliases(outlets: Sequence[Any]) -> list[AssetAlias]:
-    return [one for one in outlets if isinstance(one, AssetAlias)]
+    return [outlet for outlet in outlets if isinstance(outlet, AssetAlias)]
 
 
 def openlineage_of(flows: Sequence[TableFlow]) -> Any:
@@ -36,6 +36,6 @@ def openlineage_of(flows: Sequence[TableFlow]) -> Any:
         return None
     inputs, outputs = ({getattr(flow, side): None for flow in flows} for side in ("source", "target"))
     return OperatorLineage(
-        inputs=[Dataset(namespace=one.server, name=str(one.name)) for one in inputs],
-        outputs=[Dataset(namespace=one.server, name=str(one.name)) for one in outputs],
+        inputs=[Dataset(namespace=dataset.server, name=str(dataset.name)) for dataset in inputs],
+        outputs=[Dataset(namespace=dataset.server, name=str(dataset.name)) for dataset in outputs],
     )

@@ -52,12 +52,12 @@ class DmPrecheckOperator(DmTaskOperator):
         from airflow_provider_dm.engine.precheck.errors import PrecheckFailed
         from airflow_provider_dm.engine.precheck.result import State
 
-        passed = [one for one in report.results if one.state is State.OK]
+        passed = [result for result in report.results if result.state is State.OK]
         for line in (f"::group::{len(passed)} checks passed", *passed, "::endgroup::"):
             self.log.info("%s", line)
-        for one in report.results:
-            if one.state is not State.OK:
-                self.log.warning("%s", one)
+        for result in report.results:
+            if result.state is not State.OK:
+                self.log.warning("%s", result)
         try:
             report.require_passed()
         except PrecheckFailed as error:

@@ -157,14 +157,14 @@ class DmRelayOperator(BaseOperator):
         relay = self._detached = DetachedRelay(spec, environment, store, log_path, masked)
         if deaths and (tail := relay.tail()):
             self.log.warning("the end of its log:\n%s", tail)
-        found = relay.ensure(deaths)
+        event = relay.ensure(deaths)
         status = store.relay_status(upstream.source_id)
         caught_up = goal is not None and isinstance(progress_to(status, goal), CaughtUp)
         mine = relay.is_ours()
         self._detached = None  # from here on the trigger controls it
         relay.detach()
-        if found is not None and not caught_up:
-            self._defer(upstream.source_id, found, goal, mine=mine)
+        if event is not None and not caught_up:
+            self._defer(upstream.source_id, event, goal, mine=mine)
         return summary(upstream.source_id, status)
 
     def _defer(self, source_id: str, life: RelayStart, goal: Location | None, *, mine: bool) -> NoReturn:

@@ -111,5 +111,5 @@ class DmTableSchemaOperator(BaseOperator):
                 with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                     tables.change(store, source, name, new)
                 self.log.info("%s: %s of %s", source, action, name)
-            found = {} if action == "delete" else {one: tables.get(one, name).create_sql for one in sources}
-        return {"task": config.name, "table": str(name), "sources": {one: found.get(one) for one in sources}}
+            definitions = {} if action == "delete" else {one: tables.get(one, name).create_sql for one in sources}
+        return {"task": config.name, "table": str(name), "sources": {one: definitions.get(one) for one in sources}}

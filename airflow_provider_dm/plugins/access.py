@@ -74,7 +74,7 @@ class UserAccess:
 
     def require_task(self, name: str) -> None:
         """Raise HTTPException unless a visible task has exactly this name; a database comparison may ignore case."""
-        self._require([one.task for one in self.known.subtasks if one.task == name], f"task {name}")
+        self._require([subtask.task for subtask in self.known.subtasks if subtask.task == name], f"task {name}")
 
     def require_lock(self, lock_id: str) -> None:
         """Raise HTTPException for the lock of a task that is not visible; an unknown lock is passed on, and the action
@@ -85,7 +85,7 @@ class UserAccess:
     def require_source(self, name: str) -> None:
         """Raise HTTPException if a task that is not visible reads the source: a purge report names the files that such
         a task needs."""
-        readers = [one.task for one in self.known.subtasks if one.source == name]
+        readers = [subtask.task for subtask in self.known.subtasks if subtask.source == name]
         self._require(readers or [""] * (name in self.known.relays), f"source {name}")
 
     def _require(self, tasks: Collection[str], subject: str) -> None:

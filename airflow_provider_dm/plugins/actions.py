@@ -103,7 +103,7 @@ def purge_preview(store: MetaStore, source: str) -> Json:
     """Return the files that no task needs, and the first file that is kept. Raises the errors of `purge_relay_log`."""
     report = purge_relay_log(store, source, PurgeOrder(Inactive(), preview=True))
     return {
-        "files": [{"sub_dir": one.sub_dir, "file": one.filename, "bytes": one.size} for one in report.files],
+        "files": [{"sub_dir": file.sub_dir, "file": file.filename, "bytes": file.size} for file in report.files],
         "stays": {"sub_dir": report.stays.sub_dir, "file": report.stays.filename} if report.stays else None,
         "because": report.kept,
     }

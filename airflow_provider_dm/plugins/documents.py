@@ -42,23 +42,23 @@ def page_document(
     with this last load or sync."""
     known = Known(store)
     listed = known.status()["tasks"]
-    read = {source for one in listed for source in one["sources"]}
-    listed = [one for one in listed if is_visible(known.last_run(one["taskName"]))]
+    read = {source for task in listed for source in task["sources"]}
+    listed = [task for task in listed if is_visible(known.last_run(task["taskName"]))]
     chosen, relays = listed, [source for source in known.relays if source not in read]
     if selection is not None:
         tasks, sources = {*selection.tasks}, {*selection.sources}
-        chosen = [one for one in listed if one["taskName"] in tasks or sources & {*one["sources"]}]
+        chosen = [task for task in listed if task["taskName"] in tasks or sources & {*task["sources"]}]
         relays = [source for source in relays if source in sources]
-    names = {one["taskName"] for one in chosen}
+    names = {task["taskName"] for task in chosen}
     locks = [lock_json(lock, age) for lock, age in known.locks if is_visible(known.last_run(lock.task))]
-    locks = [one for one in locks if selection is None or one["task"] in names]
+    locks = [lock for lock in locks if selection is None or lock["task"] in names]
     detailed = len(chosen) == 1 and selection is not None
     runs = {
-        name: [one for one in store.list_runs(task=name, limit=RUNS_SHOWN if detailed else 1) if is_visible(one)]
+        name: [run for run in store.list_runs(task=name, limit=RUNS_SHOWN if detailed else 1) if is_visible(run)]
         for name in names
     }
-    documents = [_task(known, one, locks, runs[one["taskName"]], detailed=detailed) for one in chosen]
-    levels = [Level(one["verdict"]["level"]) for one in documents]
+    documents = [_task(known, task, locks, runs[task["taskName"]], detailed=detailed) for task in chosen]
+    levels = [Level(document["verdict"]["level"]) for document in documents]
     return {
         "tasks": documents,
         "relays": known.status(sources=relays)["sources"] if relays else [],
@@ -78,22 +78,22 @@ def _task(known: Known, listed: Json, locks: Sequence[Json], runs: Sequence[Run]
         source, relay = one["sourceStatus"]["source"], one["sourceStatus"]["relayStatus"]
         own_locks = [lock for lock in locks if lock["task"] == name and source in (*lock["synced"], *lock["unsynced"])]
         verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, run, own_locks)
-    level = worst([one.level for one in verdicts.values()])
+    level = worst([verdict.level for verdict in verdicts.values()])
     paused_at = {
         one.source: str(one.error_at) for one in known.subtasks if one.task == name and one.error_at is not None
     }
-    found: Json = {
+    document: Json = {
         **listed,
         "sourceStatus": sources,
         "verdict": {"level": level.value},
-        "verdicts": {source: one.to_json() for source, one in verdicts.items()},
+        "verdicts": {source: verdict.to_json() for source, verdict in verdicts.items()},
         "pausedAt": paused_at,
         "run": shown[0] if shown else None,
         "history": {source: history_of(runs, source) for source in listed["sources"]},
     }
     if detailed:
-        found["runs"] = shown
-    return found
+        document["runs"] = shown
+    return document
 
 
 def _run_for_verdict(run: Run | None, shown: Sequence[Json]) -> Json | None:

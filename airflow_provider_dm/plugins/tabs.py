@@ -40,7 +40,7 @@ def selection_of_request(
     index = None if task_id is None else int(map_index) if _INDEX.fullmatch(map_index) else -1
     pushed = XComModel.get_many(run_id=run_id, key=DM_PAGE_KEY, dag_ids=dag_id, task_ids=task_id, map_indexes=index)
     with create_session() as session:
-        return selection_of_links([XComModel.deserialize_value(one) for one in session.scalars(pushed)])
+        return selection_of_links([XComModel.deserialize_value(value) for value in session.scalars(pushed)])
 
 
 def selection_of_links(links: Iterable[Any]) -> Selection:
@@ -49,6 +49,6 @@ def selection_of_links(links: Iterable[Any]) -> Selection:
     >>> selection_of_links(["http://airflow/plugin/dm/dm/?task=shop", "/plugin/dm/dm/?source=s+1&source=s2", None])
     Selection(tasks=['shop'], sources=['s 1', 's2'])
     """
-    parameters = [parse_qs(urlsplit(one).query) for one in links if isinstance(one, str)]
+    parameters = [parse_qs(urlsplit(link).query) for link in links if isinstance(link, str)]
     tasks, sources = ([value for one in parameters for value in one.get(name, [])] for name in ("task", "source"))
     return Selection(list(dict.fromkeys(tasks)), list(dict.fromkeys(sources)))

@@ -56,10 +56,10 @@ class MetadataSensor(BaseSensorOperator):
             push_dm_page(context, **self._page_parameters(context))
         if not self.deferrable:
             return super().execute(context)
-        found = self._poke_once(context)
-        if not found.is_done:
+        event = self._poke_once(context)
+        if not event.is_done:
             self._defer(context)
-        return found.xcom_value
+        return event.xcom_value
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
         """Handle the trigger's event. Every status except `success_status` fails the task."""

@@ -141,11 +141,11 @@ def _push(context: Context, locks: Sequence[Mapping[str, Any]]) -> None:
     """Push the locks as XCom, so that later tasks can show them."""
     shown = [
         {
-            **one,
-            "DDLs": [_short(ddl) for ddl in one["DDLs"]],
-            "conflict": {source: [_short(ddl) for ddl in ddls] for source, ddls in one["conflict"].items()},
+            **lock,
+            "DDLs": [_short(ddl) for ddl in lock["DDLs"]],
+            "conflict": {source: [_short(ddl) for ddl in ddls] for source, ddls in lock["conflict"].items()},
         }
-        for one in locks
+        for lock in locks
     ]
     context["ti"].xcom_push(key=LOCKS_KEY, value=shown)
 

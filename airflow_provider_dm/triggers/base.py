@@ -81,14 +81,14 @@ class MetadataTrigger(BaseTrigger):
         if ti is None:
             return None
         mapped = ti.map_index if ti.map_index >= 0 else None
-        found = await asyncio.to_thread(
+        rows = await asyncio.to_thread(
             RuntimeTaskInstance.get_task_states,
             dag_id=ti.dag_id,
             task_ids=[ti.task_id],
             run_ids=[ti.run_id],
             map_index=mapped,
         )
-        states = found.get(ti.run_id) or {}
+        states = rows.get(ti.run_id) or {}
         state = states.get(ti.task_id if mapped is None else f"{ti.task_id}_{mapped}")
         return None if state is None else str(getattr(state, "value", state))
 

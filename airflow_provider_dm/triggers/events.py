@@ -91,9 +91,9 @@ class CaughtUpEventTrigger(MetadataEventTrigger):
         from airflow_provider_dm.launch.status import last_run, progress_of
 
         run, known = last_run(store, self.task_name), store.list_subtasks(task=self.task_name)
-        if not known or not all(one.applied and progress_of(one, run).get("caught_up") for one in known):
+        if not known or not all(subtask.applied and progress_of(subtask, run).get("caught_up") for subtask in known):
             return None
-        locations = {one.source: str(one.applied) for one in known}
+        locations = {subtask.source: str(subtask.applied) for subtask in known}
         return {"task": self.task_name, "locations": locations, "state": locations}
 
 
@@ -118,10 +118,10 @@ class DdlLockEventTrigger(MetadataEventTrigger):
     def _event(self, store: MetaStore) -> TriggerData | None:
         from airflow_provider_dm.launch.ddl_locks import locks_document
 
-        locks = [one for one in locks_document(store, self.task_name)["locks"] if self._needs_attention(one)]
+        locks = [lock for lock in locks_document(store, self.task_name)["locks"] if self._needs_attention(lock)]
         if not locks:
             return None
-        return {"locks": locks, "state": sorted(f"{one['ID']} {one['number']} {one['phase']}" for one in locks)}
+        return {"locks": locks, "state": sorted(f"{lock['ID']} {lock['number']} {lock['phase']}" for lock in locks)}
 
     def _needs_attention(self, lock: Mapping[str, Any]) -> bool:
         if lock["phase"] in ("conflict", "differs"):

@@ -210,7 +210,7 @@ class AnyTable:
         definition = self._tables[table]
         forms = self._forms.get(table)
         if forms is None:
-            forms = [arrow_form(definition, one, text_as_bytes=self._text_as_bytes) for one in definition.columns]
+            forms = [arrow_form(definition, column, text_as_bytes=self._text_as_bytes) for column in definition.columns]
             self._forms[table] = forms
         texts = _converted(definition, [form.text for form in forms], columns)
         rows, width = len(columns[0]), len(columns)
@@ -243,13 +243,13 @@ class OneTable:
 def _converted(
     table: Table, converters: Sequence[Callable[[pa.Array], pa.Array]], columns: Sequence[pa.Array]
 ) -> list[pa.Array]:
-    found = []
+    arrays = []
     for column, convert, values in zip(table.columns, converters, columns, strict=True):
         try:
-            found.append(convert(values))
+            arrays.append(convert(values))
         except InvalidText as error:
             raise InvalidCell(error.index, table, column, error.value) from error
-    return found
+    return arrays
 
 
 # Batches
@@ -351,7 +351,7 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 class _Writer:
     def __init__(self, byte_range: ByteRange, wanted: WantedTables, shape: Shape, events: Events, sub_dir: str) -> None:
         self._file = byte_range.file
-        self._names = [one.table.name for one in wanted.tables]
+        self._names = [table.table.name for table in wanted.tables]
         self._shape = shape
         self._events = events
         self._sub_dir = sub_dir
@@ -367,7 +367,7 @@ class _Writer:
         positions, first, counts = np.unique(changes[:, EVENT], return_index=True, return_counts=True)
         events = [self._events.at(position) for position in positions.tolist()]
         which = np.repeat(np.arange(len(events)), counts)
-        tables = np.array([one.table for one in batch.layouts])[changes[:, LAYOUT]]
+        tables = np.array([layout.table for layout in batch.layouts])[changes[:, LAYOUT]]
         operations = np.where(changes[:, BEFORE] < 0, _INSERT, np.where(changes[:, AFTER] < 0, _DELETE, _UPDATE))
 
         def spread(values: Sequence[object], kind: pa.DataType, indices: Any) -> pa.Array:
@@ -427,12 +427,12 @@ def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> lis
     """Return the canonical values of all columns as binary arrays. Raises MalformedImage."""
     plain = layout.for_kernels.plain_only if compiled else frozenset()
     every = layout.everything
-    found: dict[int, pa.Array] = {}
+    arrays: dict[int, pa.Array] = {}
     for picked in ([one for one in every if one not in plain], [one for one in every if one in plain]):
         if picked:
             cells = cells_of(layout, data, images, picked, compiled=compiled)
-            found |= zip(picked, _arrays(layout, cells, len(images)), strict=True)
-    return [found[column] for column in every]
+            arrays |= zip(picked, _arrays(layout, cells, len(images)), strict=True)
+    return [arrays[column] for column in every]
 
 
 def _arrays(layout: Layout, cells: Cells, rows: int) -> list[pa.Array]:
@@ -443,6 +443,6 @@ def _arrays(layout: Layout, cells: Cells, rows: int) -> list[pa.Array]:
         raise NotSupportedYet("a row of more than 2 GiB as text", str(layout.table.name), "Leave its table out.")
     offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
     buffers = [np.packbits(present, bitorder="little"), offsets, cells.text]
-    flat = pa.Array.from_buffers(pa.binary(), len(ends), [pa.py_buffer(one) for one in buffers])
+    flat = pa.Array.from_buffers(pa.binary(), len(ends), [pa.py_buffer(buffer) for buffer in buffers])
     width = cells.columns
     return [flat.take(pa.array(np.arange(column, rows * width, width))) for column in range(width)]

@@ -95,8 +95,8 @@ class _ReceivedHeaders:
         return packet
 
     def take(self) -> list[EventHeader]:
-        found, self.headers = self.headers, []
-        return found
+        headers, self.headers = self.headers, []
+        return headers
 
 
 def server_page(endpoint: Endpoint, wanted: PageRequest) -> EventPage:
@@ -157,23 +157,23 @@ def _page(wanted: PageRequest, received: _ReceivedHeaders, settings: Json, conne
         pymysql_wrapper=connect,
         enable_logging=False,
     )
-    found: list[Json] = []
+    events: list[Json] = []
     begun = (0, wanted.begin)
     """The number of events before the current transaction, and the location of its beginning."""
     try:
         for place, code, shown in _shown(stream, received, wanted):
             if wanted.until is not None and place.sort_key >= wanted.until.sort_key:
-                return EventPage(tuple(found), str(place))
+                return EventPage(tuple(events), str(place))
             if code in GTIDS:
-                begun = (len(found), place)
-            if shown is not None and len(found) == wanted.limit:
-                before, at = begun if begun[0] else (len(found), place)
-                return EventPage(tuple(found[:before]), str(at))
+                begun = (len(events), place)
+            if shown is not None and len(events) == wanted.limit:
+                before, at = begun if begun[0] else (len(events), place)
+                return EventPage(tuple(events[:before]), str(at))
             if shown is not None:
-                found.append(shown)
+                events.append(shown)
     finally:
         stream.close()
-    return EventPage(tuple(found), None)
+    return EventPage(tuple(events), None)
 
 
 def _shown(stream: Any, received: _ReceivedHeaders, wanted: PageRequest) -> Iterator[tuple[Location, int, Json | None]]:
@@ -266,8 +266,8 @@ def _rows(event: Any, *, with_values: bool) -> Json:
 def _values(row: Json) -> Json:
     """Return the values of a row, before and after, as text and numbers."""
     names = {"values": "values", "before_values": "before", "after_values": "after"}
-    found = {names[key]: cells for key, cells in row.items() if key in names}
-    return {side: {str(name): _plain(value) for name, value in cells.items()} for side, cells in found.items()}
+    values = {names[key]: cells for key, cells in row.items() if key in names}
+    return {side: {str(name): _plain(value) for name, value in cells.items()} for side, cells in values.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -330,9 +330,9 @@ class _Files:
         self.checksum, self.flavour = False, Flavour.MYSQL
         if self.files:
             with Window(self.files[0].path, self.files[0].size) as window:
-                found = read_format(window, self.files[0].name)
-            if found is not None:
-                self.checksum, self.flavour = found.checksum, found.flavour
+                log_format = read_format(window, self.files[0].name)
+            if log_format is not None:
+                self.checksum, self.flavour = log_format.checksum, log_format.flavour
 
     def get_server_info(self) -> str:
         return "10.0-MariaDB" if self.flavour is Flavour.MARIADB else "8.0"

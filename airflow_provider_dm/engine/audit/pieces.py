@@ -51,7 +51,7 @@ def audit_pieces(
     names = {sub_dir.suffix: str(sub_dir) for sub_dir in directory.sub_dirs()}
     ranges = _ranges(root, RelayReader(root), lo, hi, piece_bytes)
     gtids = _gtids_of_seams(ranges)
-    return [LogPiece(one, names[one.suffix], gtid) for one, gtid in zip(ranges, gtids, strict=True)]
+    return [LogPiece(part, names[part.suffix], gtid) for part, gtid in zip(ranges, gtids, strict=True)]
 
 
 def _first(directory: RelayDirectory) -> Location:
@@ -116,28 +116,28 @@ def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, 
 
 
 def _append(
-    ranges: list[ByteRange], found: Sequence[ByteRange], passed: tuple[int, int] | None, piece_bytes: int
+    ranges: list[ByteRange], scanned: Sequence[ByteRange], passed: tuple[int, int] | None, piece_bytes: int
 ) -> None:
     """Add ranges; `passed`: begin and end of a DDL statement between the existing ranges and these."""
-    if not found:
+    if not scanned:
         return
-    first, *others = found
+    first, *others = scanned
     last = ranges[-1] if ranges else None
     if last is not None and passed == (last.end, first.start) and not (last.closes or first.inside):
         if last.path == first.path and first.end - last.start <= piece_bytes:
             ranges[-1] = replace(first, start=last.start, inside=last.inside)
             ranges += others
             return
-    ranges += found
+    ranges += scanned
 
 
 def _gtids_of_seams(ranges: Sequence[ByteRange]) -> list[str | None]:
     """Return, for each range that begins inside a transaction, the GTID from an earlier range; None for the others."""
-    found: list[str | None] = []
-    for index, one in enumerate(ranges):
-        if not one.inside:
-            found.append(None)
+    gtids: list[str | None] = []
+    for index, part in enumerate(ranges):
+        if not part.inside:
+            gtids.append(None)
             continue
-        with Events(ranges[index - 1], found[-1]) as before:
-            found.append(before.last_gtid())
-    return found
+        with Events(ranges[index - 1], gtids[-1]) as before:
+            gtids.append(before.last_gtid())
+    return gtids

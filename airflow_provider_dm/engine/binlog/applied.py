@@ -86,7 +86,7 @@ class _MysqlLeft(Left):
 
     def __str__(self) -> str:
         left = ((Sid(str(UUID(bytes=uuid)), tag), intervals) for (uuid, tag), intervals in self._left.items())
-        return str(MysqlGtidSet.of((sid, Interval(*one)) for sid, intervals in left for one in intervals))
+        return str(MysqlGtidSet.of((sid, Interval(*interval)) for sid, intervals in left for interval in intervals))
 
     def take(self, gtid: Gtid, at: str) -> bool:
         uuid, number, *rest = gtid

@@ -105,10 +105,10 @@ def last_boundary(path: str, size: int) -> FileTail | None:
     with opened_log(path, size, path) as log:
         if log is None:
             return None
-        found = scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False)
-        if found.ended is Ended.EVENT:  # damage: raise the error for its location
-            scan(log, found.end, cut=size + 1, apply=False)
-        return FileTail(found.end, found.trail.added_to("", log.format.flavour))
+        scanned = scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False)
+        if scanned.ended is Ended.EVENT:  # damage: raise the error for its location
+            scan(log, scanned.end, cut=size + 1, apply=False)
+        return FileTail(scanned.end, scanned.trail.added_to("", log.format.flavour))
 
 
 def has_transaction(path: str, size: int) -> bool:
@@ -183,24 +183,24 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
     They are listed whatever their content, and whether or not it can be applied.
     Raises MalformedEvent, if it is the first thing found.
     """
-    found = ScannedRange(start, start)
+    scanned = ScannedRange(start, start)
     listed: list[Numbered] = []
 
     def record(gtid: Gtid | None) -> None:
-        while len(listed) + 1 < found.transactions:
-            listed.append(Numbered(None, found.end))  # earlier transactions without an id
-        listed.append(Numbered(gtid, found.end))
+        while len(listed) + 1 < scanned.transactions:
+            listed.append(Numbered(None, scanned.end))  # earlier transactions without an id
+        listed.append(Numbered(gtid, scanned.end))
 
-    found.trail.add = record
-    walk = ScanState(f"{log.name}:", found, False, log.format.flavour, opened_at=start)
+    scanned.trail.add = record
+    walk = ScanState(f"{log.name}:", scanned, False, log.format.flavour, opened_at=start)
     try:
         _walk(walk, log.window, cut, log.format.trailer_size)
     except MalformedEvent:
-        if not found.transactions:
+        if not scanned.transactions:
             raise
-    if len(listed) < found.transactions:
+    if len(listed) < scanned.transactions:
         record(None)
-    return listed, found.end
+    return listed, scanned.end
 
 
 def scan_xa(log: OpenLog, start: int, *, cut: int, state: int = OUTSIDE) -> ScannedRange:
@@ -239,24 +239,24 @@ def _walk(
 
     `hopper` takes ordinary transactions, as long as they end before a possible seam.
     """
-    found, file_size, unpack, do_of = walk.found, window.size, START.unpack_from, DO
-    mysql_gtid, mariadb_gtid, add_id = _MYSQL_ID.unpack_from, MARIADB_GTID.unpack_from, found.trail.add
+    scanned, file_size, unpack, do_of = walk.found, window.size, START.unpack_from, DO
+    mysql_gtid, mariadb_gtid, add_id = _MYSQL_ID.unpack_from, MARIADB_GTID.unpack_from, scanned.trail.add
     smallest = HEADER_SIZE + trailer
     mysql = walk.flavour is Flavour.MYSQL
-    position = base = limit = found.start
+    position = base = limit = scanned.start
     buffer = b""
     state = walk.state  # the loop's own copy
     next_seam, seam = position + part, 0  # where to look for the next seam; a seam that is not followed by a statement
     unpacked = 0  # of the open transaction
-    while found.end < cut and found.ddl is None:
+    while scanned.end < cut and scanned.ddl is None:
         if position + HEADER_SIZE > limit:
             buffer, base = window.read(position, CHUNK_SIZE), position
             limit = position + len(buffer)
-            found.trail.fold()
+            scanned.trail.fold()
             if len(buffer) < HEADER_SIZE:
                 return _ended_at_end_of_bytes(state, bytes_left=len(buffer))
         if hopper is not None and state == OUTSIDE:
-            hopped = hopper.hop(found, position, buffer, base, cut=cut, before=next_seam)
+            hopped = hopper.hop(scanned, position, buffer, base, cut=cut, before=next_seam)
             if hopped != position:
                 position = hopped
                 continue
@@ -307,15 +307,15 @@ def _walk(
                     return Ended.TORN
             body = offset + HEADER_SIZE
             if code == _XID and state == BEGUN and walk.ddl is None:
-                found.end = event_end
-                found.transactions += 1
-                if timestamp > found.newest_timestamp:
-                    found.newest_timestamp = timestamp
+                scanned.end = event_end
+                scanned.transactions += 1
+                if timestamp > scanned.newest_timestamp:
+                    scanned.newest_timestamp = timestamp
                 if walk.pending is not None:
                     add_id(walk.pending)
                     walk.pending = None
                 if walk.seams:
-                    found.seams += [Seam(one, event_end) for one in walk.seams]
+                    scanned.seams += [Seam(one, event_end) for one in walk.seams]
                     walk.seams.clear()
                 walk.state = state = OUTSIDE
                 seam = 0
@@ -346,15 +346,15 @@ def _walk(
                     unpacked += _walk_payload(walk, position, event_end, timestamp, event[HEADER_SIZE : size - trailer])
                 else:
                     handle_event(walk, position, event_end, timestamp, code, bytes(event[HEADER_SIZE : size - trailer]))
-                if found.ended is Ended.DDL:
+                if scanned.ended is Ended.DDL:
                     return Ended.DDL
                 state = walk.state
                 if state == OUTSIDE:
                     seam = 0
         position = event_end
         if unpacked and state == OUTSIDE:
-            found.unpacked, cut, unpacked = found.unpacked + unpacked, cut - unpacked, 0
-    return Ended.CUT if found.ddl is None else Ended.DDL
+            scanned.unpacked, cut, unpacked = scanned.unpacked + unpacked, cut - unpacked, 0
+    return Ended.CUT if scanned.ddl is None else Ended.DDL
 
 
 def _has_valid_checksum(window: Bytes, position: int) -> bool | None:

@@ -134,7 +134,7 @@ def alters_nothing(body: bytes) -> bool:
 
 def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:
     """Read a PREVIOUS_GTIDS event, with or without tags. Raises MalformedEvent."""
-    found: list[tuple[Sid, Interval]] = []
+    intervals: list[tuple[Sid, Interval]] = []
     with _reading("PREVIOUS_GTIDS", at):
         # The count's first and last byte are 1 if tags follow the uuids; a real count is too small for that.
         (count,) = _COUNT.unpack_from(body)
@@ -156,9 +156,9 @@ def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:
                 first, behind = _RANGE.unpack_from(body, position)
                 if not 0 < first < behind <= NUMBERS_END:
                     raise ValueError(f"the numbers {first} to {behind - 1}")
-                found.append((Sid(uuid, tag), Interval(first, behind - 1)))
+                intervals.append((Sid(uuid, tag), Interval(first, behind - 1)))
                 position += _RANGE.size
-    return MysqlGtidSet.of(found)
+    return MysqlGtidSet.of(intervals)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class Hopper:
         self._do = np.frombuffer(_HOPPED, np.uint8)
         self._ids: Any = np.empty((_IDS, 4), np.uint64)
 
-    def hop(self, found: ScannedRange, position: int, buffer: bytes, base: int, *, cut: int, before: int) -> int:
+    def hop(self, scanned: ScannedRange, position: int, buffer: bytes, base: int, *, cut: int, before: int) -> int:
         """Add the ordinary transactions from the boundary `position` on, in `buffer` (which begins at `base`).
 
         Stops after the transaction that ends at or after `cut`, and before one that does not end before `before`.
@@ -44,16 +44,16 @@ class Hopper:
         )
         if not transactions:
             return position
-        found.end = base + end
-        found.transactions += transactions
-        found.newest_timestamp = max(found.newest_timestamp, newest)
+        scanned.end = base + end
+        scanned.transactions += transactions
+        scanned.newest_timestamp = max(scanned.newest_timestamp, newest)
         for first, second, low, high in self._ids[:count].tolist():
             if self._mariadb:
-                found.trail.add((first, second, high))
+                scanned.trail.add((first, second, high))
             else:
                 uuid = first.to_bytes(8, "little") + second.to_bytes(8, "little")
-                found.trail.add_run(uuid, low, high)
-        return found.end
+                scanned.trail.add_run(uuid, low, high)
+        return scanned.end
 
 
 def hopper_for(log_format: BinlogFormat) -> Hopper | None:

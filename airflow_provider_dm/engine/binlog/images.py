@@ -60,10 +60,10 @@ class Cells:
         if len(pieces) == 1:
             return pieces[0]
         ends, base = [], 0
-        for one in pieces:
-            ends.append(np.where(one.ends < 0, one.ends - base, one.ends + base))
-            base += len(one.text)
-        return cls(b"".join(one.text for one in pieces), np.concatenate(ends), pieces[0].columns)
+        for piece in pieces:
+            ends.append(np.where(piece.ends < 0, piece.ends - base, piece.ends + base))
+            base += len(piece.text)
+        return cls(b"".join(piece.text for piece in pieces), np.concatenate(ends), pieces[0].columns)
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -116,15 +116,15 @@ def layout_of(map_text: bytes, table: Table, at: str) -> Layout:
     Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType.
     """
     key = (map_text, table)
-    found = _layouts.get(key)
-    if found is None:
-        found = Layout(table, cells_of(parse_map(map_text, at), table, at))
+    layout = _layouts.get(key)
+    if layout is None:
+        layout = Layout(table, cells_of(parse_map(map_text, at), table, at))
         for column in table.columns:
             codec_for(table.name, column)  # raises for a column that cannot be written
         if len(_layouts) >= _KEPT_LAYOUTS:
             _layouts.clear()
-        _layouts[key] = found
-    return found
+        _layouts[key] = layout
+    return layout
 
 
 _KEPT_LAYOUTS: Final = 1024

@@ -75,23 +75,23 @@ def _collations(fields: Mapping[int, bytes], columns: Sequence[Column], at: str)
 
 
 def _numbers(field: bytes, at: str) -> list[int]:
-    read, found = ByteReader(field, at, "a TABLE_MAP's list of charsets"), list[int]()
+    read, numbers = ByteReader(field, at, "a TABLE_MAP's list of charsets"), list[int]()
     while read.left:
-        found.append(read.number())
-    return found
+        numbers.append(read.number())
+    return numbers
 
 
 def _other_members(table: Table, columns: Sequence[Column], read: ByteReader) -> Iterator[tuple[Column, str]]:
     for column in columns:
         log = _in_utf8([bytes(read.take(read.number())) for _ in range(read.number())], column.charset or "binary")
         if log is not None and log != enum_members(table.name, column):
-            yield column, f"the members {', '.join(one.decode() for one in log)}"
+            yield column, f"the members {', '.join(member.decode() for member in log)}"
 
 
 def _in_utf8(members: Sequence[bytes], charset: str) -> tuple[bytes, ...] | None:
     """Return the members in UTF-8; None if Python and the servers decode the charset differently."""
     read = decoder(charset)
     try:
-        return None if read is None else tuple(read(one).encode() for one in members)
+        return None if read is None else tuple(read(member).encode() for member in members)
     except UnicodeDecodeError:
         return None

@@ -54,11 +54,11 @@ class WantedTables:
     @classmethod
     def whole(cls, tables: Iterable[Table], other: Callable[[TableName], None] | None = None) -> WantedTables:
         """Return a value for these tables with all of their changes and columns."""
-        return cls([WantedTable(one) for one in tables], other)
+        return cls([WantedTable(table) for table in tables], other)
 
     @cached_property
     def _indices(self) -> dict[TableName, int]:
-        return {one.table.name: index for index, one in enumerate(self.tables)}
+        return {wanted.table.name: index for index, wanted in enumerate(self.tables)}
 
     def find(self, name: TableName) -> int | None:
         """Return the index of a table; None if it is not wanted. Raises the errors of `other`."""

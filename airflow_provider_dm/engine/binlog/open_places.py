@@ -43,8 +43,8 @@ def half_epoch(source: str, edge: Location) -> OpenPlace:
 
 def first_open(places: Sequence[OpenPlace], here: Location, suffix: int) -> OpenPlace | None:
     """Return the first open location after `here` in a sub-directory before the one of this number."""
-    found = (one for one in places if one.place.suffix < suffix and one.is_open(here))
-    return min(found, key=lambda one: one.place.sort_key, default=None)
+    places_left = (place for place in places if place.place.suffix < suffix and place.is_open(here))
+    return min(places_left, key=lambda place: place.place.sort_key, default=None)
 
 
 def check_passed(places: Sequence[OpenPlace], here: Location, newer: LogFile) -> None:

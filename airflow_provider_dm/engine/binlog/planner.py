@@ -156,23 +156,23 @@ class _Plan:
             if run is not None:
                 room = max(1, min(room, run.end - start))
             apply = run is None or not run.repeated  # otherwise only find out whether a transaction is incomplete
-            found = self._scan_in_time(log, start + room, apply=apply)
+            scanned = self._scan_in_time(log, start + room, apply=apply)
             try:
-                self._add(file, log.format, found)
+                self._add(file, log.format, scanned)
             except NoRows as error:
                 if error.position == start:
                     raise error.why from error
                 self._add(file, log.format, self._scan(log, error.position, apply=apply))
                 return False
-            match found.ended:
+            match scanned.ended:
                 case Ended.CUT:
                     continue
                 case Ended.DDL | Ended.EVENT:
-                    if found.ddl is not None and not self.transactions:
-                        self.ddl = self._statement(file, log, found.ddl, found.ddl_trail)
+                    if scanned.ddl is not None and not self.transactions:
+                        self.ddl = self._statement(file, log, scanned.ddl, scanned.ddl_trail)
                     return False
                 case Ended.FILE | Ended.INSIDE | Ended.TORN:
-                    self._check_dropped(file, log, found.ended, following)
+                    self._check_dropped(file, log, scanned.ended, following)
                     return True
         return False
 
@@ -182,13 +182,13 @@ class _Plan:
     def _scan_in_time(self, log: OpenLog, cut: int, *, apply: bool) -> ScannedRange:
         """Scan up to `cut`, or to the end of the first transaction at or after `until_time`."""
         start = self.here.position
-        found = self._scan(log, cut, apply=apply)
-        while found.transactions > 1 and self._is_time(found.newest_timestamp):
-            end = found.end
-            found = self._scan(log, start + max(1, (end - start) // 2), apply=apply)
-            if found.end == end:  # the middle is in the last transaction
-                found = self._scan(log, start + 1, apply=apply)
-        return found
+        scanned = self._scan(log, cut, apply=apply)
+        while scanned.transactions > 1 and self._is_time(scanned.newest_timestamp):
+            end = scanned.end
+            scanned = self._scan(log, start + max(1, (end - start) // 2), apply=apply)
+            if scanned.end == end:  # the middle is in the last transaction
+                scanned = self._scan(log, start + 1, apply=apply)
+        return scanned
 
     def _is_time(self, timestamp: int) -> bool:
         until = self.limits.until_time
@@ -226,7 +226,7 @@ class _Plan:
         self.transactions += found.transactions
         self.walked += found.end - found.start
         self.unpacked += found.unpacked
-        self.bytes += sum(one.end - one.start for one in ranges)
+        self.bytes += sum(range_.end - range_.start for range_ in ranges)
         self.newest_timestamp = max(self.newest_timestamp, found.newest_timestamp)
 
     def _moved(self, position: int, trail: GtidTrail, log_format: BinlogFormat) -> Location:
@@ -235,22 +235,22 @@ class _Plan:
         gtid_set = trail.added_to(here.gtid_set, log_format.flavour) if self.known else ""
         return replace(here, position=position, gtid_set=gtid_set)
 
-    def _statement(self, file: LogFile, log: OpenLog, found: FoundDdl, trail: GtidTrail) -> DdlStatement:
-        if not found.rows:  # otherwise the decoder will check all events
-            verify_events(log, found.start, found.end)
-        text = found.query.text()
-        rows = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log.format)
+    def _statement(self, file: LogFile, log: OpenLog, statement: FoundDdl, trail: GtidTrail) -> DdlStatement:
+        if not statement.rows:  # otherwise the decoder will check all events
+            verify_events(log, statement.start, statement.end)
+        text = statement.query.text()
+        rows = ByteRange(file.path, file.name, file.suffix, statement.start, statement.end, log.format)
         return DdlStatement(
-            at=replace(self.here, position=found.start),
-            end=self._moved(found.end, trail, log.format),
-            schema=found.query.schema_name,
-            sql=found.query.sql.decode("utf-8", "backslashreplace") if text is None else text,
-            timestamp=found.timestamp,
-            undecoded=found.query.sql if text is None else None,
-            rows=rows if found.rows else None,
-            sql_mode=found.query.session.sql_mode or 0,
-            session=found.query.session,
-            seams=found.seams,
+            at=replace(self.here, position=statement.start),
+            end=self._moved(statement.end, trail, log.format),
+            schema=statement.query.schema_name,
+            sql=statement.query.sql.decode("utf-8", "backslashreplace") if text is None else text,
+            timestamp=statement.timestamp,
+            undecoded=statement.query.sql if text is None else None,
+            rows=rows if statement.rows else None,
+            sql_mode=statement.query.session.sql_mode or 0,
+            session=statement.query.session,
+            seams=statement.seams,
         )
 
     def _check_dropped(self, file: LogFile, log: OpenLog | None, ended: Ended, following: LogFile | None) -> None:

@@ -37,7 +37,7 @@ class PreparedRanges:
         self._held = held
         self._bounds_only = bounds_only
 
-    def ranges(self, file: LogFile, scanned: ByteRange, found: ScannedRange) -> tuple[ByteRange, ...]:
+    def ranges(self, file: LogFile, scanned: ByteRange, transactions: ScannedRange) -> tuple[ByteRange, ...]:
         """Return the parts of a range that are to be applied, in order. If NoRows is raised, nothing has changed."""
         ranges: list[ByteRange] = []
         prepared, start = dict(self.prepared), scanned.start
@@ -46,10 +46,10 @@ class PreparedRanges:
         def flush(end: int, behind: int) -> None:
             nonlocal start
             if end > start:
-                ranges.extend(replace(scanned, start=start, end=end).cut(found.seams))
+                ranges.extend(replace(scanned, start=start, end=end).cut(transactions.seams))
             start = behind
 
-        for one in found.xa:
+        for one in transactions.xa:
             if isinstance(one, FoundXaEnd) and one.committed and left_out is not None and not left_out.seams:
                 if (one.xid, one.start) == (left_out.xid, left_out.end):  # adjacent: its rows count where they are
                     del prepared[one.xid]
@@ -97,7 +97,7 @@ class PreparedRanges:
                 raise NoRows(position, _gone(commit, known))
         whole = ByteRange(its_file.path, its_file.name, its_file.suffix, known.at.position, known.end, log.format)
         cut = whole.cut([Seam(*seam) for seam in known.seams])
-        return tuple(replace(one, counts_at=commit.sort_key) for one in cut)
+        return tuple(replace(part, counts_at=commit.sort_key) for part in cut)
 
     def _every_file(self) -> Iterator[LogFile]:
         """Yield the files of the plan, and then the held files, which must be listed first."""
@@ -128,7 +128,7 @@ def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Pre
     """
     place = end = (commit.suffix, BinlogFile.parse(commit.file).number)
     order = {(one.suffix, BinlogFile.parse(one.name).number): one for one in reversed(files)}
-    for suffix, number in sorted((one for one in order if one <= end), reverse=True):
+    for suffix, number in sorted((key for key in order if key <= end), reverse=True):
         if suffix == place[0] and number < place[1] - 1:
             return None
         place = suffix, number
@@ -140,10 +140,10 @@ def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Pre
         except DmError as error:
             logger.warning("%s was not searched for %s: %s", file, xid, error)
             return None
-        for found in reversed(listed):
-            if found.xid == xid:
-                if not isinstance(found, FoundXaPrepare):
+        for prepared in reversed(listed):
+            if prepared.xid == xid:
+                if not isinstance(prepared, FoundXaPrepare):
                     return None  # it had ended before, so the committed one is unknown
-                at = Location(file.name, found.start, "", file.suffix, file.server_uuid)
-                return Prepared(xid, at, found.end, found.rows), file
+                at = Location(file.name, prepared.start, "", file.suffix, file.server_uuid)
+                return Prepared(xid, at, prepared.end, prepared.rows), file
     return None

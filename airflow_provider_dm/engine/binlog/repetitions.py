@@ -195,16 +195,16 @@ def held_before(log: OpenLog, position: int, *, numbered: bool = False) -> GtidS
     before, flavour = _named_before(log), log.format.flavour
     if position <= BINLOG_HEADER_SIZE:
         return before if before is not None else GtidSet.empty(flavour)
-    found = _scanned(log, BINLOG_HEADER_SIZE, position)
-    if found.end != position:
-        next_one = f", the next one is at {found.end}" if found.end > position else ""
+    scanned = _scanned(log, BINLOG_HEADER_SIZE, position)
+    if scanned.end != position:
+        next_one = f", the next one is at {scanned.end}" if scanned.end > position else ""
         raise LocationNotInLog(f"{log.name}:{position}", f"no transaction begins there{next_one}")
-    held = GtidSet.parse(found.trail.added_to("", flavour), flavour)
+    held = GtidSet.parse(scanned.trail.added_to("", flavour), flavour)
     held = held if before is None else held.union(before)
     if numbered and isinstance(held, MysqlGtidSet):
         own = held if before is None else held.minus(before)
         assert isinstance(own, MysqlGtidSet)
-        if sum(interval.last - interval.first + 1 for _, interval in own.flat()) < found.transactions:
+        if sum(interval.last - interval.first + 1 for _, interval in own.flat()) < scanned.transactions:
             raise not_numbered(f"a transaction in {log.name}, before {position},")
     return held
 

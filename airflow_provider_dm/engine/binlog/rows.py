@@ -124,8 +124,8 @@ class _Range:
         if compiled is None:
             build.warm_in_background()
         self.compiled = build.ready() if compiled is None else compiled
-        skip_before = {key: self._skip_before(key) for key in {one.skip_until for one in wanted.tables}}
-        self.maps = Maps(wanted, [skip_before[one.skip_until] for one in wanted.tables], byte_range.end)
+        skip_before = {key: self._skip_before(key) for key in {table.skip_until for table in wanted.tables}}
+        self.maps = Maps(wanted, [skip_before[table.skip_until] for table in wanted.tables], byte_range.end)
         self.room = np.empty((_FIRST_CHANGES, splitting.FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:
@@ -291,12 +291,12 @@ class _Splitter:
         if start + ID_AND_FLAGS > end:
             raise MalformedEvent(at, "a rows event without a header")
         number = int.from_bytes(data[start : start + 6], "little")
-        found = self.maps.find(number)
-        if found is None:
+        table = self.maps.find(number)
+        if table is None:
             if not _is_end_of_statement_only(number, code, data[start:end]):
                 raise MalformedEvent(at, "rows of a table that was not named before")
         else:
-            name, layout = found
+            name, layout = table
             event = self.stream.file_position(position)
             if layout != splitting.UNWANTED and event >= self.maps.layouts[layout].skip_before:
                 try:
@@ -395,8 +395,8 @@ def _present(reader: ByteReader, table: str, columns: int, operation: int) -> li
         if extra < 2:
             raise MalformedEvent(reader.at, f"extra data of {extra} bytes, its own length included")
         reader.take(extra - 2)
-    found = reader.number()
-    if found != columns:
-        raise MalformedRows(reader.at, table, f"{found} columns where its table map has {columns}")
+    bits = reader.number()
+    if bits != columns:
+        raise MalformedRows(reader.at, table, f"{bits} columns where its table map has {columns}")
     images, everything = 2 if operation & splitting.OPERATION == splitting.UPDATES else 1, (1 << columns) - 1
     return [reader.fixed((columns + 7) // 8) & everything for _ in range(images)]

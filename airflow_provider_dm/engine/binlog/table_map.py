@@ -87,10 +87,10 @@ def _signs(fields: Mapping[int, bytes], types: bytes) -> tuple[bool, ...] | None
 def _names(fields: Mapping[int, bytes], at: str) -> tuple[str, ...] | None:
     if _COLUMN_NAME not in fields:
         return None
-    reader, found = ByteReader(fields[_COLUMN_NAME], at, "a TABLE_MAP's list of columns"), list[str]()
+    reader, names = ByteReader(fields[_COLUMN_NAME], at, "a TABLE_MAP's list of columns"), list[str]()
     while reader.left:
-        found.append(bytes(reader.take(reader.number())).decode("utf-8", "replace"))
-    return tuple(found)
+        names.append(bytes(reader.take(reader.number())).decode("utf-8", "replace"))
+    return tuple(names)
 
 
 def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
@@ -100,9 +100,9 @@ def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
     for column, code, metadata in zip(table.columns, table_map.types, table_map.metadata, strict=False):
         try:
             cells.append(cell_for(table.name, column, code, metadata))
-        except Contradiction as found:
+        except Contradiction as contradiction:
             ours_text = f"{column.name} {column.column_type}"
-            raise SchemaMismatch(at, str(table.name), f"{column.name} as {found}", ours_text) from found
+            raise SchemaMismatch(at, str(table.name), f"{column.name} as {contradiction}", ours_text) from contradiction
     _check_signs(table_map, table, at)
     for column, log in map_texts.contradictions(table_map.fields, table_map.types, table_map.metadata, table, at):
         ours_text = f"{column.name} {column.column_type} CHARACTER SET {column.charset or 'binary'}"

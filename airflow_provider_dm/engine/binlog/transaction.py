@@ -168,21 +168,21 @@ class ScanState:
 
     def close(self, position: int, timestamp: int) -> None:
         """End a transaction; `position` is the boundary after it."""
-        found = self.found
+        scanned = self.found
         seams = [Seam(seam, position) for seam in self.seams]
         self.seams.clear()
         if self.ddl is not None:
-            found.ddl = FoundDdl(self.opened_at, position, timestamp, self.ddl, self.rows, tuple(seams))
+            scanned.ddl = FoundDdl(self.opened_at, position, timestamp, self.ddl, self.rows, tuple(seams))
             if self.pending is not None:
-                found.ddl_trail.add(self.pending)
+                scanned.ddl_trail.add(self.pending)
             return
-        found.end = position
-        found.seams += seams
-        found.transactions += 1
-        if timestamp > found.newest_timestamp:
-            found.newest_timestamp = timestamp
+        scanned.end = position
+        scanned.seams += seams
+        scanned.transactions += 1
+        if timestamp > scanned.newest_timestamp:
+            scanned.newest_timestamp = timestamp
         if self.pending is not None:
-            found.trail.add(self.pending)
+            scanned.trail.add(self.pending)
             self.pending = None
         self.state = OUTSIDE
 
@@ -202,16 +202,16 @@ class ScanState:
 
     def add_payload(self, inner: ScanState, event_end: int) -> None:
         """Add the transaction of a payload whose events `inner` has scanned."""
-        found = inner.found
-        if found.ddl is None:
+        scanned = inner.found
+        if scanned.ddl is None:
             self.rows = inner.rows
-            self.found.xa += [replace(one, start=self.opened_at, end=event_end) for one in found.xa]
-            self.close(event_end, found.newest_timestamp)
+            self.found.xa += [replace(transaction, start=self.opened_at, end=event_end) for transaction in scanned.xa]
+            self.close(event_end, scanned.newest_timestamp)
         elif self.found.transactions:
             self.found.ended = Ended.DDL
         else:
-            self.rows, self.ddl = found.ddl.rows, found.ddl.query
-            self.close(event_end, found.ddl.timestamp)
+            self.rows, self.ddl = scanned.ddl.rows, scanned.ddl.query
+            self.close(event_end, scanned.ddl.timestamp)
 
     def skip_event(self, position: int) -> None:
         """Skip an event without a change; the next event is at `position`."""

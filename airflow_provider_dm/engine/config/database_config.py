@@ -88,9 +88,9 @@ class DatabaseConfig(DmModel):
     def secret(self) -> Secret:
         """Return the password; empty if none is given. Raises InvalidInput."""
         if self.password_env:
-            if (found := taken(self.password_env)) is None:
+            if (password := taken(self.password_env)) is None:
                 raise _password_unreadable(f"the environment variable {self.password_env}", "it is not set")
-            return Secret(found)
+            return Secret(password)
         if self.password_file:
             return _read_password(self.password_file)
         plain = self.password.get_secret_value() if self.password else ""

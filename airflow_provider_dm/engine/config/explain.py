@@ -50,44 +50,44 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     >>> did_you_mean("worker_count", ["batch", "worker-count"])
     '; did you mean "worker-count"?'
     """
-    found = get_close_matches(word.lower().replace("_", "-"), known, n=1, cutoff=_LOOKS)
-    return f'; did you mean "{found[0]}"?' if found else ""
+    matches = get_close_matches(word.lower().replace("_", "-"), known, n=1, cutoff=_LOOKS)
+    return f'; did you mean "{matches[0]}"?' if matches else ""
 
 
 def invalid_values(model: Model, error: ValidationError, top: str) -> Iterator[Problem]:
     """Yield one problem for each error of pydantic, except for those that are reported elsewhere."""
-    for found in error.errors(include_url=False):
+    for detail in error.errors(include_url=False):
         # "[key]" marks a problem of a dictionary's key; our paths contain the key itself.
-        path: Path = tuple(part for part in found["loc"] if part != "[key]")
+        path: Path = tuple(part for part in detail["loc"] if part != "[key]")
         # `unknown_keys` reports extra keys; a list can be too short only because its invalid items were dropped.
-        if found["type"] != "extra_forbidden" and not (found["type"] == "too_short" and found["input"]):
-            yield Problem(path, _sentence(model, path, found, top))
+        if detail["type"] != "extra_forbidden" and not (detail["type"] == "too_short" and detail["input"]):
+            yield Problem(path, _sentence(model, path, detail, top))
 
 
-def _sentence(model: Model, path: Path, found: Mapping[str, Any], top: str) -> str:
+def _sentence(model: Model, path: Path, detail: Mapping[str, Any], top: str) -> str:
     where = path_text(path[:-1], top)
-    if found["type"] == "missing":
+    if detail["type"] == "missing":
         return f'{where} lacks the key "{path[-1]}"'
     info = field_at(model, path)
     secret = info is None or bool(info.exclude)
     subject = f'"{path[-1]}" in {where}' if path and isinstance(path[-1], str) else path_text(path, top)
-    return f"{subject} {_complaint(found, secret=secret)}"
+    return f"{subject} {_complaint(detail, secret=secret)}"
 
 
-def _complaint(found: Mapping[str, Any], *, secret: bool) -> str:
+def _complaint(detail: Mapping[str, Any], *, secret: bool) -> str:
     """Return the predicate of the sentence; it contains the given value unless the key is a secret."""
-    context = found.get("ctx", {})
-    given = "" if secret else _given(found["input"])
-    match found["type"]:
+    context = detail.get("ctx", {})
+    given = "" if secret else _given(detail["input"])
+    match detail["type"]:
         case kind if kind in _MAPPINGS:
             # A text in its place may be an address with a password.
-            given = ", not text" if isinstance(found["input"], str) else given
+            given = ", not text" if isinstance(detail["input"], str) else given
             return f"must be a mapping of keys to values{given}"
         case kind if kind in _KINDS:
             return f"must be {_KINDS[kind]}{given}"
         case "enum" | "literal_error":
             choices = _choices(context)
-            perhaps = did_you_mean(found["input"], choices) if isinstance(found["input"], str) else ""
+            perhaps = did_you_mean(detail["input"], choices) if isinstance(detail["input"], str) else ""
             return f"must be {one_of(choices)}{given}{perhaps}"
         case "greater_than_equal":
             return f"must be at least {context['ge']}{given}"
@@ -102,7 +102,7 @@ def _complaint(found: Mapping[str, Any], *, secret: bool) -> str:
         case "value_error":
             return f"cannot be used: {context['error']}{given}"
         case _:
-            return str(found["msg"]) if not secret else "is not valid"
+            return str(detail["msg"]) if not secret else "is not valid"
 
 
 def _given(value: object) -> str:

@@ -94,21 +94,21 @@ def _wildcards(text: str) -> str:
             case "?":
                 parts.append(".")
             case "[" if "]" in text[index:]:  # otherwise it is a plain character, as in DM
-                found = _CLASS.match(text, index)
-                if found is None:
+                match = _CLASS.match(text, index)
+                if match is None:
                     raise InvalidPattern(text, "[] matches nothing")
-                parts.append(_character_class(text, found))
-                index = found.end() - 1
+                parts.append(_character_class(text, match))
+                index = match.end() - 1
             case character:
                 parts.append(re.escape(character))
         index += 1
     return rf"\A{''.join(parts)}\Z"
 
 
-def _character_class(text: str, found: re.Match[str]) -> str:
-    body = found["body"]
+def _character_class(text: str, match: re.Match[str]) -> str:
+    body = match["body"]
     for low, high in re.findall(r"(.)-(.)", body):
         if low > high:
             raise InvalidPattern(text, f"the range {low}-{high} is empty")
     escaped = re.sub(r"([\\\^\[&~|])", r"\\\1", body)
-    return f"[{'^' if found['not'] else ''}{escaped}]"
+    return f"[{'^' if match['not'] else ''}{escaped}]"

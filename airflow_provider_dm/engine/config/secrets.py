@@ -53,13 +53,13 @@ def receive(source: int | Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     try:
-        found: dict[str, str] = json.loads(_content(descriptor) or b"{}")
+        secrets: dict[str, str] = json.loads(_content(descriptor) or b"{}")
     finally:
         if isinstance(source, Path):
             os.close(descriptor)
             source.unlink(missing_ok=True)
-    keep(found)
-    return found
+    keep(secrets)
+    return secrets
 
 
 def taken(variable: str) -> str | None:

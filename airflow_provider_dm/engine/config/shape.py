@@ -34,21 +34,21 @@ def mappings(model: Model, data: object, path: Path = ()) -> Iterator[tuple[Path
 
 def field_at(model: Model, path: Path) -> FieldInfo | None:
     """Return the field for the last key of `path`; None if no model describes it."""
-    found: FieldInfo | None = None
+    field: FieldInfo | None = None
     annotation: Any = model
     for part in path:
         annotation = _plain(annotation)
         if isinstance(annotation, type) and issubclass(annotation, Strict):
-            found = fields_by_key(annotation).get(str(part)) or annotation.model_fields.get(str(part))
-            if found is None:
+            field = fields_by_key(annotation).get(str(part)) or annotation.model_fields.get(str(part))
+            if field is None:
                 return None
-            annotation = found.annotation
+            annotation = field.annotation
         else:
             arguments = [argument for argument in get_args(annotation) if argument is not Ellipsis]
             if not arguments:
-                return found
+                return field
             annotation = arguments[-1]
-    return found
+    return field
 
 
 def _inside(annotation: Any, value: object, path: Path) -> Iterator[tuple[Path, Model, Mapping[str, object]]]:

@@ -112,7 +112,7 @@ class _Reader:
         return self._value(node, path)
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
-        found: dict[str, object] = {}
+        mapping: dict[str, object] = {}
         for key_node, value_node in _own_and_merged(node):
             if not isinstance(key_node, yaml.ScalarNode):
                 self._refuse(key_node, path, "a key must be plain text")
@@ -120,9 +120,9 @@ class _Reader:
             key = str(key_node.value)
             here = (*path, key)
             self._lines[here] = _line(key_node)
-            found[key] = self._value(value_node, here)
+            mapping[key] = self._value(value_node, here)
         self._report_duplicates(node, path)
-        return found
+        return mapping
 
     def _report_duplicates(self, node: yaml.MappingNode, path: Path) -> None:
         first: dict[str, int] = {}

@@ -76,8 +76,8 @@ possibly several times: the log may be kept longer than needed, but never too sh
 
 def is_loaded(target: Endpoint, source: Source) -> bool:
     """Return True if this source's full load is complete."""
-    found = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
-    return found is not None and found.unit == UNIT_SYNC
+    subtask = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
+    return subtask is not None and subtask.unit == UNIT_SYNC
 
 
 def begin(
@@ -88,7 +88,7 @@ def begin(
     fresh = {source.id: _survey(source, target, begun) for source in sources if stored[source.id] is None}
     subtasks = {source.id: source.subtask for source in sources}
     surveys = [one.survey for one in fresh.values()]
-    names = {one.target for survey in surveys for one in survey.tables}
+    names = {table.target for survey in surveys for table in survey.tables}
     there = survey_target(target, names)
     # Read second: another run of this task writes its plan before its first row.
     copied_into = _copied_into(task, target)
@@ -96,7 +96,7 @@ def begin(
     strict = any(subtask.strict_collations for subtask in subtasks.values())
     created = create(target, creations, schemas_to_create(surveys, creations, there.flavour, strict=strict))
     design(surveys, subtasks, survey_target(target, names), fresh=set(), copied_into=copied_into)
-    notes = (*created, *(f"{one.name}: {note}" for one in creations for note in one.notes))
+    notes = (*created, *(f"{creation.name}: {note}" for creation in creations for note in creation.notes))
     for note in notes:
         log.warning("created %s", note)
     loadings = []
@@ -110,15 +110,15 @@ def begin(
 
 
 def _stored_start(target: Endpoint, source: Source) -> Location | None:
-    found = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
-    return None if found is None or found.unit != UNIT_LOAD else found.start
+    subtask = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
+    return None if subtask is None or subtask.unit != UNIT_LOAD else subtask.start
 
 
 def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
     """Return the target tables that some source of this task feeds."""
     connection = target_connection(target)
     ref = SubtaskRef(task.meta_schema, task.name, "")
-    return frozenset(one.target for one in load_feeders(connection, ref))
+    return frozenset(feeder.target for feeder in load_feeders(connection, ref))
 
 
 def _announce(target: Endpoint, source: Source, place: Location, begun: OnBegun) -> None:
@@ -135,10 +135,10 @@ def log_needed(target: Endpoint, source: Source) -> Location:
     """Return the location from which the log of a started source is needed."""
 
     def body(connection: Connection) -> Location:
-        found = read_subtask(connection, source.fence.ref)
-        assert found is not None
-        assert found.location is not None
-        return needed_location(found.location, read_prepared(connection, source.fence.ref))
+        subtask = read_subtask(connection, source.fence.ref)
+        assert subtask is not None
+        assert subtask.location is not None
+        return needed_location(subtask.location, read_prepared(connection, source.fence.ref))
 
     return run_transaction(target, body)
 
@@ -190,7 +190,7 @@ def _survey(source: Source, target: Endpoint, begun: OnBegun) -> _Surveyed:
             continue
         start = _start(source, survey.server_uuid, target, begun)
         behind = read_births(source.endpoint, source.rules.block_allow)
-        names = {*before.tables, *behind.tables, *(one.table.name for one in survey.tables)}
+        names = {*before.tables, *behind.tables, *(table.table.name for table in survey.tables)}
         altered = sorted(name for name in names if name in before.young or not before.same(behind, [name]))
         if not altered and _beside(source) == beside:
             return _Surveyed(survey, start, *beside)
@@ -226,26 +226,26 @@ def _start(source: Source, server_uuid: str, target: Endpoint, begun: OnBegun) -
     return start
 
 
-def _begin_source(source: Source, found: _Surveyed, target: Endpoint, slots: int, notes: tuple[str, ...]) -> Loading:
-    survey, fence = found.survey, source.fence
+def _begin_source(source: Source, facts: _Surveyed, target: Endpoint, slots: int, notes: tuple[str, ...]) -> Loading:
+    survey, fence = facts.survey, source.fence
     if source.reads_log:
         wait_for_prepared(source.endpoint)
-    definitions = Definitions({one.table.name: one.create for one in survey.tables}, found.collations, found.views)
-    sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
+    definitions = Definitions({one.table.name: one.create for one in survey.tables}, facts.collations, facts.views)
+    sizes = measure(source.endpoint, [(table.table, table.rows) for table in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
 
     def body(connection: Connection) -> None:
-        begin_subtask(connection, fence, unit=UNIT_LOAD, start=found.start)
+        begin_subtask(connection, fence, unit=UNIT_LOAD, start=facts.start)
         withdraw_all(connection, fence.ref)  # of an earlier task of this name whose other state was removed
-        save_table_schemas(connection, fence.ref, [TableSchema(one.table, one.target) for one in survey.tables])
+        save_table_schemas(connection, fence.ref, [TableSchema(table.table, table.target) for table in survey.tables])
         begin_definitions(connection, fence.ref, definitions, {})
-        save_online_ddls(connection, fence.ref, found.ghosts)
+        save_online_ddls(connection, fence.ref, facts.ghosts)
         insert_chunks(connection, fence, chunks)
 
     run_transaction(target, body)
     tables = len(survey.tables)
-    log.info("%s: the load begins at %s; tables: %d, chunks: %d", source.id, found.start, tables, len(chunks))
-    return Loading(source, found.start, resumed=False, notes=notes)
+    log.info("%s: the load begins at %s; tables: %d, chunks: %d", source.id, facts.start, tables, len(chunks))
+    return Loading(source, facts.start, resumed=False, notes=notes)
 
 
 def wait_for_relay(

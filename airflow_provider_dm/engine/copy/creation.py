@@ -30,12 +30,12 @@ def schemas_to_create(
     surveys: Sequence[SourceSurvey], creations: Sequence[NewTable], target: Flavour, *, strict: bool = False
 ) -> tuple[NewSchema, ...]:
     """Return the schemas of these tables, each like the first source schema whose tables are routed to it."""
-    wanted = {one.name.schema for one in creations}
+    wanted = {creation.name.schema for creation in creations}
     made: dict[str, NewSchema] = {}
     first: dict[str, str] = {}
     for survey in surveys:
-        for one in survey.tables:
-            name, collation = one.target.schema, survey.collations.get(one.table.name.schema)
+        for table in survey.tables:
+            name, collation = table.target.schema, survey.collations.get(table.table.name.schema)
             if name not in wanted or collation is None:  # None: a resumed copy whose schema was dropped since
                 continue
             if name not in made:
@@ -70,22 +70,22 @@ def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSc
     return tuple(notes)
 
 
-def _create_schema(connection: Connection, one: NewSchema) -> list[str]:
+def _create_schema(connection: Connection, schema: NewSchema) -> list[str]:
     try:
-        query(connection, one.sql())
+        query(connection, schema.sql())
     except pymysql.err.MySQLError as error:
-        if one.strict or error.args[0] not in _NO_COLLATION:
+        if schema.strict or error.args[0] not in _NO_COLLATION:
             raise
-        query(connection, replace(one, collation=None).sql())
-        return [f"{one.name}: the target has no {one.collation}; the schema has the target's default"]
-    return [f"{one.name}: {note}" for note in one.notes]
+        query(connection, replace(schema, collation=None).sql())
+        return [f"{schema.name}: the target has no {schema.collation}; the schema has the target's default"]
+    return [f"{schema.name}: {note}" for note in schema.notes]
 
 
-def _create_table(connection: Connection, one: NewTable) -> None:
+def _create_table(connection: Connection, table: NewTable) -> None:
     try:
-        query(connection, one.sql)
+        query(connection, table.sql)
     except pymysql.err.MySQLError as error:
-        demanded = key_demanded(error, str(one.name))
+        demanded = key_demanded(error, str(table.name))
         if demanded is not None:
             raise demanded from None
         if error.args[0] != ER.TABLE_EXISTS_ERROR:  # another run of this task has created it; it is read again

@@ -64,7 +64,7 @@ def design(
     for survey in surveys:
         anew = survey.source_id in fresh
         mappings[survey.source_id] = tuple(
-            map_table(one.table, known[one.target], one.extracted, created_anew=anew) for one in survey.tables
+            map_table(table.table, known[table.target], table.extracted, created_anew=anew) for table in survey.tables
         )
         for one in survey.tables:
             feeders[one.target].append(_feeder(survey.source_id, one.table.name))
@@ -89,24 +89,24 @@ def _creations(
     """Return, for each missing target table, its definition and how it is created."""
     made: dict[TableName, tuple[Table, NewTable]] = {}
     for survey in surveys:
-        for one in survey.tables:
-            if one.target in target.tables:
+        for table in survey.tables:
+            if table.target in target.tables:
                 continue
             if survey.source_id not in fresh:
-                raise target_table_gone(str(one.target), _feeder(survey.source_id, one.table.name))
-            if one.target in made:
+                raise target_table_gone(str(table.target), _feeder(survey.source_id, table.table.name))
+            if table.target in made:
                 continue
             subtask = subtasks[survey.source_id]
             statement = create_table_like(
-                one.create,
-                one.table,
-                one.target,
+                table.create,
+                table.table,
+                table.target,
                 ServerPair(survey.flavour, target.flavour, strict=subtask.strict_collations),
-                collation=one.collation,
+                collation=table.collation,
                 parent=SubtaskRules.of(subtask).target_of,
                 spread=Spread(subtask.tidb.auto_random, subtask.tidb.pre_split_regions),
             )
-            made[one.target] = (replace(one.table, name=one.target), statement)
+            made[table.target] = (replace(table.table, name=table.target), statement)
     return made
 
 

@@ -106,7 +106,7 @@ def lock_holders(connection: Connection, names: Collection[str]) -> list[int | N
         return []
     asked = ", ".join(["IS_USED_LOCK(%s)"] * len(names))
     (row,) = query(connection, f"SELECT {asked}", tuple(names))
-    return [None if one is None else int(one) for one in row]
+    return [None if value is None else int(value) for value in row]
 
 
 @contextmanager
@@ -182,18 +182,18 @@ class Gathering:
 
     def _under_lock(self, tables: Collection[TableName]) -> Gathered:
         try:
-            found = read_under_lock(self.source, tables, self._open, self.consistency)
+            gathered = read_under_lock(self.source, tables, self._open, self.consistency)
         except ReadLockNotPermitted as missing:
             if self.consistency is not Consistency.AUTO or not self._server.snapshots_are_located:
                 raise
             log.warning("%s: snapshots are opened without a lock: %s", self.source.name, missing.happened())
             return self._without_lock(tables)
-        opened = found.value
+        opened = gathered.value
         self._admit(opened.readers)
         at = opened.at
         if not at.gtid_set:
             at = location_of_end(self.connection, BinlogSize(at.file, at.position))
-        return Gathered(at, frozenset(opened.readers), opened.tables, found.blocked_seconds, found.attempts)
+        return Gathered(at, frozenset(opened.readers), opened.tables, gathered.blocked_seconds, gathered.attempts)
 
     def _without_lock(self, tables: Collection[TableName]) -> Gathered:
         """Use the readers whose snapshots happen to be at the same location: all of them at an idle source."""

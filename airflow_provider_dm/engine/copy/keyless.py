@@ -123,8 +123,8 @@ def _pieces(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, N
     counted, some, rows, weight = 0, list[Cells](), 0, 0
     sql = f"SELECT {columns} FROM {table.name.quoted()}".encode()
     try:
-        with closing(blocks(snapshot.connection, sql, to_row)) as found:
-            for block in found:
+        with closing(blocks(snapshot.connection, sql, to_row)) as cells:
+            for block in cells:
                 some.append(block.cells)
                 rows += len(block.cells)
                 weight += block.bytes

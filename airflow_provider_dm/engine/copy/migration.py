@@ -137,7 +137,7 @@ class _Run:
         """Load all sources. Return False if the run was asked to stop. Raises the first error of a source."""
         if not loadings:
             return True
-        self.loads = {one.source.id: self._load_of(one, len(loadings)) for one in loadings}
+        self.loads = {loading.source.id: self._load_of(loading, len(loadings)) for loading in loadings}
         with ThreadPoolExecutor(len(self.sources), thread_name_prefix="load") as pool:
             threads = [pool.submit(self._thread, source) for source in self.sources]
         for thread in threads:
@@ -157,7 +157,7 @@ class _Run:
         load = self.loads.get(source.id)
         if load is None:
             return found
-        contested = sum(one.rows for one in rows if one.source == source.id)
+        contested = sum(row.rows for row in rows if row.source == source.id)
         begun: Json = {"start": str(load.loading.start), "resumed": load.loading.resumed, "contested_rows": contested}
         return found | begun | load.to_json()
 
@@ -251,7 +251,7 @@ def load_progress(target: Endpoint, ref: SubtaskRef) -> Json:
         "rows": sum(chunk.rows_copied for chunk in chunks),
         "chunks": len(chunks),
         "chunks_done": sum(chunk.done for chunk in chunks),
-        "contested_rows": sum(one.rows for one in rows_waiting if one.source == ref.source),
+        "contested_rows": sum(waiting.rows for waiting in rows_waiting if waiting.source == ref.source),
     }
 
 

@@ -95,10 +95,10 @@ class PageReader:
         )
         return blocks(snapshot, sql, self.to_row)
 
-    def _made(self, found: list[Cells], weight: int, *, last: bool) -> Page:
-        if not found:
+    def _made(self, cells: list[Cells], weight: int, *, last: bool) -> Page:
+        if not cells:
             return Page(Cells.none(len(self.table.columns)), weight, last, None)
-        return Page(Cells.joined(found), weight, last, write_key(self._last_key(found)))
+        return Page(Cells.joined(cells), weight, last, write_key(self._last_key(cells)))
 
     def _last_key(self, found: list[Cells]) -> PageKey:
         cells = found[-1]

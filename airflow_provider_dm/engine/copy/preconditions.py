@@ -57,5 +57,5 @@ def check_before_claim(spec: JobSpec, sources: Mapping[str, Endpoint], target: E
         return
     subtasks = {source: spec.subtask(source) for source in sources}
     surveys = [survey_source(endpoint, SubtaskRules.of(subtasks[source])) for source, endpoint in sources.items()]
-    names = {one.target for survey in surveys for one in survey.tables}
+    names = {table.target for survey in surveys for table in survey.tables}
     design(surveys, subtasks, survey_target(target, names), fresh=set(sources), copied_into=frozenset())

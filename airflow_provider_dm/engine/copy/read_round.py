@@ -81,9 +81,9 @@ class ReadRound:
             jobs = [job for job in self._jobs() if job.mapping.source.name not in altered]
             if not jobs:
                 break
-            found = [self._copy(job, reader, sizes, altered) for job in jobs]
-            rows += sum(one or 0 for one in found)
-            if not any(one is not None for one in found):
+            counts = [self._copy(job, reader, sizes, altered) for job in jobs]
+            rows += sum(count or 0 for count in counts)
+            if not any(count is not None for count in counts):
                 time.sleep(CHUNK_POLL_SECONDS)
         return rows
 
@@ -124,31 +124,31 @@ class ReadRound:
     def _jobs(self) -> list[ChunkJob]:
         """Return the unfinished chunks of the round: first whole tables, as they take longest, then started chunks."""
         chunks = run_transaction(self.target, lambda tx: load_chunks(tx, self.fence.ref))
-        left = [one for one in chunks if one.round == self.round and not one.done and not one.is_unresumable]
+        left = [chunk for chunk in chunks if chunk.round == self.round and not chunk.done and not chunk.is_unresumable]
         if not left:
             return []
         mappings, feeders, merged = run_transaction(
-            self.target, lambda tx: self._tables(tx, {one.table for one in left})
+            self.target, lambda tx: self._tables(tx, {chunk.table for chunk in left})
         )
-        jobs = [self._job(one, mappings[one.table], feeders, merged) for one in left]
+        jobs = [self._job(chunk, mappings[chunk.table], feeders, merged) for chunk in left]
         return sorted(jobs, key=_urgency)
 
     def _tables(
         self, connection: Connection, names: set[TableName]
     ) -> tuple[dict[TableName, TableMapping], list[Feeder], frozenset[TableName]]:
         rules = SubtaskRules.of(self.subtask)
-        schemas = [one for one in load_table_schemas(connection, self.fence.ref) if one.table.name in names]
-        there = read_tables(connection, {one.target for one in schemas})
+        schemas = [schema for schema in load_table_schemas(connection, self.fence.ref) if schema.table.name in names]
+        there = read_tables(connection, {schema.target for schema in schemas})
         mappings = {
-            one.table.name: map_table(one.table, there[one.target], rules.router.extracted(one.table.name))
-            for one in schemas
+            schema.table.name: map_table(schema.table, there[schema.target], rules.router.extracted(schema.table.name))
+            for schema in schemas
         }
         return mappings, load_feeders(connection, self.fence.ref), merged_targets(connection, self.fence.ref)
 
     def _job(
         self, chunk: ChunkProgress, mapping: TableMapping, feeders: Sequence[Feeder], merged: Collection[TableName]
     ) -> ChunkJob:
-        same = ((one.source, one.table) for one in feeders if one.target == mapping.target.name)
+        same = ((feeder.source, feeder.table) for feeder in feeders if feeder.target == mapping.target.name)
         siblings = sibling_names(same, (self.fence.ref.source, mapping.source.name))
         verb = verb_for(mapping, self.subtask.loader)
         alone = not siblings and verb is Verb.INSERT and mapping.target.name not in merged

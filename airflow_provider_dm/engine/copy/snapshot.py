@@ -75,7 +75,7 @@ class SourceLock(Enum):
     GLOBAL = "FLUSH TABLES WITH READ LOCK"
 
     def statement(self, tables: Collection[TableName]) -> str:
-        locked = ", ".join(f"{one.quoted()} READ" for one in tables) if self is SourceLock.TABLES else ""
+        locked = ", ".join(f"{table.quoted()} READ" for table in tables) if self is SourceLock.TABLES else ""
         return f"{self.value} {locked}"
 
     def privileges(self, flavour: Flavour) -> tuple[str, ...]:
@@ -143,8 +143,8 @@ def snapshot_place(source: str, connection: Connection) -> BinlogSize:
 
 def _shown_place(connection: Connection) -> BinlogSize:
     rows = query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
-    found = {text(name).lower(): text(value) for name, value in rows}
-    file, position = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "")
+    status = {text(name).lower(): text(value) for name, value in rows}
+    file, position = status.get("binlog_snapshot_file", ""), status.get("binlog_snapshot_position", "")
     if not file:
         raise NotSupportedYet("a copy from a server without a binlog", "binlog_snapshot_file is empty", "Set log_bin.")
     return BinlogSize(file, int(position))
@@ -295,14 +295,14 @@ class _Locker:
 
     def _old_statements(self) -> list[int]:
         """Return the sessions whose statements run for OLD_STATEMENT_SECONDS or longer, and wait for no lock."""
-        found = []
+        threads = []
         for session, user, _host, _schema, command, seconds, state, info, *_ in query(self.guard, "SHOW PROCESSLIST"):
             idle = text(command) in _IDLE or text(user) == _SYSTEM_USER or text(state or b"").startswith("Waiting")
             if int(seconds or 0) >= OLD_STATEMENT_SECONDS and not (
                 idle or text(info or b"").startswith(WAITING_READER)
             ):
-                found.append(int(session))
-        return found
+                threads.append(int(session))
+        return threads
 
     def _check_no_flush_pends(self) -> None:
         """Check the effects of a request for the global lock. Raises ReadLockNotGranted."""

@@ -184,7 +184,7 @@ class SourceLoad:
             log.info("%s: %s", self.loading.source.id, why)
             self.waiting_since = time.monotonic()
         if time.monotonic() - self.waiting_since > WAITS_SECONDS:
-            left = sorted({one.table for one in self._chunks() if not one.done})
+            left = sorted({chunk.table for chunk in self._chunks() if not chunk.done})
             raise TablesWait(self.loading.source.id, ", ".join(map(str, left)))
         self._sleep(ROUND_IDLE_SECONDS)
         return ""
@@ -200,7 +200,7 @@ class SourceLoad:
         before = settled_births(source.endpoint, source.rules.block_allow) if left else NO_BIRTHS
         if not source.reads_log and (gone := set(left) - before.tables.keys()):
             raise SchemaChangedDuringCopy(source.id, str(min(gone)), "it was dropped or renamed, and no log is read")
-        tables = [one for one in left if one in before.tables and one not in before.young]
+        tables = [table for table in left if table in before.tables and table not in before.young]
         if not tables:
             return self._wait_for_ddl("no table can be read now")
         with connected(source.endpoint) as connection:
@@ -254,9 +254,9 @@ class SourceLoad:
         error of `gather`.
         """
         try:
-            return gathered.gather(tables, lambda: all(one.done() for one in readers))
+            return gathered.gather(tables, lambda: all(reader.done() for reader in readers))
         except NotGathered:
-            if lost := _lost([one for one in readers if one.done()]):
+            if lost := _lost([reader for reader in readers if reader.done()]):
                 raise SnapshotLost(self.loading.source.id, lost) from None
             raise
 
@@ -270,7 +270,7 @@ class SourceLoad:
         left = set(readers)
         while left:
             done, left = wait(left, timeout=ROUND_POLL_SECONDS, return_when=FIRST_EXCEPTION)
-            failed = [one for one in done if one.exception() is not None]
+            failed = [reader for reader in done if reader.exception() is not None]
             now = time.monotonic()
             if failed or self.stop() or now - began > (SHORT_ROUND_SECONDS if self.short else ROUND_SECONDS):
                 break
@@ -285,8 +285,8 @@ class SourceLoad:
 
     def _others_wait(self) -> bool:
         ref = self.loading.source.fence.ref
-        found = run_transaction(self.target, lambda tx: waiting(tx, ref))
-        return sum(one.rows for one in found if one.source != ref.source) > MOST_WAITING
+        contested = run_transaction(self.target, lambda tx: waiting(tx, ref))
+        return sum(waiting.rows for waiting in contested if waiting.source != ref.source) > MOST_WAITING
 
     def _go_to(self, at: Location) -> bool:
         """Move the frontier to a location. Return False if that is not possible, so that no round can be opened."""
@@ -339,13 +339,13 @@ class SourceLoad:
         return run_transaction(self.target, lambda tx: load_chunks(tx, ref))
 
     def _rows(self) -> int:
-        return sum(one.rows_copied + one.done for one in self._chunks() if not one.is_unresumable)
+        return sum(chunk.rows_copied + chunk.done for chunk in self._chunks() if not chunk.is_unresumable)
 
     def _is_covered(self) -> bool:
-        return all(one.done for one in self._chunks())
+        return all(chunk.done for chunk in self._chunks())
 
     def _count_readers(self) -> int:
-        left = sum(not one.done for one in self._chunks())
+        left = sum(not chunk.done for chunk in self._chunks())
         subtask = self.loading.source.subtask
         return max(1, min(left, self.readers, subtask.mydumper.threads, subtask.loader.pool_size))
 
@@ -353,7 +353,7 @@ class SourceLoad:
         """Return the tables that are not covered, except those whose rows are held back for a DDL."""
         ref = self.loading.source.fence.ref
         held = run_transaction(self.target, lambda tx: held_tables(tx, ref))
-        return sorted({one.table for one in self._chunks() if not one.done} - held)
+        return sorted({chunk.table for chunk in self._chunks() if not chunk.done} - held)
 
     def _tables_as_logged(self, names: Collection[TableName], definitions: dict[TableName, Table]) -> list[TableName]:
         """Return the tables of `names` that still have to be read, by the definitions that result from the log.
@@ -364,12 +364,12 @@ class SourceLoad:
         logged = {
             one.table.name: one.table for one in run_transaction(self.target, lambda tx: load_table_schemas(tx, ref))
         }
-        found = [one for one in names if one in wanted and one in logged]
-        for name in found:
+        left = [one for one in names if one in wanted and one in logged]
+        for name in left:
             if _row_format(definitions[name]) != _row_format(logged[name]):
                 why = "its columns or its key differ from the result of its log"
                 raise SchemaChangedDuringCopy(self.loading.source.id, str(name), why)
-        return found
+        return left
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -383,7 +383,7 @@ class SourceLoad:
 
 def _lost(readers: Sequence[Future[list[ReaderResult]]]) -> str:
     """Return why ended readers lost their snapshots, or "". Raises the error of one of them."""
-    return "; ".join(sorted({result.lost for one in readers for result in one.result() if result.lost}))
+    return "; ".join(sorted({result.lost for reader in readers for result in reader.result() if result.lost}))
 
 
 def _row_format(table: Table) -> object:

@@ -31,13 +31,13 @@ _UPKEEP: Final = (
 
 def specs_of(reader: Reader) -> tuple[ddl.Spec, ...]:
     """Read all clauses up to the end of the statement."""
-    found: list[ddl.Spec] = []
+    specs: list[ddl.Spec] = []
     while not reader.at_end():
-        if not found or reader.skip(",") or reader.peek() in ("PARTITION", "REMOVE"):
-            found += _spec(reader)
+        if not specs or reader.skip(",") or reader.peek() in ("PARTITION", "REMOVE"):
+            specs += _spec(reader)
         else:
             raise Unreadable(f"{reader.token().text} is not understood")
-    return tuple(found)
+    return tuple(specs)
 
 
 def _spec(reader: Reader) -> tuple[ddl.Spec, ...]:

@@ -89,18 +89,18 @@ def _options(specs: Sequence[ddl.Spec]) -> ddl.Options:
 
 def _partitioning(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.Code | None:
     """Return the partitioning of the table, as last defined completely: single partitions are not tracked."""
-    found = table.partitioning
+    clause = table.partitioning
     for spec in specs:
         match spec:
             case ddl.Repartition(what) if what.upper().startswith("PARTITION BY"):
-                found = what
+                clause = what
             case ddl.Repartition(what) if what.upper() == "REMOVE PARTITIONING":
-                found = None
+                clause = None
             case ddl.Repartition(what) if is_maintenance(what):
                 pass
             case ddl.Repartition() | ddl.DropPartitions() | ddl.PartitionToTable() | ddl.TableToPartition():
-                found = None if found is None else with_changed_partitions(found)
-    return found
+                clause = None if clause is None else with_changed_partitions(clause)
+    return clause
 
 
 # Columns
@@ -220,7 +220,7 @@ def _with_new_names(column: ddl.ColumnDefinition, names: dict[str, str]) -> ddl.
     return replace(
         column,
         generated=None if column.generated is None else _renamed(column.generated, names),
-        checks=tuple(replace(one, expression=_renamed(one.expression, names)) for one in column.checks),
+        checks=tuple(replace(check, expression=_renamed(check.expression, names)) for check in column.checks),
     )
 
 
@@ -247,25 +247,25 @@ def _constraints_left(
     names = {name: column.name for name, column in by_old_name.items() if column is not None}
     dropped = set(_dropped(table, specs))
     is_rename = all(isinstance(spec, ddl.RenameTo | ddl.Upkeep) for spec in specs)
-    for one in table.constraints:
-        if one in dropped:
+    for constraint in table.constraints:
+        if constraint in dropped:
             continue
-        match one:
+        match constraint:
             case ddl.KeyDefinition():
                 parts = tuple(
                     part if part.expression is None else replace(part, expression=_renamed(part.expression, names))
-                    for part in one.parts
+                    for part in constraint.parts
                 )
-                left = carried(context.server, old, replace(one, parts=parts), successors)
+                left = carried(context.server, old, replace(constraint, parts=parts), successors)
                 if left is not None:
                     left = left if is_rename else without_hash(context.server, left)
                     yield _altered_key(context, left, specs)
             case ddl.ForeignKey():
-                yield replace(one, columns=tuple(names.get(name.lower(), name) for name in one.columns))
+                yield replace(constraint, columns=tuple(names.get(name.lower(), name) for name in constraint.columns))
             case ddl.CheckConstraint():
                 gone = [name for name, column in by_old_name.items() if column is None]
-                if not any(mentions(one.expression, name) for name in gone):
-                    yield replace(_altered_check(one, specs), expression=_renamed(one.expression, names))
+                if not any(mentions(constraint.expression, name) for name in gone):
+                    yield replace(_altered_check(constraint, specs), expression=_renamed(constraint.expression, names))
 
 
 def _successors(by_old_name: ByOldName, columns: Sequence[ddl.ColumnDefinition]) -> Successors:
@@ -274,20 +274,20 @@ def _successors(by_old_name: ByOldName, columns: Sequence[ddl.ColumnDefinition])
     After DROP a, ADD a int a key over `a` refers to the new column, as servers resolve a key's columns by name.
     """
     old_names = {id(column): name for name, column in by_old_name.items() if column is not None}
-    found: Successors = {}
+    successors: Successors = {}
     for column in columns:
         name = old_names.get(id(column), column.name.lower())
-        found.setdefault(name, (column, id(column) not in old_names))
-    return found
+        successors.setdefault(name, (column, id(column) not in old_names))
+    return successors
 
 
 def _dropped(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> Iterator[ddl.Constraint]:
     for spec in specs:
         if isinstance(spec, ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint):
-            found = [one for one in table.constraints if _is_meant(spec, one)]
-            if not found and not _may_be_missing(table, spec):
+            dropped = [constraint for constraint in table.constraints if _is_meant(spec, constraint)]
+            if not dropped and not _may_be_missing(table, spec):
                 raise NotKnown(f"the key or constraint {spec.name} is not known")
-            yield from found
+            yield from dropped
 
 
 def _is_meant(spec: ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint, constraint: ddl.Constraint) -> bool:
@@ -317,16 +317,16 @@ def _is_named(constraint: ddl.Constraint, name: str) -> bool:
 
 
 def _altered_key(context: Context, key: ddl.KeyDefinition, specs: Sequence[ddl.Spec]) -> ddl.KeyDefinition:
-    found = key
+    altered = key
     for spec in specs:
         match spec:
             case ddl.RenameKey(name, to) if _is_named(key, name):
-                found = replace(found, name=to)
+                altered = replace(altered, name=to)
             case ddl.SetKeyVisibility(name, invisible) if _is_named(key, name):
                 hidden = _HIDDEN[context.server.mariadb]
-                options = tuple(one for one in found.options if one != hidden)
-                found = replace(found, options=(*options, *[hidden] * invisible))
-    return found
+                options = tuple(option for option in altered.options if option != hidden)
+                altered = replace(altered, options=(*options, *[hidden] * invisible))
+    return altered
 
 
 def _altered_check(check: ddl.CheckConstraint, specs: Sequence[ddl.Spec]) -> ddl.CheckConstraint:

@@ -103,12 +103,12 @@ def _keep_meaning(kind: ColumnType, charset: str) -> bool:
 
 def _collation(server: Server, kind: ColumnType, table: Collation, chosen: Mapping[str, str]) -> Collation:
     """Return the collation of a character type: its own, else the table's."""
-    found = table
+    collation = table
     if kind.charset is not None:
-        found = default_collation(server, kind.charset, chosen)
+        collation = default_collation(server, kind.charset, chosen)
     if kind.collation is not None:
-        found = collation_named(server, kind.collation, found.charset)
-    return binary_collation(found.charset) if kind.binary else found
+        collation = collation_named(server, kind.collation, collation.charset)
+    return binary_collation(collation.charset) if kind.binary else collation
 
 
 def _character_type(server: Server, kind: ColumnType, collation: Collation) -> ColumnType:
@@ -193,7 +193,7 @@ def packed_bytes(kind: ColumnType) -> int:
     >>> packed_bytes(ColumnType("decimal", ("12", "4"))), packed_bytes(ColumnType("datetime", ("6",)))
     (6, 8)
     """
-    sizes = [int(one) for one in kind.arguments if one.isdecimal()]
+    sizes = [int(argument) for argument in kind.arguments if argument.isdecimal()]
     match kind.name:
         case "decimal":
             precision, scale = sizes

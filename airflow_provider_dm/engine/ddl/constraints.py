@@ -33,15 +33,15 @@ def named_foreign_keys(
     server: Server, table: TableName, old: Sequence[ForeignKey], new: Sequence[ForeignKey]
 ) -> tuple[ForeignKey, ...]:
     """Return all foreign keys, named and sorted by name. MariaDB uses the name of the index if there is no other."""
-    found: list[ForeignKey] = []
-    taken = [str(one.constraint) for one in old]
-    for one in (*old, *new):
-        given = one.constraint or (one.name if server.mariadb else None)
+    named: list[ForeignKey] = []
+    taken = [str(key.constraint) for key in old]
+    for key in (*old, *new):
+        given = key.constraint or (key.name if server.mariadb else None)
         name = given or _next(f"{table.table}{_FOREIGN_KEY}", taken)
         taken.append(name)
-        actions = tuple(action for action in one.references.actions if _is_kept(server, *action))
-        found.append(replace(one, constraint=name, name=None, references=replace(one.references, actions=actions)))
-    return _in_order(found)
+        actions = tuple(action for action in key.references.actions if _is_kept(server, *action))
+        named.append(replace(key, constraint=name, name=None, references=replace(key.references, actions=actions)))
+    return _in_order(named)
 
 
 def _is_kept(server: Server, when: str, what: str) -> bool:
@@ -53,14 +53,14 @@ def named_checks(
     server: Server, table: TableName, old: Iterable[CheckConstraint], new: Sequence[CheckConstraint]
 ) -> tuple[CheckConstraint, ...]:
     """Return all CHECK constraints, named; MySQL sorts them by their names."""
-    found = list(old)
-    taken = [str(one.constraint) for one in (*found, *new) if one.constraint is not None]
-    for one in new:
+    named = list(old)
+    taken = [str(check.constraint) for check in (*named, *new) if check.constraint is not None]
+    for check in new:
         free = _free(_MARIADB_CHECK, taken) if server.mariadb else _next(f"{table.table}{_CHECK}", taken)
-        name = one.constraint or free
+        name = check.constraint or free
         taken.append(name)
-        found.append(replace(one, constraint=name))
-    return tuple(found) if server.mariadb else _in_order(found)
+        named.append(replace(check, constraint=name))
+    return tuple(named) if server.mariadb else _in_order(named)
 
 
 def with_table_name(server: Server, definition: TableDefinition, old: TableName, new: TableName) -> TableDefinition:
@@ -69,9 +69,9 @@ def with_table_name(server: Server, definition: TableDefinition, old: TableName,
         one if isinstance(one, KeyDefinition) else replace(one, constraint=name_under(str(one.constraint), old, new))
         for one in definition.constraints
     ]
-    keys = [one for one in constraints if isinstance(one, KeyDefinition)]
-    foreign_keys = _in_order(one for one in constraints if isinstance(one, ForeignKey))
-    checks = [one for one in constraints if isinstance(one, CheckConstraint)]
+    keys = [constraint for constraint in constraints if isinstance(constraint, KeyDefinition)]
+    foreign_keys = _in_order(constraint for constraint in constraints if isinstance(constraint, ForeignKey))
+    checks = [constraint for constraint in constraints if isinstance(constraint, CheckConstraint)]
     return replace(definition, constraints=(*keys, *foreign_keys, *(checks if server.mariadb else _in_order(checks))))
 
 
@@ -85,10 +85,10 @@ def with_references(
     return replace(
         definition,
         constraints=tuple(
-            replace(one, references=_with_new_names(one.references, renamed, columns))
-            if isinstance(one, ForeignKey) and one.references.table == table
-            else one
-            for one in definition.constraints
+            replace(constraint, references=_with_new_names(constraint.references, renamed, columns))
+            if isinstance(constraint, ForeignKey) and constraint.references.table == table
+            else constraint
+            for constraint in definition.constraints
         ),
     )
 
@@ -99,7 +99,7 @@ def _with_new_names(reference: Reference, table: TableName, columns: Mapping[str
 
 
 def _in_order(constraints: Iterable[_Named]) -> tuple[_Named, ...]:
-    return tuple(sorted(constraints, key=lambda one: str(one.constraint)))
+    return tuple(sorted(constraints, key=lambda constraint: str(constraint.constraint)))
 
 
 def name_under(name: str, old: TableName, new: TableName) -> str:

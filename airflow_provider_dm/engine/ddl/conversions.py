@@ -81,7 +81,7 @@ def unlike(source: tuple[Flavour, Version], target: tuple[Flavour, Version]) -> 
     """
     if source[0] is target[0] and source[1][:2] == target[1][:2]:
         return ""
-    names = (f"{capabilities_of(*one).title} {'.'.join(map(str, one[1][:2]))}" for one in (source, target))
+    names = (f"{capabilities_of(*server).title} {'.'.join(map(str, server[1][:2]))}" for server in (source, target))
     return "{} at the source and {} in the target".format(*names)
 
 
@@ -145,7 +145,7 @@ def _is_sum(code: Code, numbers: Collection[str]) -> bool:
 
 def numbers_of(table: TableDefinition) -> frozenset[str]:
     """Return the lower-case names of a table's integer and decimal columns."""
-    return frozenset(one.name.lower() for one in table.columns if one.type.name in (*WIDTHS, "decimal"))
+    return frozenset(column.name.lower() for column in table.columns if column.type.name in (*WIDTHS, "decimal"))
 
 
 def _filled(column: ColumnDefinition) -> str | None:
@@ -165,9 +165,9 @@ def chosen_otherwise(table: TableDefinition, specs: Sequence[Spec]) -> str | Non
 
     KEY chooses a partition by a hash of the server's own, and text belongs to a range by its collation.
     """
-    if table.partitioning is None or not any(isinstance(one, DropPartitions | TruncatePartitions) for one in specs):
+    if table.partitioning is None or not any(isinstance(spec, DropPartitions | TruncatePartitions) for spec in specs):
         return None
-    texts = {one.name.lower() for one in table.columns if one.type.name in CHARACTER_TYPES}
+    texts = {column.name.lower() for column in table.columns if column.type.name in CHARACTER_TYPES}
     for token in tokens(table.partitioning, 0):
         if token.text == "KEY" or token.raw.strip("`").lower() in texts:
             return f"partitions chosen by {token.raw} lose their rows"

@@ -63,7 +63,7 @@ class Spread:
     def over(self, definition: TableDefinition, source: Table) -> TableDefinition:
         """Return the definition with these bits."""
         primary = next((key.columns for key in source.unique_keys if key.primary), ())
-        columns = tuple(self._random(one) if primary == (one.name,) else one for one in definition.columns)
+        columns = tuple(self._random(column) if primary == (column.name,) else column for column in definition.columns)
         spread = columns != definition.columns and self.pre_split_regions
         split = (("PRE_SPLIT_REGIONS", str(self.pre_split_regions)),) if spread else ()
         return replace(definition, columns=columns, options=(*definition.options, *split))
@@ -123,7 +123,7 @@ def create_table_like(
     notes: list[str] = []
     try:
         definition = _definition(statement, source.name.schema)
-        columns = {one.name: one for one in definition.columns}
+        columns = {column.name: column for column in definition.columns}
 
         def resolve(_: TableName, name: str) -> ColumnDefinition | None:
             shown, known = columns[name], source.by_name.get(name.lower())

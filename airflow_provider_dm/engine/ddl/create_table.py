@@ -68,8 +68,8 @@ def definition(reader: Reader) -> ddl.TableDefinition:
     elements: tuple[ddl.ColumnDefinition | ddl.Constraint, ...] = ()
     if reader.peek() == "(" and reader.peek(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
         elements = reader.in_parentheses(lambda: element_of(reader))
-    columns = tuple(one for one in elements if isinstance(one, ddl.ColumnDefinition))
-    constraints = tuple(one for one in elements if not isinstance(one, ddl.ColumnDefinition))
+    columns = tuple(element for element in elements if isinstance(element, ddl.ColumnDefinition))
+    constraints = tuple(element for element in elements if not isinstance(element, ddl.ColumnDefinition))
     options = options_of(reader, commas=True)
     partitioning = None
     if reader.next_is("PARTITION", "BY"):
@@ -84,12 +84,12 @@ def element_of(reader: Reader) -> ddl.ColumnDefinition | ddl.Constraint:
 
 def options_of(reader: Reader, *, commas: bool = False) -> ddl.Options:
     """Read any number of table options, in CREATE TABLE with optional commas between them."""
-    found: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
     while (option := _option(reader)) is not None:
-        found.append(option)
+        options.append(option)
         if commas and reader.skip(",") and reader.at_end():
             raise Unreadable("an option is missing")
-    return tuple(found)
+    return tuple(options)
 
 
 def _option(reader: Reader) -> tuple[str, str] | None:
@@ -363,21 +363,21 @@ def key_type(reader: Reader) -> ddl.Options:
 
 def key_options(reader: Reader) -> ddl.Options:
     """Read any number of key options."""
-    found: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
     while True:
-        found += key_type(reader)
+        options += key_type(reader)
         if reader.skip("WITH", "PARSER"):
-            found.append(("WITH PARSER", reader.identifier()))
+            options.append(("WITH PARSER", reader.identifier()))
         elif flag := reader.skip_any(_KEY_FLAGS):
-            found.append((flag, ""))
+            options.append((flag, ""))
         elif reader.skip("NOT", "IGNORED"):
-            found.append(("NOT IGNORED", ""))
+            options.append(("NOT IGNORED", ""))
         elif (name := (reader.name() or "").upper()) in _KEY_OPTIONS:
             reader.word()
             reader.skip("=")
-            found.append((name, reader.value()))
+            options.append((name, reader.value()))
         else:
-            return tuple(found)
+            return tuple(options)
 
 
 def _part(reader: Reader) -> ddl.KeyPart:

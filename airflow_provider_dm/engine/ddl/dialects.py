@@ -177,7 +177,7 @@ def key_for(
             raise NotCopyable(f"the unique key {key_sql(key)}, which is longer than an index of MySQL can be")
     elif ("INVISIBLE", "") in key.options:
         note(f"the key {key.name} is visible")
-        return replace(key, options=tuple(one for one in key.options if one[0] != "INVISIBLE"))
+        return replace(key, options=tuple(option for option in key.options if option[0] != "INVISIBLE"))
     return key
 
 

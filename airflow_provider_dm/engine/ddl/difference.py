@@ -61,10 +61,10 @@ def alter_between(tracker: Tracker, before: TableName, after: TableName) -> Alte
     specs = (*_columns(old, new), *_constraints(old, new), *_options(old, new), *_partitions(old, new))
     made = AlterTable(before, specs)
     try:
-        became = _bare(tracker.after(made, AS_SHOWN).definition(before)) if specs else old
+        altered = _bare(tracker.after(made, AS_SHOWN).definition(before)) if specs else old
     except CannotTrack as error:
         raise CannotTrack(f"{_NOT_DERIVABLE}: {error}") from None
-    if _compared(became) != _compared(new):
+    if _compared(altered) != _compared(new):
         raise CannotTrack(_NOT_DERIVABLE)
     return made if specs else None
 
@@ -115,24 +115,24 @@ def _place(table: TableDefinition, number: int) -> Place:
 
 def _constraints(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     keys, made = _keys(old), _keys(new)
-    shown = {name for name, one in made.items() if name in keys and _visible(one) == _visible(keys[name])}
-    yield from (DropKey(str(one.name)) for name, one in keys.items() if name not in shown)
-    yield from (AddConstraint(_without_primary_name(one)) for name, one in made.items() if name not in shown)
-    for one in (made[name] for name in made if name in shown and made[name] != keys[name]):
-        yield SetKeyVisibility(str(one.name), one != _visible(one))
+    shown = {name for name, key in made.items() if name in keys and _visible(key) == _visible(keys[name])}
+    yield from (DropKey(str(key.name)) for name, key in keys.items() if name not in shown)
+    yield from (AddConstraint(_without_primary_name(key)) for name, key in made.items() if name not in shown)
+    for key in (made[name] for name in made if name in shown and made[name] != keys[name]):
+        yield SetKeyVisibility(str(key.name), key != _visible(key))
     checks, wanted = _checks(old), _checks(new)
-    dropped = {one.name.lower() for one in old.columns} - {one.name.lower() for one in new.columns}
-    lost = [one for code, one in checks.items() if code not in wanted]
+    dropped = {column.name.lower() for column in old.columns} - {column.name.lower() for column in new.columns}
+    lost = [check for code, check in checks.items() if code not in wanted]
     yield from (  # a CHECK over a dropped column is dropped with it
         DropConstraint(str(one.constraint)) for one in lost if not any(mentions(one.expression, n) for n in dropped)
     )
-    yield from (AddConstraint(replace(one, constraint=None)) for code, one in wanted.items() if code not in checks)
+    yield from (AddConstraint(replace(check, constraint=None)) for code, check in wanted.items() if code not in checks)
     if _references(new) not in ((), _references(old)):
         raise CannotTrack("its foreign keys differ")
 
 
 def _visible(key: KeyDefinition) -> KeyDefinition:
-    return replace(key, options=tuple(one for one in key.options if one[0] not in _HIDDEN))
+    return replace(key, options=tuple(option for option in key.options if option[0] not in _HIDDEN))
 
 
 def _without_primary_name(key: KeyDefinition) -> KeyDefinition:
@@ -180,7 +180,7 @@ def _bare_column(column: ColumnDefinition) -> ColumnDefinition:
 
 def _compared(table: TableDefinition) -> TableDefinition:
     """Return the definition for comparison: without names of CHECKs and foreign keys, CHECKs sorted."""
-    keys = tuple(one for one in table.constraints if isinstance(one, KeyDefinition))
+    keys = tuple(constraint for constraint in table.constraints if isinstance(constraint, KeyDefinition))
     checks = sorted(
         (replace(one, constraint=None) for one in table.constraints if isinstance(one, CheckConstraint)), key=str
     )

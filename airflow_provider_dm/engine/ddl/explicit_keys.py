@@ -66,7 +66,7 @@ def with_recollated_keys(
 ) -> ddl.AlterTable:
     """Return the statement for TiDB. `before`, `after`: the table of its source; `becomes`: the target's collation for
     one of the source."""
-    old, new = ({one.name.lower(): one.type.collation for one in table.columns} for table in (before, after))
+    old, new = ({column.name.lower(): column.type.collation for column in table.columns} for table in (before, after))
 
     def collations(key: ddl.KeyDefinition, of: Mapping[str, str | None]) -> list[str | None]:
         found = (None if part.column is None else of.get(part.column.lower()) for part in key.parts)
@@ -90,14 +90,14 @@ def without_dropped_columns(
     gone, dropped = _dropped_columns(statement), _dropped_keys(statement)
     kept = list(_kept(statement, before, after, *kinds))
     ended = [
-        ddl.DropKey(str(one.name))
-        for one in before.constraints
-        if isinstance(one, ddl.KeyDefinition)
-        and one.kind in kinds
-        and len(one.parts) > 1
-        and gone.issuperset(_columns(one))
-        and all(one is not was for was, _ in kept)
-        and str(one.name).lower() not in dropped
+        ddl.DropKey(str(constraint.name))
+        for constraint in before.constraints
+        if isinstance(constraint, ddl.KeyDefinition)
+        and constraint.kind in kinds
+        and len(constraint.parts) > 1
+        and gone.issuperset(_columns(constraint))
+        and all(constraint is not was for was, _ in kept)
+        and str(constraint.name).lower() not in dropped
     ]
     remade = [(was, now) for was, now in kept if not gone.isdisjoint(_columns(now))]
     return _with_keys_last(replace(shrunk, specs=(*ended, *shrunk.specs)), remade)

@@ -48,8 +48,8 @@ def in_mode(code: Code, sql_mode: int) -> Code:
     if not sql_mode & _OF_QUOTES:
         return code
     strings = TokenKind.STRING
-    found = all_tokens(code, 0)
-    return "".join(string_sql(string_value(one.raw, 0), sql_mode) if one.kind is strings else one.raw for one in found)
+    tokens = all_tokens(code, 0)
+    return "".join(string_sql(string_value(one.raw, 0), sql_mode) if one.kind is strings else one.raw for one in tokens)
 
 
 def definition_in_mode(definition: TableDefinition, sql_mode: int) -> TableDefinition:
@@ -60,8 +60,8 @@ def definition_in_mode(definition: TableDefinition, sql_mode: int) -> TableDefin
     def coded(code: Code | None) -> Code | None:
         return None if code is None else in_mode(code, sql_mode)
 
-    def check(one: CheckConstraint) -> CheckConstraint:
-        return replace(one, expression=in_mode(one.expression, sql_mode))
+    def check(given: CheckConstraint) -> CheckConstraint:
+        return replace(given, expression=in_mode(given.expression, sql_mode))
 
     def constraint(one: Constraint) -> Constraint:
         match one:
@@ -73,12 +73,12 @@ def definition_in_mode(definition: TableDefinition, sql_mode: int) -> TableDefin
 
     columns = tuple(
         replace(
-            one,
-            default=coded(one.default),
-            generated=coded(one.generated),
-            checks=tuple(map(check, one.checks)),
+            column,
+            default=coded(column.default),
+            generated=coded(column.generated),
+            checks=tuple(map(check, column.checks)),
         )
-        for one in definition.columns
+        for column in definition.columns
     )
     return replace(definition, columns=columns, constraints=tuple(map(constraint, definition.constraints)))
 
@@ -89,13 +89,13 @@ def with_names(code: Code, names: Mapping[str, str]) -> Code:
     >>> with_names("(`a` + length(b))", {"a": "x", "length": "y"})
     '(`x` + length(b))'
     """
-    found = list(_tokens(code))
-    columns = {piece.start for piece in _columns(found)}
+    tokens = list(_tokens(code))
+    columns = {piece.start for piece in _columns(tokens)}
     changed = [
         quote(names[piece.name.lower()])
         if piece.start in columns and piece.name is not None and piece.name.lower() in names
         else piece.raw
-        for piece in found
+        for piece in tokens
     ]
     return "".join(changed)
 
@@ -112,9 +112,9 @@ def _tokens(code: Code) -> Iterator[Token]:
         return
 
 
-def _columns(found: list[Token]) -> Iterator[Token]:
+def _columns(tokens: list[Token]) -> Iterator[Token]:
     """Yield possible column names: quoted names, and words that are not function calls."""
-    for piece, following in zip(found, [*found[1:], None], strict=True):
+    for piece, following in zip(tokens, [*tokens[1:], None], strict=True):
         calls = following is not None and following.raw in ("(", "'")
         if piece.kind is TokenKind.NAME or (piece.kind is TokenKind.WORD and not calls):
             yield piece

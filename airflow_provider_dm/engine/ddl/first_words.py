@@ -113,19 +113,19 @@ def _words(sql: bytes, count: int) -> list[str]:
     Insignificant text is skipped by one match, whatever its length: a log may contain a megabyte of semicolons.
     """
     text, position = sql.decode("latin-1"), 0
-    found: list[str] = []
-    while len(found) < count:
+    words: list[str] = []
+    while len(words) < count:
         position = SILENT.match(text, position).end()  # type: ignore[union-attr]  # the pattern matches an empty text
         if position == len(text):
             break
         try:
             piece = next(all_tokens(text[position:], 0))
         except Unreadable:
-            found.append("?")
+            words.append("?")
             break
-        found.append(piece.text)
+        words.append(piece.text)
         position += len(piece.raw)
-    return found
+    return words
 
 
 def _readable(sql: bytes) -> Iterator[Token]:

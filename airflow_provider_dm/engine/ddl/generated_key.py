@@ -33,8 +33,8 @@ def behind_generated_key(server: Server, table: ddl.TableDefinition, specs: Sequ
 def _is_generated(table: ddl.TableDefinition) -> bool:
     first = table.columns[0]
     attributes = (first.type.name, first.type.unsigned, first.auto_increment, first.invisible)
-    keys = (one for one in table.constraints if isinstance(one, ddl.KeyDefinition) and one.kind is ddl.KeyKind.PRIMARY)
-    over_it_alone = any(one.parts == (ddl.KeyPart(_COLUMN),) for one in keys)
+    keys = (key for key in table.constraints if isinstance(key, ddl.KeyDefinition) and key.kind is ddl.KeyKind.PRIMARY)
+    over_it_alone = any(key.parts == (ddl.KeyPart(_COLUMN),) for key in keys)
     return first.name == _COLUMN and attributes == ("bigint", True, True, True) and over_it_alone
 
 

@@ -23,7 +23,7 @@ def without_ineffective(server: Server, table: ddl.TableDefinition, specs: Seque
         conditional = isinstance(spec, ddl.AddColumn) and spec.if_not_exists
         conditional |= isinstance(spec, ddl.ChangeColumn) and spec.if_exists
         parts = split_inline_key(spec) if conditional else (spec,)  # the two are evaluated separately
-        kept += [one for one in parts if not _is_ineffective(server, table, one, kept)]
+        kept += [part for part in parts if not _is_ineffective(server, table, part, kept)]
     return tuple(kept)
 
 
@@ -60,8 +60,8 @@ def _is_ineffective(server: Server, table: ddl.TableDefinition, spec: ddl.Spec, 
         case ddl.DropForeignKey(name, True):
             return name.lower() not in _names(table, ddl.ForeignKey)
         case ddl.DropConstraint(name, True):
-            found = {_name(one) for one in table.constraints if _is_constraint(server, table, one)}
-            return name.lower() not in found
+            names = {_name(one) for one in table.constraints if _is_constraint(server, table, one)}
+            return name.lower() not in names
     return False
 
 
@@ -75,7 +75,7 @@ def _is_constraint(server: Server, table: ddl.TableDefinition, constraint: ddl.C
 
 
 def _names(table: ddl.TableDefinition, *kinds: type[ddl.Constraint]) -> set[str]:
-    return {_name(one) for one in table.constraints if isinstance(one, kinds)}
+    return {_name(constraint) for constraint in table.constraints if isinstance(constraint, kinds)}
 
 
 def _kind(constraint: ddl.Constraint) -> object:

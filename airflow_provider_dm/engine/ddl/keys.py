@@ -153,7 +153,7 @@ def _without_needless(wanted: Sequence[_Wanted]) -> list[_Wanted]:
             else:
                 kept[-1] = None
             break
-    return [one for one in kept if one is not None]
+    return [key for key in kept if key is not None]
 
 
 def _one_is_enough(one: _Wanted, other: _Wanted) -> bool:
@@ -215,25 +215,25 @@ def _shortened(server: Server, column: ddl.ColumnDefinition, prefix: int | None,
 
 
 def _options(server: Server, given: ddl.Options, *, hashed: bool, engine: str) -> ddl.Options:
-    found: dict[str, str] = {"USING": "HASH"} if hashed else {}
+    options: dict[str, str] = {"USING": "HASH"} if hashed else {}
     for name, value in given:
         if name in _PASSING_OPTIONS or (name == "COMMENT" and not value):
             continue
         if (name, value) == ("USING", "HASH") and not server.mariadb and engine.lower() in _LONGEST:
             continue  # the engine has no hash indexes, and MySQL drops the option
         name = {"IGNORED": "INVISIBLE"}.get(name, name) if not server.mariadb else name
-        found[name] = "HASH" if hashed and name == "USING" else value
-    return tuple(sorted(found.items()))
+        options[name] = "HASH" if hashed and name == "USING" else value
+    return tuple(sorted(options.items()))
 
 
 def _is_too_long(server: Server, columns: Columns, key: ddl.KeyDefinition, engine: str) -> bool:
     """Return True if a unique key of MariaDB is longer than an index can be. Raises CannotTrack."""
     if not server.mariadb or key.kind is not ddl.KeyKind.UNIQUE or engine.lower() == _WITH_HASHES:
         return False
-    found = [(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
-    if any(column.type.name in GEOMETRIES - {"point"} for column, _ in found):
+    parts = [(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
+    if any(column.type.name in GEOMETRIES - {"point"} for column, _ in parts):
         raise CannotTrack("a unique key over a geometry is not supported")
-    size = sum(_part_bytes(column, prefix) for column, prefix in found)
+    size = sum(_part_bytes(column, prefix) for column, prefix in parts)
     if engine.lower() not in _LONGEST and size > min(_LONGEST.values()):
         raise CannotTrack(f"the maximum length of a unique key of the engine {engine} is not known")
     return size > _LONGEST.get(engine.lower(), size)

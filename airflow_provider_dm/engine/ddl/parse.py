@@ -221,7 +221,7 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statemen
         if not create:
             key_options(reader)  # ALGORITHM and LOCK
             return _to_the_end(reader, ddl.DropIndex(table, name, condition))
-        kind = next((KEY_KINDS[one] for one in modifiers & KEY_KINDS.keys()), ddl.KeyKind.PLAIN)
+        kind = next((KEY_KINDS[word] for word in modifiers & KEY_KINDS.keys()), ddl.KeyKind.PLAIN)
         made = key(reader, kind, name)
         made = replace(made, options=(*using, *made.options))
         return _to_the_end(reader, ddl.CreateIndex(table, made, condition, "REPLACE" in modifiers))

@@ -62,12 +62,12 @@ def table_collation(context: Context, options: ddl.Options, current: Collation |
     charset, name = given.get("CHARSET"), given.get("COLLATE")
     if "default" in (charset, name):
         raise CannotTrack("CHARACTER SET DEFAULT means the default of the session's schema or of the server")
-    found = current if charset is None else default_collation(context.server, charset, _session_collations(context))
+    collation = current if charset is None else default_collation(context.server, charset, _session_collations(context))
     if name is not None:
-        found = collation_named(context.server, name, None if found is None else found.charset)
-    if found is None:
+        collation = collation_named(context.server, name, None if collation is None else collation.charset)
+    if collation is None:
         raise CannotTrack(f"the default collation of the schema {context.name.schema} is not known")
-    return found
+    return collation
 
 
 def kept_options(options: ddl.Options, collation: Collation) -> ddl.Options:
@@ -110,7 +110,7 @@ def _column(
     context: Context, column: ddl.ColumnDefinition, collation: Collation
 ) -> tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]:
     server, mode = context.server, context.session.sql_mode
-    checks = tuple(replace(one, expression=without_mode(one.expression, mode)) for one in column.checks)
+    checks = tuple(replace(check, expression=without_mode(check.expression, mode)) for check in column.checks)
     if column.type.name == "json" and server.mariadb and not checks:
         checks = (ddl.CheckConstraint(f"(json_valid({quote(column.name)}))"),)
     constraints: list[ddl.Constraint] = []
@@ -119,7 +119,7 @@ def _column(
     if column.references is not None and (server.mariadb or server.version >= _INLINE_REFERENCES):
         constraints.append(ddl.ForeignKey((column.name,), column.references))
     if server.mariadb:
-        checks = tuple(ddl.CheckConstraint(one.expression) for one in checks)
+        checks = tuple(ddl.CheckConstraint(check.expression) for check in checks)
     else:
         constraints += checks
         checks = ()
@@ -203,10 +203,10 @@ def created(context: Context, given: ddl.TableDefinition, *, shown: bool = False
     resolved = resolved_columns(context, given.columns, collation)
     columns = tuple(column for column, _ in resolved)
     constraints = [one for _, inline in resolved for one in inline]
-    constraints += [resolved_constraint(context, one) for one in given.constraints]
+    constraints += [resolved_constraint(context, constraint) for constraint in given.constraints]
     options = kept_options(given.options, collation)
-    old = tuple(one for one in constraints if isinstance(one, ddl.ForeignKey)) if shown else ()
-    new = [one for one in constraints if one not in old]
+    old = tuple(constraint for constraint in constraints if isinstance(constraint, ddl.ForeignKey)) if shown else ()
+    new = [constraint for constraint in constraints if constraint not in old]
     return settled(context, ddl.TableDefinition(columns, old, options, given.partitioning), new, shown=shown)
 
 
@@ -220,16 +220,16 @@ def settled(
     server, engine = context.server, dict(table.options).get("ENGINE", DEFAULT_ENGINE)
     primary = {
         str(part.column).lower()
-        for one in (*table.constraints, *new)
-        if isinstance(one, ddl.KeyDefinition) and one.kind is ddl.KeyKind.PRIMARY
-        for part in one.parts
+        for constraint in (*table.constraints, *new)
+        if isinstance(constraint, ddl.KeyDefinition) and constraint.kind is ddl.KeyKind.PRIMARY
+        for part in constraint.parts
     }
     columns = tuple(
         replace(column, nullable=False) if column.name.lower() in primary else column for column in table.columns
     )
-    old_keys = [one for one in table.constraints if isinstance(one, ddl.KeyDefinition)]
-    old_foreign_keys = [one for one in table.constraints if isinstance(one, ddl.ForeignKey)]
-    new_foreign_keys = [one for one in new if isinstance(one, ddl.ForeignKey)]
+    old_keys = [constraint for constraint in table.constraints if isinstance(constraint, ddl.KeyDefinition)]
+    old_foreign_keys = [constraint for constraint in table.constraints if isinstance(constraint, ddl.ForeignKey)]
+    new_foreign_keys = [key for key in new if isinstance(key, ddl.ForeignKey)]
     keys = settled_keys(
         server,
         by_name(columns),
@@ -245,7 +245,7 @@ def settled(
     checks = named_checks(
         server,
         context.name,
-        [one for one in table.constraints if isinstance(one, ddl.CheckConstraint)],
+        [constraint for constraint in table.constraints if isinstance(constraint, ddl.CheckConstraint)],
         [one for one in new if isinstance(one, ddl.CheckConstraint) and server.keeps_checks],
     )
     return replace(table, columns=columns, constraints=(*keys, *foreign_keys, *checks))

@@ -37,7 +37,7 @@ def as_stored(statement: ddl.Statement, server: Server) -> ddl.Statement:
         case ddl.CreateTableLike(table, like):
             return replace(statement, table=stored(table), like=stored(like))
         case ddl.AlterTable(table, specs):
-            renamed = (ddl.RenameTo(stored(one.table)) if isinstance(one, ddl.RenameTo) else one for one in specs)
+            renamed = (ddl.RenameTo(stored(spec.table)) if isinstance(spec, ddl.RenameTo) else spec for spec in specs)
             return replace(statement, table=stored(table), specs=tuple(renamed))
         case _:
             return replace(statement, table=stored(statement.table))

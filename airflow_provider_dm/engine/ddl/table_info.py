@@ -84,11 +84,11 @@ def _definition(info: Mapping[str, Any]) -> ddl.TableDefinition:
         if info.get(what):
             raise CannotTrack(f"it has {what}")
     _public(info, "the table")
-    columns = sorted(info["cols"] or (), key=lambda one: int(one["offset"]))
+    columns = sorted(info["cols"] or (), key=lambda column: int(column["offset"]))
     if not columns:
         raise CannotTrack("it has no columns")
-    keys = [_key(one) for one in info.get("index_info") or ()]
-    primary = [one["name"]["O"] for one in columns if Flag(_bits(one)) & Flag.PRIMARY]
+    keys = [_key(index) for index in info.get("index_info") or ()]
+    primary = [column["name"]["O"] for column in columns if Flag(_bits(column)) & Flag.PRIMARY]
     if primary and not any(key.kind is ddl.KeyKind.PRIMARY for key in keys):  # TiDB's handle: it has no index
         if len(primary) > 1:
             raise CannotTrack("its primary key has no index")

@@ -21,14 +21,14 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", "\0": r"\0", "\n": r"\n", "\r": r"
 
 def table_of(server: Server, name: TableName, definition: ddl.TableDefinition) -> Table:
     """Return the table as `schema.catalogue.read_tables` reads it."""
-    keys = [one for one in definition.constraints if isinstance(one, ddl.KeyDefinition)]
+    keys = [constraint for constraint in definition.constraints if isinstance(constraint, ddl.KeyDefinition)]
     engine = dict(definition.options)["ENGINE"]
     unique = [_index(key) for key in keys if key.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)]
     return Table(
         name,
         tuple(_column(server, position, column) for position, column in enumerate(definition.columns)),
         tuple(sorted(unique, key=lambda index: (not index.primary, index.name))),
-        has_foreign_keys=any(isinstance(one, ddl.ForeignKey) for one in definition.constraints),
+        has_foreign_keys=any(isinstance(constraint, ddl.ForeignKey) for constraint in definition.constraints),
         hidden=sum(is_hashed(server, engine, key) for key in keys),
     )
 
@@ -67,7 +67,7 @@ def _column_type(server: Server, column: ddl.ColumnDefinition) -> str:
     kind = column.type
     text = _data_type(server, kind)
     if kind.arguments:
-        quoted = [f"'{one.translate(_ESCAPES)}'" if kind.name in MEMBERS else one for one in kind.arguments]
+        quoted = [f"'{member.translate(_ESCAPES)}'" if kind.name in MEMBERS else member for member in kind.arguments]
         text += f"({','.join(quoted)})"
     text += " unsigned" * kind.unsigned + " zerofill" * kind.zerofill
     return text + " /*M!100301 COMPRESSED*/" * ("COMPRESSED" in dict(column.options))
@@ -75,7 +75,7 @@ def _column_type(server: Server, column: ddl.ColumnDefinition) -> str:
 
 def _numeric(server: Server, kind: ddl.ColumnType) -> tuple[int | None, int | None]:
     """Return (precision, scale) of a numeric type."""
-    numbers = [int(one) for one in kind.arguments if kind.name in ("decimal", "float", "double", "bit")]
+    numbers = [int(argument) for argument in kind.arguments if kind.name in ("decimal", "float", "double", "bit")]
     match kind.name, numbers:
         case "bit", [bits]:
             return bits, None

@@ -56,7 +56,7 @@ def _by_columns(specs: Sequence[ddl.Spec], table: ddl.TableDefinition, carrier: 
     """
     for spec in specs:
         if isinstance(spec, ddl.SetOptions):
-            yield ddl.SetOptions(tuple(one for one in spec.options if one[0] not in ("CHARSET", "COLLATE")))
+            yield ddl.SetOptions(tuple(option for option in spec.options if option[0] not in ("CHARSET", "COLLATE")))
         elif not isinstance(spec, ddl.ConvertCharset):
             yield spec
         elif any(isinstance(one, ddl.RenameColumn) for one in specs):
@@ -73,7 +73,7 @@ def _column_before(name: str, carrier: Carrier) -> ddl.ColumnDefinition | None:
     """Return the column before the statement; None if it is not known."""
     table = carrier.way.was(carrier.table)
     columns = () if table is None else table.columns
-    return next((one for one in columns if one.name.lower() == name.lower()), None)
+    return next((column for column in columns if column.name.lower() == name.lower()), None)
 
 
 def _column_with_moments(name: str, carrier: Carrier) -> ddl.ColumnDefinition | None:
@@ -180,7 +180,7 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
             return ddl.ConvertCharset(charset_of(becomes), becomes)
         case ddl.SetOptions(options):
             changed = carrier.changed_options(options)
-            kept = tuple(one for one in carrier.options(changed) if one[0] != "ENGINE")  # it is InnoDB already
+            kept = tuple(option for option in carrier.options(changed) if option[0] != "ENGINE")  # it is InnoDB already
             return ddl.SetOptions(kept) if kept else None
         case ddl.Repartition(what):
             return None if is_maintenance(what) else ddl.Repartition(carrier.partitions(what))

@@ -93,11 +93,11 @@ def plain_default(code: Code, sql_mode: int, functions: Collection[str]) -> Code
     ("(json_array(1, 'a'))", None)
     """
     code = plain(code, sql_mode)
-    found = _significant_tokens(code, sql_mode)
-    if is_moment(code, sql_mode) or _is_literal(found):
+    significant = _significant_tokens(code, sql_mode)
+    if is_moment(code, sql_mode) or _is_literal(significant):
         return code
-    words = [token for token in found if token.kind is not TokenKind.STRING and token.text not in _OF_CALLS]
-    calls = bool(words) and words[0].raw.lower() in functions and "(" in (token.text for token in found)
+    words = [token for token in significant if token.kind is not TokenKind.STRING and token.text not in _OF_CALLS]
+    calls = bool(words) and words[0].raw.lower() in functions and "(" in (token.text for token in significant)
     return code if calls and all(_is_literal([token]) for token in words[1:]) else None
 
 
@@ -126,15 +126,15 @@ def is_moment(code: Code | None, sql_mode: int = 0) -> bool:
 
     A column of MariaDB with such a default loses its ON UPDATE when it gets another default, or none.
     """
-    found = [] if code is None else [token.text for token in _significant_tokens(code, sql_mode)]
-    return bool(found) and found[0] in _MOMENTS and all(text in ("(", ")") or text.isdecimal() for text in found[1:])
+    words = [] if code is None else [token.text for token in _significant_tokens(code, sql_mode)]
+    return bool(words) and words[0] in _MOMENTS and all(text in ("(", ")") or text.isdecimal() for text in words[1:])
 
 
 def checked_expression(code: Code, sql_mode: int) -> Code:
     """Return an expression that only computes, over literals and columns. Raises NotCopyable."""
     code = plain(code, sql_mode)
-    found = _significant_tokens(code, sql_mode)
-    for token, following in zip(found, [*found[1:], None], strict=True):
+    significant = _significant_tokens(code, sql_mode)
+    for token, following in zip(significant, [*significant[1:], None], strict=True):
         calls = following is not None and following.text == "("
         match token.kind:
             case TokenKind.STRING | TokenKind.NUMBER:
@@ -169,10 +169,10 @@ def checked_partitions(code: Code, sql_mode: int) -> Code:
     if code.startswith(_CHANGED):
         raise NotCopyable("the partitions of a table whose single partitions have changed, and are not known")
     code = plain(code, sql_mode)
-    found = _significant_tokens(code, sql_mode)
+    significant = _significant_tokens(code, sql_mode)
     before = ""
-    for at, token in enumerate(found):
-        calls = at + 1 < len(found) and found[at + 1].text == "("
+    for at, token in enumerate(significant):
+        calls = at + 1 < len(significant) and significant[at + 1].text == "("
         match token.kind:
             case TokenKind.STRING | TokenKind.NUMBER:
                 known = True
@@ -183,7 +183,7 @@ def checked_partitions(code: Code, sql_mode: int) -> Code:
             case TokenKind.NAME:
                 known = not calls
             case _ if token.text == "ENGINE":
-                known = next((one.text for one in found[at + 1 :] if one.text != "="), "") == "INNODB"
+                known = next((one.text for one in significant[at + 1 :] if one.text != "="), "") == "INNODB"
             case _:
                 known = token.text in _CALLED_IN_PARTITIONS or token.raw.lower() in _COMPUTING if calls else (
                     token.text not in _ASKING | _PLACES
@@ -194,32 +194,32 @@ def checked_partitions(code: Code, sql_mode: int) -> Code:
     return code
 
 
-def _is_literal(found: list[Token]) -> bool:
+def _is_literal(literal: list[Token]) -> bool:
     """Return True for a literal: -1, .5, 'a' 'b', N'x', x'41', 0x41, _utf8mb4'x', DATE '2020-01-01', TRUE."""
-    texts = [token.text for token in found]
+    texts = [token.text for token in literal]
     if texts and texts[0] in ("-", "+"):
-        found, texts = found[1:], texts[1:]
-    kinds = [token.kind for token in found]
+        literal, texts = literal[1:], texts[1:]
+    kinds = [token.kind for token in literal]
     if texts[:1] == ["."]:
-        return len(found) == 2 and texts[1].isdecimal()
+        return len(literal) == 2 and texts[1].isdecimal()
     if kinds == [TokenKind.NUMBER]:
         return True
-    if len(found) == 1 and (texts[0] in _CONSTANTS or texts[0].startswith(("0X", "0B"))):
-        return found[0].kind is TokenKind.WORD
-    if kinds[:1] == [TokenKind.WORD] and len(found) > 1:
-        known = texts[0] in _MARKED | _LITERAL_TYPES or found[0].raw[1:].lower() in CHARSETS | {"binary"}
-        found, kinds = (found[1:], kinds[1:]) if known else ([], [])
-    return bool(found) and all(kind is TokenKind.STRING for kind in kinds)
+    if len(literal) == 1 and (texts[0] in _CONSTANTS or texts[0].startswith(("0X", "0B"))):
+        return literal[0].kind is TokenKind.WORD
+    if kinds[:1] == [TokenKind.WORD] and len(literal) > 1:
+        known = texts[0] in _MARKED | _LITERAL_TYPES or literal[0].raw[1:].lower() in CHARSETS | {"binary"}
+        literal, kinds = (literal[1:], kinds[1:]) if known else ([], [])
+    return bool(literal) and all(kind is TokenKind.STRING for kind in kinds)
 
 
 def _significant_tokens(code: Code, sql_mode: int) -> list[Token]:
     """Return the tokens without comments. Raises NotCopyable."""
-    found = _read(tokens, code, sql_mode)
-    for introducer, literal in pairwise(found):
+    significant = _read(tokens, code, sql_mode)
+    for introducer, literal in pairwise(significant):
         introduces = introducer.raw[:1] == "_" and literal.kind is TokenKind.STRING
         if introduces and introducer.raw[1:].lower() in CHARSETS | {"binary"} and not literal.raw.isascii():
             raise NotCopyable(f"the string {introducer.raw}{literal.raw}, whose bytes are not known")
-    return found
+    return significant
 
 
 def _read(cut: Callable[[str, int], Iterator[Token]], code: Code, sql_mode: int) -> list[Token]:

@@ -144,10 +144,10 @@ class Carrier:
 
     def definition(self, table: ddl.TableDefinition) -> ddl.TableDefinition:
         """Return the definition of a new table. Raises NotCopyable."""
-        constraints = [self.constraint(one) for one in table.constraints]
+        constraints = [self.constraint(constraint) for constraint in table.constraints]
         return ddl.TableDefinition(
             tuple(self.column(column) for column in table.columns),
-            tuple(one for one in constraints if one is not None),
+            tuple(constraint for constraint in constraints if constraint is not None),
             self.options(self._with_default(table.options)),
             None if table.partitioning is None else self.partitions(table.partitioning),
         )
@@ -161,7 +161,7 @@ class Carrier:
         known = self.way.collation(self.table)
         if known is None or any(name == "COLLATE" for name, _ in options):
             return options
-        without = tuple(one for one in options if one[0] != "CHARSET")
+        without = tuple(option for option in options if option[0] != "CHARSET")
         return (*without, ("CHARSET", charset_of(known)), ("COLLATE", known))
 
     def changed_options(self, options: ddl.Options) -> ddl.Options:
@@ -234,7 +234,7 @@ class Carrier:
             default=self._default(column.default, column, name),
             on_update=on_update,
             generated=None if column.generated is None else self._generated(column.generated),
-            checks=tuple(one for one in map(self._check, column.checks) if one is not None),
+            checks=tuple(check for check in map(self._check, column.checks) if check is not None),
             references=None,
             options=options,
         )

@@ -76,7 +76,7 @@ class Tracker:
         found = cls(server)
         found = replace(
             found,
-            _collations={found._folded(name): one for name, one in collations.items()},
+            _collations={found._folded(name): collation for name, collation in collations.items()},
             _views=frozenset(map(found._key, views)),
         )
         for name, text in tables.items():
@@ -128,7 +128,7 @@ class Tracker:
     def without(self, names: Collection[TableName]) -> Tracker:
         """Return the tables without these; unknown names are ignored."""
         gone = {self._key(name) for name in names}
-        return replace(self, _tables={key: one for key, one in self._tables.items() if key not in gone})
+        return replace(self, _tables={key: table for key, table in self._tables.items() if key not in gone})
 
     # Statements
 
@@ -190,9 +190,9 @@ class Tracker:
         keys = tuple(
             without_hash(self.server, one) for one in definition.constraints if isinstance(one, ddl.KeyDefinition)
         )
-        checks = [one for one in definition.constraints if isinstance(one, ddl.CheckConstraint)]
+        checks = [constraint for constraint in definition.constraints if isinstance(constraint, ddl.CheckConstraint)]
         if not self.server.mariadb:
-            checks = [replace(one, constraint=None) for one in checks]
+            checks = [replace(check, constraint=None) for check in checks]
         options = tuple(option for option in definition.options if not option[0].endswith("DIRECTORY"))
         empty = replace(definition, constraints=keys, options=options)
         return settled(self._context(name, AS_SHOWN), empty, checks)
@@ -279,8 +279,8 @@ class Tracker:
 
     def _without_schema(self, schema: str) -> Tracker:
         """Return the tracker without a schema, given by its folded name."""
-        tables = {key: one for key, one in self._tables.items() if key.schema != schema}
-        return replace(self, _tables=tables, _views=frozenset(one for one in self._views if one.schema != schema))
+        tables = {key: table for key, table in self._tables.items() if key.schema != schema}
+        return replace(self, _tables=tables, _views=frozenset(view for view in self._views if view.schema != schema))
 
     def _known(self, name: TableName) -> tuple[TableName, ddl.TableDefinition]:
         if not self._has(name):

@@ -54,8 +54,8 @@ def create_table_sql(name: TableName, table: ddl.TableDefinition) -> str:
 
     The model of a source's tables is stored and shown in this form. The table's name has no schema, as servers show it.
     """
-    columns = [one if one.type.name == "timestamp" or not one.nullable else replace(one, nullable=None)
-               for one in table.columns]  # fmt: skip
+    columns = [column if column.type.name == "timestamp" or not column.nullable else replace(column, nullable=None)
+               for column in table.columns]  # fmt: skip
     elements = [*map(column_sql, columns), *map(constraint_sql, table.constraints)]
     lines = ",\n".join(f"  {element}" for element in elements)
     partitioning = "" if table.partitioning is None else f"\n{table.partitioning}"

@@ -69,14 +69,14 @@ def table_info(name: TableName, definition: TableDefinition) -> dict[str, Any]:
             raise CannotTrack("it has keys or constraints of another kind")
         keys.append(one)
     options = dict(definition.options)
-    columns = [_column(number, one, keys) for number, one in enumerate(definition.columns)]
+    columns = [_column(number, column, keys) for number, column in enumerate(definition.columns)]
     return {
         "id": 1,
         "name": _name(name.table),
         "charset": options.get("CHARSET", ""),
         "collate": options.get("COLLATE", ""),
         "cols": columns,
-        "index_info": [_index(number, one, definition.columns) for number, one in enumerate(keys)] or None,
+        "index_info": [_index(number, key, definition.columns) for number, key in enumerate(keys)] or None,
         "constraint_info": None,
         "fk_info": None,
         "state": PUBLIC,
@@ -163,7 +163,7 @@ def _sizes(kind: ColumnType) -> tuple[int, int]:
     """Return (Flen, Decimal)."""
     if kind.name in _FIXED:
         return _FIXED[kind.name]
-    numbers = [int(one) for one in kind.arguments]
+    numbers = [int(argument) for argument in kind.arguments]
     if kind.name in WIDTHS:
         return (numbers or WIDTHS[kind.name])[0], 0
     if kind.name in _MOMENT_LENGTHS:

@@ -94,7 +94,7 @@ def _of_column(pair: Pair, columns: Sequence[ColumnDefinition], sql_mode: int) -
 
 def _of_code(name: str, code: str, columns: Sequence[ColumnDefinition]) -> ZoneNeed:
     """Return what a column needs whose values are computed from others: a TIME becomes a time of the present day."""
-    used = {one.type.name for one in columns if re.search(rf"\b{re.escape(one.name)}\b", code, re.IGNORECASE)}
+    used = {column.type.name for column in columns if re.search(rf"\b{re.escape(column.name)}\b", code, re.IGNORECASE)}
     if "timestamp" in used:
         return ZoneNeed((f"{name} is computed from a TIMESTAMP",))
     return AT_ITS_SECOND if "time" in used else NO_ZONE
@@ -118,8 +118,8 @@ def _of_default(column: ColumnDefinition, sql_mode: int) -> ZoneNeed:
 
 
 def _of_partitions(code: str) -> ZoneNeed:
-    arguments = [one.strip().replace('"', "'") for one in _IN_PARTITIONS.findall(code)]
-    found = [_LOCAL_TIME.fullmatch(one) for one in arguments if not _COLUMN.fullmatch(one)]
+    arguments = [argument.strip().replace('"', "'") for argument in _IN_PARTITIONS.findall(code)]
+    found = [_LOCAL_TIME.fullmatch(argument) for argument in arguments if not _COLUMN.fullmatch(argument)]
     if not all(found):
         return ZoneNeed(("partitions begin at a local time",))
-    return ZoneNeed(local_times=frozenset(one[1] for one in found if one is not None))
+    return ZoneNeed(local_times=frozenset(match[1] for match in found if match is not None))

@@ -57,7 +57,7 @@ def has_result(sql: str, sql_mode: int, shown: str | None) -> bool:
     `shown`: the table's SHOW CREATE TABLE in a session with this sql_mode (and time zone); None: it does not exist.
     """
     try:
-        statement, existing = (parse(one, sql_mode, "any") for one in (sql, shown or ""))
+        statement, existing = (parse(text, sql_mode, "any") for text in (sql, shown or ""))
     except Unreadable:
         return False
     if not (isinstance(statement, AlterTable) and isinstance(existing, CreateTable)):
@@ -68,10 +68,10 @@ def has_result(sql: str, sql_mode: int, shown: str | None) -> bool:
 def _has(spec: Spec, table: TableDefinition, sql_mode: int) -> bool:
     match spec:
         case AddColumn(added):
-            same = (one for one in table.columns if one.name.lower() == added.name.lower())
+            same = (column for column in table.columns if column.name.lower() == added.name.lower())
             return any(_is_same(added, one, sql_mode) for one in same)
         case RenameKey(_, to):
-            keys = (one.name for one in table.constraints if isinstance(one, KeyDefinition))
+            keys = (constraint.name for constraint in table.constraints if isinstance(constraint, KeyDefinition))
             return to.lower() in (str(name).lower() for name in keys)
         case SetKeyVisibility():  # of a key that the target does without
             return True
@@ -87,7 +87,7 @@ def _is_same(added: ColumnDefinition, existing: ColumnDefinition, sql_mode: int)
         return False
     defaults = added.default, existing.default
     try:
-        if any(one is not None and is_moment(one, sql_mode) for one in defaults):
+        if any(default is not None and is_moment(default, sql_mode) for default in defaults):
             return False
     except NotCopyable:
         return False
@@ -101,7 +101,7 @@ def _nullable(column: ColumnDefinition) -> bool:
 
 def _code(code: Code | None, sql_mode: int) -> _Value | None:
     """Return an expression as its tokens, independent of a server's notation; None if there is none."""
-    return None if code is None else tuple(_bare(one, sql_mode) for one in _cut(code, sql_mode))
+    return None if code is None else tuple(_bare(word, sql_mode) for word in _cut(code, sql_mode))
 
 
 def _bare(token: Token, sql_mode: int) -> tuple[str, str]:
@@ -112,7 +112,7 @@ def _bare(token: Token, sql_mode: int) -> tuple[str, str]:
 
 def _cut(code: Code, sql_mode: int) -> list[Token]:
     """Return the tokens without enclosing parentheses, and without the introducers that a server adds to strings."""
-    found = [one for one in tokens(code, sql_mode) if one.raw.lower() != "_utf8mb4"]
+    found = [token for token in tokens(code, sql_mode) if token.raw.lower() != "_utf8mb4"]
     while found and found[0].raw == "(" and _closes_last(found):
         found = found[1:-1]
     return found

@@ -63,7 +63,7 @@ def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgr
     another one.
     """
     columns = "chunk, source_schema, source_table, low, high, generation"
-    rows = [(one.number, *one.table, _digits(one.low), _digits(one.high), fence.generation) for one in chunks]
+    rows = [(chunk.number, *chunk.table, _digits(chunk.low), _digits(chunk.high), fence.generation) for chunk in chunks]
     CHUNKS.put(connection, fence.ref, columns, rows, verb="INSERT")
 
 

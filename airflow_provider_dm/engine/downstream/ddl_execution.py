@@ -155,7 +155,7 @@ def execute_ddl(
             noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
             check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
             if noted:
-                _wait_for_jobs(connection, {name for one in statements for name in one.tables})
+                _wait_for_jobs(connection, {name for statement in statements for name in statement.tables})
             set_all(connection, [*session, _LOCK_WAIT], server=str(endpoint))
             work = _DdlRun(endpoint, connection, fence, position, sql_mode_of(session))
             return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
@@ -177,7 +177,7 @@ def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
 
 def sql_mode_of(session: Sequence[Setting]) -> int:
     """Return the bits of the sql_mode in the settings; 0 if it is not set."""
-    return sum(mode_bits(str(one.value)) for one in session if one.name == "sql_mode")
+    return sum(mode_bits(str(variable.value)) for variable in session if variable.name == "sql_mode")
 
 
 def _checked_entries(connection: Connection, fence: Fence, position: str) -> dict[int, Entry]:

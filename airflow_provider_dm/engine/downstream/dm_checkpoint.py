@@ -104,7 +104,7 @@ class DmCheckpoint:
         return {
             "global_point": self.point.to_json(),
             "exit_safe_point": None if self.exit_safe is None else self.exit_safe.to_json(),
-            "tables": {str(name): one.point.to_json() for name, one in self.tables.items()},
+            "tables": {str(name): checkpoint.point.to_json() for name, checkpoint in self.tables.items()},
         }
 
     def unusable(self, why: str) -> CheckpointUnusable:

@@ -46,7 +46,7 @@ def tables_with_rows(
     if not filled:
         return []
     # Read after the rows: another source may have created and filled the table in the meantime.
-    fed = {one.target for one in load_feeders(connection, ref)} | merged_targets(connection, ref)
+    fed = {feeder.target for feeder in load_feeders(connection, ref)} | merged_targets(connection, ref)
     return [name for name in filled if name not in fed]
 
 
@@ -54,7 +54,7 @@ def _not_begun(
     connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]
 ) -> Collection[tuple[TableName, str]]:
     """Return the objects that the statements create; none if the journal has any of the statements."""
-    new = [one for statement in statements for one in statement.new]
+    new = [table for statement in statements for table in statement.new]
     if new and any(number < IN_FRONT for number in read_entries(connection, ref, position)):
         return []
     return new

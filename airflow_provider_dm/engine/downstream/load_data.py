@@ -153,9 +153,9 @@ def _load_statement(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any,
 @cache
 def _characters(charset: str) -> bytes:
     """Return a charset's entries for `write_lines`: the characters of one byte that are not ASCII and occur once."""
-    found = [b"" if charset in MULTI_BYTE else _in_utf8(charset, byte) for byte in range(128, 256)]
-    once = [one if found.count(one) == 1 and not one.isascii() else b"" for one in found]
-    return b"".join(bytes([len(one)]) + one.ljust(3, b"\0") for one in once)
+    chars = [b"" if charset in MULTI_BYTE else _in_utf8(charset, byte) for byte in range(128, 256)]
+    once = [char if chars.count(char) == 1 and not char.isascii() else b"" for char in chars]
+    return b"".join(bytes([len(char)]) + char.ljust(3, b"\0") for char in once)
 
 
 def _in_utf8(charset: str, byte: int) -> bytes:

@@ -54,10 +54,10 @@ def note_prepared(
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    rows = [(one.prepared_at, str(one.xid), json.dumps(one.to_json())) for one in began]
+    rows = [(transaction.prepared_at, str(transaction.xid), json.dumps(transaction.to_json())) for transaction in began]
     _ROWS.put(connection, fence.ref, "prepared_at, xid, log_place", rows)
-    for one in ended:
-        _ROWS.update(connection, fence.ref, "ended_at = %s", (hi,), "prepared_at = %s", (one.prepared_at,))
+    for xid in ended:
+        _ROWS.update(connection, fence.ref, "ended_at = %s", (hi,), "prepared_at = %s", (xid.prepared_at,))
 
 
 def forget_ended(connection: Connection, fence: Fence, here: str) -> None:

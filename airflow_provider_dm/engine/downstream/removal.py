@@ -64,8 +64,8 @@ def remove_progress(
 
 def _forget_applied(store: MetaStore, ref: SubtaskRef) -> None:
     """Remove only what is applied from the metadata DB: until the target's state is removed, the log is needed."""
-    for one in store.list_subtasks(task=ref.task, source=ref.source):
-        store.put_subtask(*ref.key, unit=one.unit, stage=one.stage, needed=one.needed, applied=None)
+    for subtask in store.list_subtasks(task=ref.task, source=ref.source):
+        store.put_subtask(*ref.key, unit=subtask.unit, stage=subtask.stage, needed=subtask.needed, applied=None)
 
 
 def _check_alone(connection: Connection, refs: Sequence[SubtaskRef]) -> None:
@@ -108,7 +108,7 @@ def _remove(connection: Connection, fence: Fence) -> None:
         "overwrite_until = NULL, location = NULL, updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
         (UNIT_NEW, *ref.key),
     )
-    if not any(one.start for one in list_subtasks(connection, ref.meta_schema, ref.task)):
+    if not any(subtask.start for subtask in list_subtasks(connection, ref.meta_schema, ref.task)):
         # What is left of the task are lanes that its sources share: DDL of merged tables.
         query(connection, f"DELETE FROM {ref.table('dm_ddl')} WHERE task = %s", (ref.task,))
     forget_checkpoint(connection, ref)

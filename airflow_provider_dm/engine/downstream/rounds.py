@@ -50,9 +50,9 @@ def open_round(connection: Connection, fence: Fence, at: str, opened: Round) -> 
     Raises Fenced, TargetWentBack, and InvariantBroken if a bucket is at another position.
     """
     fence.check(connection)
-    found = read_whole_frontier(connection, fence.ref)
-    if not found or extent(found) != (at, at):
-        raise InvariantBroken(f"a round is opened while all buckets are at {at}", f"{set(found and extent(found))}")
+    rows = read_whole_frontier(connection, fence.ref)
+    if not rows or extent(rows) != (at, at):
+        raise InvariantBroken(f"a round is opened while all buckets are at {at}", f"{set(rows and extent(rows))}")
     for name, birth in opened.births.items():
         CHUNKS.update(
             connection,

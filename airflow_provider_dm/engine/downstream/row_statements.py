@@ -277,7 +277,7 @@ def delete_holders(
 
     def are(names: Sequence[str], literals: Sequence[bytes]) -> bytes:
         return b" AND ".join(
-            b"%s = %s" % (quote(name).encode(), one) for name, one in zip(names, literals, strict=True)
+            b"%s = %s" % (quote(name).encode(), literal) for name, literal in zip(names, literals, strict=True)
         )
 
     held, own = are(columns, values), are(identity.columns, key)

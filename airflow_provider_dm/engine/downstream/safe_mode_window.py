@@ -65,8 +65,8 @@ def load_window(connection: Connection, ref: SubtaskRef) -> SafeModeWindow | Non
     rows = _ROWS.select(connection, ref, "seconds, ends_at, exit_location")
     if not rows:
         return None
-    ((seconds, ends_at, found),) = rows
-    place = None if found is None else Location.from_json(json.loads(text(found)))
+    ((seconds, ends_at, saved),) = rows
+    place = None if saved is None else Location.from_json(json.loads(text(saved)))
     return SafeModeWindow(int(seconds), None if ends_at is None else int(ends_at), place)
 
 

@@ -63,8 +63,8 @@ def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Def
         ref.key,
     )
     tables = (Table.from_json(json.loads(text(one))) for (one,) in rows)
-    found = {table.name: Definition(what_rows_need(table)) for table in tables}
-    return dict(sorted((found | load_definitions(connection, ref)).items()))
+    definitions = {table.name: Definition(what_rows_need(table)) for table in tables}
+    return dict(sorted((definitions | load_definitions(connection, ref)).items()))
 
 
 def change_definition(
@@ -161,13 +161,13 @@ def _key(key: Index) -> str:
 
 def _renamed(sql: str, name: TableName) -> str:
     """Return a CREATE TABLE statement with this full name instead of its own, and without a trailing semicolon."""
-    found = list(tokens(sql, 0))
-    words = [token.text for token in found]
+    read = list(tokens(sql, 0))
+    words = [token.text for token in read]
     if "TABLE" not in words:
         return sql
     first = words.index("TABLE") + 1
     first += 3 * (words[first : first + 3] == ["IF", "NOT", "EXISTS"])
     last = first + 2 * (words[first + 1 : first + 2] == ["."])
-    if last >= len(found):
+    if last >= len(read):
         return sql
-    return sql[: found[first].start] + name.quoted() + sql[found[last].end :].rstrip(" \t\r\n;")
+    return sql[: read[first].start] + name.quoted() + sql[read[last].end :].rstrip(" \t\r\n;")

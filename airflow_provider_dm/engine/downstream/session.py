@@ -197,13 +197,13 @@ def _send(cursor: Cursor, statement: SqlStatement) -> int:
 
 def _check_computed(connection: Connection, computing: Computing) -> None:
     """Check generated values. Raises ComputedDiffers if the target computed other values than the source."""
-    if not any(count(connection, one) for one in computing.differing()):
+    if not any(count(connection, statement) for statement in computing.differing()):
         return
     mapping = computing.mapping
     differing = [
         mapping.target_columns[index].name
         for index in mapping.computed
-        if any(count(connection, one) for one in computing.differing([index]))
+        if any(count(connection, statement) for statement in computing.differing([index]))
     ]
     raise ComputedDiffers(str(mapping.target.name), tuple(differing))
 
@@ -228,8 +228,8 @@ def _check_warnings(connection: Connection, statement: SqlStatement, warned: int
     computed = statement.computing.columns if statement.computing else ()
     met: set[tuple[str, int]] = set()
     clipped = False
-    found = query(connection, "SHOW WARNINGS")
-    for _level, number, message in found:
+    warnings = query(connection, "SHOW WARNINGS")
+    for _level, number, message in warnings:
         text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
         place = _TRUNCATED.search(text) if int(number) == WARN_DATA_TRUNCATED else None
         if place is not None and (place["column"], int(place["row"])) in statement.invalid:
@@ -238,9 +238,9 @@ def _check_warnings(connection: Connection, statement: SqlStatement, warned: int
             clipped = True
         elif int(number) not in _IGNORED_WARNINGS:
             raise TargetWarned(table, int(number), redacted(int(number), text), statement=str(statement))
-    if len(found) < warned:
+    if len(warnings) < warned:
         raise TargetLimit(
-            f"the target has {warned} warnings for a statement on {table}, but shows only {len(found)} of them.",
+            f"the target has {warned} warnings for a statement on {table}, but shows only {len(warnings)} of them.",
             "Raise max_error_count there (1024 is usual), or grant the account SESSION_VARIABLES_ADMIN, to raise it.",
         )
     if met != statement.invalid:

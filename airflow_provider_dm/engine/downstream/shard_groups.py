@@ -51,13 +51,13 @@ def read_groups(connection: Connection, ref: SubtaskRef) -> list[Group]:
     """Return the groups of a subtask. Raises IncompleteResult."""
     rows = _GROUPS.read(connection, ref, "target_schema, target_name, resolved, resync", tail="ORDER BY 1, 2")
     held = _shards(_MEMBERS.read(connection, ref, _MEMBER)) if rows else []
-    found = []
+    groups = []
     for schema, name, resolved, resync in rows:
         target = name_of(schema, name)
-        members = tuple(one.member for one in held if one.target == target)
+        members = tuple(shard.member for shard in held if shard.target == target)
         left = _RESYNC.validate_json(text(resync)) if text(resync) else None
-        found.append(Group(target, int(resolved), members, left))
-    return found
+        groups.append(Group(target, int(resolved), members, left))
+    return groups
 
 
 def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
@@ -77,12 +77,12 @@ def held_shards(connection: Connection, ref: SubtaskRef, target: TableName) -> l
 
 
 def _shards(rows: list[tuple[Any, ...]]) -> list[HeldShard]:
-    found = []
+    shards = []
     for source, schema, name, to_schema, to_name, base, items in rows:
         made = _ITEMS.validate_json(text(items))
         member = Member(name_of(schema, name), Table.from_json(json.loads(text(base))), made)
-        found.append(HeldShard(text(source), name_of(to_schema, to_name), member))
-    return sorted(found, key=lambda one: (one.source, one.member.table))
+        shards.append(HeldShard(text(source), name_of(to_schema, to_name), member))
+    return sorted(shards, key=lambda shard: (shard.source, shard.member.table))
 
 
 def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
@@ -91,7 +91,7 @@ def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> 
     While this is False, and a row waits for its key in the table, only that row's own log ends the wait.
     """
     executed = executed_ddls(connection, ref, target)
-    holding = {one.source for one in held_shards(connection, ref, target)}
+    holding = {shard.source for shard in held_shards(connection, ref, target)}
     rest = f"FROM {ref.table(_GROUPS.table)} WHERE task = %s AND {OF_TARGET}"
     groups = query_whole(connection, "source, resolved, resync", rest, (ref.task, *target))
     return any(
@@ -104,8 +104,8 @@ def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collecti
     are held, or other sources have executed DDL that this one has not reached. Raises IncompleteResult."""
     rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s"
     held = frozenset(name_of(*row) for row in query_whole(connection, "target_schema, target_name", rest, (ref.task,)))
-    mine = (one for one in read_groups(connection, ref) if one.target not in held.union(shared))
-    return held.union(one.target for one in mine if one.resolved < executed_ddls(connection, ref, one.target))
+    mine = (group for group in read_groups(connection, ref) if group.target not in held.union(shared))
+    return held.union(group.target for group in mine if group.resolved < executed_ddls(connection, ref, group.target))
 
 
 def held_tables(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
@@ -127,8 +127,8 @@ def save_group(connection: Connection, ref: SubtaskRef, group: Group) -> None:
     _GROUPS.put(connection, ref, columns, [(*group.target, group.resolved, resync)], now="updated_at")
     _MEMBERS.delete(connection, ref, OF_TARGET, group.target)
     rows = [
-        (*one.table, *group.target, _json(one.base.to_json()), _ITEMS.dump_json(one.items).decode())
-        for one in group.members
+        (*member.table, *group.target, _json(member.base.to_json()), _ITEMS.dump_json(member.items).decode())
+        for member in group.members
     ]
     columns = "table_schema, table_name, target_schema, target_name, base, items"
     _MEMBERS.put(connection, ref, columns, rows, now="updated_at", verb="INSERT")
@@ -175,10 +175,8 @@ def executed_ddls(connection: Connection, ref: SubtaskRef, target: TableName) ->
 def decided_ddls(connection: Connection, ref: SubtaskRef, target: TableName, number: int) -> frozenset[Ddls] | None:
     """Return the texts that the DDL of this number settles; None: it has not been executed."""
     where = "number = %s AND position = %s"
-    found = JOURNAL.select(
-        connection, ref.in_lane(ddl_lane(target)), "statement", where, (COMMITTED, ddl_place(number))
-    )
-    return frozenset(map(tuple, json.loads(text(found[0][0])))) if found else None
+    rows = JOURNAL.select(connection, ref.in_lane(ddl_lane(target)), "statement", where, (COMMITTED, ddl_place(number)))
+    return frozenset(map(tuple, json.loads(text(rows[0][0])))) if rows else None
 
 
 def note_executed(

@@ -79,8 +79,8 @@ def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
 def known_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
     """Return a task's subtasks by source; empty if the account sees no tables of the meta-schema."""
     there = has_table(connection, TableName(meta_schema, SUBTASKS.table))
-    found = [read_subtask(connection, SubtaskRef(meta_schema, task, source)) for source in sources] if there else []
-    return {subtask.source: subtask for subtask in found if subtask is not None}
+    subtasks = [read_subtask(connection, SubtaskRef(meta_schema, task, source)) for source in sources] if there else []
+    return {subtask.source: subtask for subtask in subtasks if subtask is not None}
 
 
 def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> list[Subtask]:
@@ -94,14 +94,14 @@ def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> l
         (task,),
         tail="ORDER BY 1, 2",
     )
-    found = (read_subtask(connection, SubtaskRef(meta_schema, text(one), text(source))) for one, source in rows)
-    return [one for one in found if one is not None]
+    subtasks = (read_subtask(connection, SubtaskRef(meta_schema, text(one), text(source))) for one, source in rows)
+    return [subtask for subtask in subtasks if subtask is not None]
 
 
 def begun_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
     """Return a task's subtasks that have started."""
     known = known_subtasks(connection, meta_schema, task, sources)
-    return {source: one for source, one in known.items() if one.start is not None}
+    return {source: subtask for source, subtask in known.items() if subtask.start is not None}
 
 
 def noted_place(known: Subtask | None, configured: Location | None) -> Location | None:

@@ -109,7 +109,7 @@ def begin_definitions(
 ) -> None:
     """Replace all definitions, in the transaction that starts the subtask. `by_hand`: those written by people."""
     _ROWS.delete(connection, ref)
-    found = {name: Definition(sql) for name, sql in definitions.tables.items()}
-    save_definitions(connection, ref, {**found, **by_hand})
+    stored = {name: Definition(sql) for name, sql in definitions.tables.items()}
+    save_definitions(connection, ref, {**stored, **by_hand})
     save_schema_collations(connection, ref, definitions.collations)
     save_views(connection, ref, definitions.views)

@@ -61,7 +61,7 @@ def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterabl
 def put_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
     """Store or replace these tables of the subtask, in a transaction that has checked the generation."""
     columns = "table_schema, table_name, target_schema, target_name, skip_until, definition"
-    rows = [(*one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas]
+    rows = [(*schema.table.name, *schema.target, schema.skip_until, _json(schema.table)) for schema in schemas]
     _ROWS.put(connection, ref, columns, rows)
 
 

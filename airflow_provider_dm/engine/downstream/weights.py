@@ -34,15 +34,15 @@ def read_folds(connection: Connection, collations: Iterable[str]) -> dict[str, T
     info = server_info(connection) if wanted else None
     if info is None or info.flavour is Flavour.TIDB:
         return {}
-    found: dict[str, TextFold] = {}
+    folds: dict[str, TextFold] = {}
     for name in wanted:
         key = (info.version, info.server_id, info.server_uuid, name)
         if key not in _known:
             _known[key] = _read(connection, name)
         fold = _known[key]
         if fold is not None:
-            found[name] = fold
-    return found
+            folds[name] = fold
+    return folds
 
 
 def _read(connection: Connection, collation: str) -> TextFold | None:

@@ -83,7 +83,7 @@ class Collides:
             str(self.row.target),
             self.holder.key.name,
             self.holder.key.columns,
-            tuple(f"({', '.join(shown_values(one.holder.values.values()))})" for one in alike),
+            tuple(f"({', '.join(shown_values(verdict.holder.values.values()))})" for verdict in alike),
         )
 
 
@@ -97,9 +97,9 @@ def verdict_on(
         # find_holders cannot query a key over an expression
         may_be_missed = any(key.expression for key in mapping.target.unique_keys)
         return CollisionVerdict.FOREIGN if may_be_missed else CollisionVerdict.WAITS
-    found = [_verdict_on_holder(row, one, mapping, feeders, queries) for one in holders]
-    collision = next((one for one in found if isinstance(one, Collides)), None)
-    return collision or next(one for one in _PRECEDENCE if one in found)
+    verdicts = [_verdict_on_holder(row, one, mapping, feeders, queries) for one in holders]
+    collision = next((verdict for verdict in verdicts if isinstance(verdict, Collides)), None)
+    return collision or next(verdict for verdict in _PRECEDENCE if verdict in verdicts)
 
 
 _PRECEDENCE: Final = (CollisionVerdict.PAST, CollisionVerdict.WAITS, CollisionVerdict.UNKNOWN, CollisionVerdict.FOREIGN)
@@ -119,12 +119,12 @@ def _verdict_on_holder(
     others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
     if not _is_same_row(row, holder, mapping):  # a collation may treat two rows of one source table as equal
         others = list(feeders)
-    found = {one: _has_holder(one, holder, mapping, queries) for one in others}
-    for feeder, has_holder in found.items():
+    answers = {one: _has_holder(one, holder, mapping, queries) for one in others}
+    for feeder, has_holder in answers.items():
         if has_holder:
             still = queries.has(row.source, row.table, own, mapping.source)
             return Collides(row, feeder, holder) if still else CollisionVerdict.WAITS
-    return CollisionVerdict.UNKNOWN if None in found.values() else CollisionVerdict.FOREIGN
+    return CollisionVerdict.UNKNOWN if None in answers.values() else CollisionVerdict.FOREIGN
 
 
 def _has_holder(feeder: Feeder, holder: KeyHolder, mapping: TableMapping, queries: CollisionQueries) -> bool | None:
@@ -171,7 +171,7 @@ def find_holders(
     """Query the target for the rows that hold this row's keys. A unique key over an expression is left out."""
     identity = mapping.target.identity
     assert identity is not None
-    found = []
+    holders = []
     for key in mapping.target.unique_keys:
         if key.expression:
             continue
@@ -183,12 +183,12 @@ def find_holders(
         sql = select_rows(mapping.target, names, condition(mapping.source, values, prefixes))
         for cells in select(connection, sql):
             known = dict(zip(names, canonical(mapping.target, names, cells), strict=True))
-            found.append(
+            holders.append(
                 KeyHolder(
                     key, {name: known[name] for name in identity.columns}, {name: known[name] for name in key.columns}
                 )
             )
-    return found
+    return holders
 
 
 def select_rows(table: Table, names: Sequence[str], where: bytes) -> bytes:

@@ -213,10 +213,10 @@ class Contests:
         """Return the number of rows of this source (None: no source has any), and True if one table has too many."""
         ref = self.fence.ref
         found = self.ports.transactions(lambda connection: waiting(connection, ref))
-        mine = [one for one in found if one.source == ref.source]
-        self.rows = sum(one.rows for one in mine)
-        self.since = min((one.since for one in mine), default=None)
-        return (self.rows if found else None), max((one.rows for one in mine), default=0) > self.most
+        mine = [waiting for waiting in found if waiting.source == ref.source]
+        self.rows = sum(waiting.rows for waiting in mine)
+        self.since = min((waiting.since for waiting in mine), default=None)
+        return (self.rows if found else None), max((waiting.rows for waiting in mine), default=0) > self.most
 
     def _examine(self, seconds: float, most: int, is_exempt: IsExempt) -> None:
         ref, behind = self.fence.ref, self._behind
@@ -232,7 +232,7 @@ class Contests:
             self._past = {row.id: self._past[row.id] for row in rows if row.id in self._past}
         feeders, held = (
             self.ports.feeders(),
-            {one: self.ports.held_shards(one) for one in {row.target for row in rows}},
+            {target: self.ports.held_shards(target) for target in {row.target for row in rows}},
         )
         collisions: list[Collides] = []
         self._unknown = False
@@ -241,20 +241,20 @@ class Contests:
             mapping = self.ports.mapped(row.source, row.table, row.target)
             if is_exempt(mapping):
                 continue
-            member = next((one.member for one in held[row.target] if one.is_of(row.source, row.table)), None)
+            member = next((shard.member for shard in held[row.target] if shard.is_of(row.source, row.table)), None)
             dropped, kept = member is not None and member.is_dropped, _keep_keys(held[row.target], mapping)
-            found = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, own_feeders, self.ports)
-            if isinstance(found, Collides):
-                collisions.append(found)
+            verdict = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, own_feeders, self.ports)
+            if isinstance(verdict, Collides):
+                collisions.append(verdict)
                 continue
-            self._unknown |= found is CollisionVerdict.UNKNOWN
-            if found is CollisionVerdict.FOREIGN or (
-                found is CollisionVerdict.PAST and member is not None and not kept
+            self._unknown |= verdict is CollisionVerdict.UNKNOWN
+            if verdict is CollisionVerdict.FOREIGN or (
+                verdict is CollisionVerdict.PAST and member is not None and not kept
             ):
                 self._check_foreign(row, mapping, {feeder.source for feeder in own_feeders})
             else:
                 self._held.pop(row.id, None)
-            if found is CollisionVerdict.PAST and member is not None and kept:
+            if verdict is CollisionVerdict.PAST and member is not None and kept:
                 if dropped or (not self.is_filtered(mapping.source) and self._log_has_passed_query(row)):
                     self._forget_image(row)
         self._confirm(collisions)
@@ -264,8 +264,8 @@ class Contests:
 
     def _confirm(self, collisions: list[Collides]) -> None:
         now = self.ports.now()
-        self._seen = {one.row.id: self._seen.get(one.row.id, now) for one in collisions}
-        sure = [one for one in collisions if now - self._seen[one.row.id] >= CONFIRM_SECONDS]
+        self._seen = {collision.row.id: self._seen.get(collision.row.id, now) for collision in collisions}
+        sure = [collision for collision in collisions if now - self._seen[collision.row.id] >= CONFIRM_SECONDS]
         if sure:
             raise sure[0].error(sure)
 
@@ -320,13 +320,13 @@ class Contests:
             _shown(row_identity(row.row, mapping)),
             str(row.target),
             _shown(holders[0].identity | holders[0].values) if holders else "(unknown)",
-            ", ".join(f"{one.member.table} ({one.source})" for one in held),
+            ", ".join(f"{shard.member.table} ({shard.source})" for shard in held),
         )
 
 
 def _keep_keys(held: Collection[HeldShard], mapping: TableMapping) -> bool:
     columns = {name.lower() for key in mapping.target.unique_keys for name in key.columns}
-    return all(keeps_keys(one.member, columns) for one in held)
+    return all(keeps_keys(shard.member, columns) for shard in held)
 
 
 def _shown(values: KeyValues) -> str:

@@ -62,15 +62,15 @@ class TargetAccess:
 
     def delete_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
         """Delete rows by identity key. Return how many existed."""
-        return sum(self.execute(connection, one) for one in delete_rows(mapping, keys, dialect=self.dialect))
+        return sum(self.execute(connection, row) for row in delete_rows(mapping, keys, dialect=self.dialect))
 
     def count_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
         """Lock the rows with these identity keys, and return how many exist."""
-        return sum(self.count(connection, one) for one in count_rows(mapping, keys, dialect=self.dialect))
+        return sum(self.count(connection, row) for row in count_rows(mapping, keys, dialect=self.dialect))
 
     def write_rows(self, connection: Connection, mapping: TableMapping, rows: Iterable[Literals], verb: Verb) -> int:
         """Write rows. Return the number of affected rows, as the server counts them for `verb`."""
-        return sum(self.execute(connection, one) for one in write_rows(mapping, rows, verb, dialect=self.dialect))
+        return sum(self.execute(connection, row) for row in write_rows(mapping, rows, verb, dialect=self.dialect))
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ class OwnerWriter:
         """The positions of a row's identity values."""
         return self.mapping.key_places
 
-    def key_literals(self, found: OwnerRows) -> list[Literals]:
+    def key_literals(self, rows: OwnerRows) -> list[Literals]:
         key = self.key
-        return [tuple([row[position] for position in key]) for row in found.literals]
+        return [tuple([row[position] for position in key]) for row in rows.literals]
 
     def key_of(self, row: Row) -> bytes:
         return row_key([row[position] or b"" for position in self.key])  # columns of an identity key are not null
@@ -200,8 +200,8 @@ class OwnerWriter:
             return set()
         return lock_contested(connection, self.owner, [key for key in keys if key in waiting])
 
-    def _images(self, found: OwnerRows) -> Iterator[tuple[bytes, Row]]:
-        order, pairs = self.own_order, zip(found.keys, found.values, strict=True)
+    def _images(self, rows: OwnerRows) -> Iterator[tuple[bytes, Row]]:
+        order, pairs = self.own_order, zip(rows.keys, rows.values, strict=True)
         if order is None:
             return pairs
         return ((key, tuple([row[place] for place in order])) for key, row in pairs)

@@ -67,7 +67,7 @@ class ContestServers:
             connection = target_connection(self.target)
             into = read_tables(connection, [target])[target]
             ref = self.ref.of_source(source)
-            known = {one.table.name: one.table for one in load_table_schemas(connection, ref)}
+            known = {schema.table.name: schema.table for schema in load_table_schemas(connection, ref)}
             form = applied_form(connection, ref, table) or known.get(table)
             if form is None:
                 raise InvariantBroken("a row that waits is of a table that its source has", f"{source}: {table}")
@@ -89,17 +89,17 @@ class ContestServers:
         return self.transactions(lambda connection: is_releasing(connection, self.ref, target))
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
-        found = {}
+        ends = {}
         for source in sources:
             if source not in self.sources:
                 return None
             try:
                 with connected(self.sources[source]) as connection:
-                    found[source] = current_location(connection)
+                    ends[source] = current_location(connection)
             except (DmError, pymysql.err.Error, OSError) as error:
                 log.info("the binlog's end could not be read from %s: %s", source, error)
                 return None
-        return found
+        return ends
 
     def applied(self, source: str) -> Location | None:
         subtask = self.transactions(lambda connection: read_subtask(connection, self.ref.of_source(source)))

@@ -96,7 +96,7 @@ def known_literals(table: Table, target: Flavour) -> Callable[[Row], Literals]:
     plain = row_literals(table, target)
 
     def literals(row: Row) -> Literals:
-        found = plain(tuple([None if value is ABSENT else value for value in row]))
-        return tuple([UNKNOWN if value is ABSENT else one for value, one in zip(row, found, strict=True)])
+        known = plain(tuple([None if value is ABSENT else value for value in row]))
+        return tuple([UNKNOWN if value is ABSENT else one for value, one in zip(row, known, strict=True)])
 
     return literals

@@ -63,7 +63,7 @@ class BinlogOperators(StorePart):
         """Return the operators of a subtask, the oldest first. `passed`: include those that have been passed."""
         rows = self._rows(tables.binlog_operator, *_of(task, source))
         found = [_operator(row) for row in sorted(rows, key=lambda row: (row.created_at, row.place_key))]
-        return [one for one in found if passed or one.state is not OperatorState.PASSED]
+        return [operator for operator in found if passed or operator.state is not OperatorState.PASSED]
 
     def mark_operator_used(self, operator: Operator, at: Location) -> None:
         """Bind the operator to the transaction that begins at `at`. Must be called before it has any effect there.
@@ -73,13 +73,13 @@ class BinlogOperators(StorePart):
         """
 
         def body(tx: Connection) -> None:
-            found = read_for_update(tx, tables.binlog_operator, _key(operator.task, operator.source, operator.place))
-            if found is None or _wanted(_operator(found)) != _wanted(operator):
+            row = read_for_update(tx, tables.binlog_operator, _key(operator.task, operator.source, operator.place))
+            if row is None or _wanted(_operator(row)) != _wanted(operator):
                 raise LostRace(f"the operator for {operator.place}", "to find it as it was read")
-            bound = location_from(found.used_at)
+            bound = location_from(row.used_at)
             if bound is not None and compare(bound, at) is not Order.SAME:
                 raise LostRace(f"the operator for {operator.place}", f"to use it at {at}, it is used at {bound}")
-            _update(tx, found, state=OperatorState.USED.value, used_at=location_text(at))
+            _update(tx, row, state=OperatorState.USED.value, used_at=location_text(at))
 
         self._database.write(body)
 
@@ -103,14 +103,14 @@ class BinlogOperators(StorePart):
 
         def body(tx: Connection) -> Operator:
             key = _key(task, source, place)
-            found = read_for_update(tx, tables.binlog_operator, key)
-            if found is None or found.state == OperatorState.PASSED:
+            row = read_for_update(tx, tables.binlog_operator, key)
+            if row is None or row.state == OperatorState.PASSED:
                 raise InvalidInput(
                     f"operator not exist: task {task!r} on source {source!r} has none for {place}.",
                     "`dmctl binlog list TASK --all` shows the waiting operators and those that the task has passed.",
                 )
             tx.execute(delete(tables.binlog_operator).where(matching(tables.binlog_operator, key)))
-            return _operator(found)
+            return _operator(row)
 
         return self._database.write(body)
 
@@ -138,9 +138,9 @@ def _wanted(operator: Operator) -> tuple[OperatorKind, tuple[str, ...]]:
     return operator.kind, operator.statements
 
 
-def _update(tx: Connection, found: Row[Any], **values: Any) -> None:
-    key = {"task": found.task, "source": found.source, "place_key": found.place_key}
-    put_over(tx, tables.binlog_operator, key, found, {**values, "updated_at": db_now()})
+def _update(tx: Connection, row: Row[Any], **values: Any) -> None:
+    key = {"task": row.task, "source": row.source, "place_key": row.place_key}
+    put_over(tx, tables.binlog_operator, key, row, {**values, "updated_at": db_now()})
 
 
 def _operator(row: Row[Any]) -> Operator:

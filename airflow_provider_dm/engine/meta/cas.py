@@ -56,26 +56,26 @@ def put_over(
     connection: Connection,
     table: Table,
     key: Mapping[str, str],
-    found: Row[Any] | None,
+    row: Row[Any] | None,
     values: Mapping[str, Any],
     *,
     at_first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Do the same as `put` for a row that the transaction has read, if the values depend on it. Raises LostRace."""
-    if found is None:
+    if row is None:
         connection.execute(insert(table).values({**key, **at_first, **values, "version": 1}))
         return
-    changed = update(table).values(**values, version=found.version + 1)
-    write_over(connection, table, key, found, changed)
+    changed = update(table).values(**values, version=row.version + 1)
+    write_over(connection, table, key, row, changed)
 
 
 def write_over(
-    connection: Connection, table: Table, key: Mapping[str, str], found: Row[Any], statement: Update | Delete
+    connection: Connection, table: Table, key: Mapping[str, str], row: Row[Any], statement: Update | Delete
 ) -> None:
     """Run a statement on the row that was read, if its version has not changed. Raises LostRace."""
-    result = connection.execute(statement.where(matching(table, key), table.c.version == found.version))
+    result = connection.execute(statement.where(matching(table, key), table.c.version == row.version))
     if result.rowcount != 1:
-        raise LostRace(f"{table.name} {dict(key)}", f"version {found.version}")
+        raise LostRace(f"{table.name} {dict(key)}", f"version {row.version}")
 
 
 def read_for_update(connection: Connection, table: Table, key: Mapping[str, str]) -> Row[Any] | None:

@@ -29,17 +29,17 @@ class DdlLocks(StorePart):
         key = {"task": task, "lock_key": lock_key(lock, number)}
 
         def body(tx: Connection) -> Json | None:
-            found = read_for_update(tx, tables.ddl_lock, key)
-            before = None if found is None else from_text(found.body)
+            row = read_for_update(tx, tables.ddl_lock, key)
+            before = None if row is None else from_text(row.body)
             after = how(before)
             if after == before:
                 return after
             if after is None:
-                assert found is not None
-                write_over(tx, tables.ddl_lock, key, found, delete(tables.ddl_lock))
+                assert row is not None
+                write_over(tx, tables.ddl_lock, key, row, delete(tables.ddl_lock))
                 return None
             values = {"lock_id": lock, "number": number, "body": to_text(after), "updated_at": db_now()}
-            put_over(tx, tables.ddl_lock, key, found, values, at_first={"created_at": db_now()})
+            put_over(tx, tables.ddl_lock, key, row, values, at_first={"created_at": db_now()})
             return after
 
         return self._database.write(body)

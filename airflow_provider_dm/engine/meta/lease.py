@@ -28,20 +28,20 @@ LEASE_ROUNDS: Final = 100
 
 
 def decide_claim(
-    found: Row[Any] | None, holder: Holder, *, at_least: int, launched_after: int | None, holder_died: bool = False
+    row: Row[Any] | None, holder: Holder, *, at_least: int, launched_after: int | None, holder_died: bool = False
 ) -> int:
     """Return the new generation for taking a row's lease (with the DB's `now`): expired, released, ours or orphaned.
     Raises LeaseHeld, RunOvertaken.
     """
-    if found is None:
+    if row is None:
         return at_least + 1
-    other = Holder(found.identity, found.attempt, found.host)
-    if other.identity != holder.identity and found.expires_at > found.now and not holder_died:
-        age, remaining = (found.now - found.acquired_at) / SECOND, (found.expires_at - found.now) / SECOND
-        raise LeaseHeld(found.task, found.source, str(other), other.host, age, remaining)
-    if launched_after is not None and found.generation > launched_after:
-        raise RunOvertaken(found.task, found.source, str(other), found.generation, launched_after)
-    return max(int(found.generation), at_least) + 1
+    other = Holder(row.identity, row.attempt, row.host)
+    if other.identity != holder.identity and row.expires_at > row.now and not holder_died:
+        age, remaining = (row.now - row.acquired_at) / SECOND, (row.expires_at - row.now) / SECOND
+        raise LeaseHeld(row.task, row.source, str(other), other.host, age, remaining)
+    if launched_after is not None and row.generation > launched_after:
+        raise RunOvertaken(row.task, row.source, str(other), row.generation, launched_after)
+    return max(int(row.generation), at_least) + 1
 
 
 class Leases(StorePart):
@@ -60,19 +60,19 @@ class Leases(StorePart):
         Raises LeaseHeld, RunOvertaken, LostRace.
         """
         for _ in range(LEASE_ROUNDS):
-            found = self._lease(task, source)
+            held = self._lease(task, source)
             generation = decide_claim(
-                found, holder, at_least=at_least, launched_after=launched_after, holder_died=_has_died(found)
+                held, holder, at_least=at_least, launched_after=launched_after, holder_died=_has_died(held)
             )
             wanted = Lease(task, source, generation, holder, ttl_seconds)
-            if self._take(wanted, found):
+            if self._take(wanted, held):
                 return wanted
         raise LostRace(f"the lease of {task!r} on {source!r}", f"to win one of {LEASE_ROUNDS} rounds")
 
     def _lease(self, task: str, source: str) -> Row[Any] | None:
         return self._row(tables.lease, {"task": task, "source": source})
 
-    def _take(self, wanted: Lease, found: Row[Any] | None) -> bool:
+    def _take(self, wanted: Lease, row: Row[Any] | None) -> bool:
         """Take the lease; return False if the row was written after `found` was read."""
         key = {"task": wanted.task, "source": wanted.source}
         values = {
@@ -86,7 +86,7 @@ class Leases(StorePart):
 
         def body(tx: Connection) -> bool:
             now = read_for_update(tx, tables.lease, key)
-            if _version(now) != _version(found):
+            if _version(now) != _version(row):
                 return False
             put_over(tx, tables.lease, key, now, values)
             return True
@@ -98,8 +98,8 @@ class Leases(StorePart):
         nothing.
         """
         try:
-            found = self._lease(task, source)
-            decide_claim(found, holder, at_least=0, launched_after=None, holder_died=_has_died(found))
+            row = self._lease(task, source)
+            decide_claim(row, holder, at_least=0, launched_after=None, holder_died=_has_died(row))
         except LeaseHeld as held:
             return held
         return None

@@ -42,23 +42,23 @@ def migrate(url: Secret | str) -> None:
         with database.connection() as connection:
             _prepare(connection)
             with _alone(connection, without_password(database.url)):
-                found = schema_version(connection)
-                if found != SCHEMA_VERSION:
-                    _upgrade(connection, found, without_password(database.url))
+                version = schema_version(connection)
+                if version != SCHEMA_VERSION:
+                    _upgrade(connection, version, without_password(database.url))
     finally:
         database.close()
     log.info("the metadata DB is up to date", extra={"url": without_password(database.url)})
 
 
-def _upgrade(connection: Connection, found: str | None, where: str) -> None:
+def _upgrade(connection: Connection, version: str | None, where: str) -> None:
     from alembic import command  # imported here: it takes 0.1 s, and most DBs are up to date
     from alembic.script import ScriptDirectory
 
     logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)  # the logs of tasks are read by people
     config = alembic_config(connection)
-    known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
-        raise MetaSchemaDiffers(where, found, SCHEMA_VERSION)
+    known = {revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()}
+    if version is not None and version not in known:
+        raise MetaSchemaDiffers(where, version, SCHEMA_VERSION)
     command.upgrade(config, "head")
 
 

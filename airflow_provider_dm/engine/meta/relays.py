@@ -65,8 +65,8 @@ class RelayRows(StorePart):
 
     def ordered_purge(self, source: str) -> tuple[str, Json] | None:
         """Return the order that waits at the relay, with its number."""
-        found = self._purge(source)
-        return (found["number"], found["order"]) if found is not None and "report" not in found else None
+        purge = self._purge(source)
+        return (purge["number"], purge["order"]) if purge is not None and "report" not in purge else None
 
     def report_purge(self, source: str, number: str, report: Json) -> None:
         """Write the report of an order, unless another order has replaced it."""
@@ -78,8 +78,8 @@ class RelayRows(StorePart):
 
     def purge_report(self, source: str, number: str) -> Json | None:
         """Return the report of this order; None while there is none."""
-        found = self._purge(source)
-        return found.get("report") if found is not None and found["number"] == number else None
+        purge = self._purge(source)
+        return purge.get("report") if purge is not None and purge["number"] == number else None
 
     def _purge(self, source: str) -> Json | None:
         row = self._row(tables.relay, {"source": source})
@@ -106,8 +106,8 @@ class RelayRows(StorePart):
 
     def list_relays(self) -> list[RelayStatus]:
         """Return the last report of every relay, by source."""
-        found = [status for row in self._rows(tables.relay) if (status := _status(row)) is not None]
-        return sorted(found, key=lambda status: status.source)
+        relays = [status for row in self._rows(tables.relay) if (status := _status(row)) is not None]
+        return sorted(relays, key=lambda status: status.source)
 
 
 def _status(row: Row[Any]) -> RelayStatus | None:

@@ -31,10 +31,10 @@ class Runs(StorePart):
         }
 
         def body(tx: Connection) -> None:
-            found = read_for_update(tx, tables.run, {"run_id": run_id})
-            if found is not None and found.identity != holder.identity:
-                raise RunTaken(run_id, str(Holder(found.identity, found.attempt, found.host)))
-            put_over(tx, tables.run, {"run_id": run_id}, found, values)
+            row = read_for_update(tx, tables.run, {"run_id": run_id})
+            if row is not None and row.identity != holder.identity:
+                raise RunTaken(run_id, str(Holder(row.identity, row.attempt, row.host)))
+            put_over(tx, tables.run, {"run_id": run_id}, row, values)
 
         self._database.write(body)
 
@@ -42,11 +42,11 @@ class Runs(StorePart):
         """Write a heartbeat; `progress` replaces the last one. Raises RunUnknown, LostRace (the run has ended)."""
 
         def body(tx: Connection) -> None:
-            found = _found(tx, run_id)
-            if found.stage != Stage.RUNNING:
-                raise LostRace(f"the run {run_id!r}", f"stage Running, found {found.stage}")
+            row = _found(tx, run_id)
+            if row.stage != Stage.RUNNING:
+                raise LostRace(f"the run {run_id!r}", f"stage Running, found {row.stage}")
             values = {"heartbeat_at": db_now(), "progress": to_text(progress)}
-            put_over(tx, tables.run, {"run_id": run_id}, found, values)
+            put_over(tx, tables.run, {"run_id": run_id}, row, values)
 
         self._database.write(body)
 
@@ -57,11 +57,11 @@ class Runs(StorePart):
         outcome = {"stage": stage.value, "result": to_text(result), "error": to_text(error)}
 
         def body(tx: Connection) -> None:
-            found = _found(tx, run_id)
-            if found.finished_at is None:
-                put_over(tx, tables.run, {"run_id": run_id}, found, {**outcome, "finished_at": db_now()})
-            elif {name: getattr(found, name) for name in outcome} != outcome:
-                raise LostRace(f"the run {run_id!r}", f"no outcome yet, found {found.stage}")
+            row = _found(tx, run_id)
+            if row.finished_at is None:
+                put_over(tx, tables.run, {"run_id": run_id}, row, {**outcome, "finished_at": db_now()})
+            elif {name: getattr(row, name) for name in outcome} != outcome:
+                raise LostRace(f"the run {run_id!r}", f"no outcome yet, found {row.stage}")
 
         self._database.write(body)
 
@@ -89,10 +89,10 @@ class Runs(StorePart):
 
 
 def _found(tx: Connection, run_id: str) -> Row[Any]:
-    found = read_for_update(tx, tables.run, {"run_id": run_id})
-    if found is None:
+    row = read_for_update(tx, tables.run, {"run_id": run_id})
+    if row is None:
         raise RunUnknown(run_id)
-    return found
+    return row
 
 
 def _run(row: Row[Any]) -> Run:

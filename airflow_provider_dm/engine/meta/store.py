@@ -45,6 +45,6 @@ class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, RelayRows):
 
     def check_schema(self) -> None:
         """Check that the DB has the schema of this release. Raises MetaSchemaDiffers."""
-        found = self._database.read(schema_version)
-        if found != SCHEMA_VERSION:
-            raise MetaSchemaDiffers(without_password(self._database.url), found or "none", SCHEMA_VERSION)
+        version = self._database.read(schema_version)
+        if version != SCHEMA_VERSION:
+            raise MetaSchemaDiffers(without_password(self._database.url), version or "none", SCHEMA_VERSION)

@@ -208,8 +208,8 @@ def capabilities_of(flavour: Flavour, version: Version) -> Capabilities:
     >>> capabilities_of(Flavour.MYSQL, (8, 0, 36)).binlog_status
     'SHOW MASTER STATUS'
     """
-    found = CAPABILITIES[flavour]
+    capabilities = CAPABILITIES[flavour]
     for family, release, older in _BEFORE:
         if family is flavour and version < release:
-            found = replace(found, **older)
-    return found
+            capabilities = replace(capabilities, **older)
+    return capabilities

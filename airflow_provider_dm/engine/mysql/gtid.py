@@ -123,13 +123,13 @@ class MysqlGtidSet(GtidSet):
         >>> str(MysqlGtidSet.parse_text("3E11FA47-71CA-11E1-9E33-C80AA9429562:7:1-3:4-5"))
         '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7'
         """
-        found: list[tuple[Sid, Interval]] = []
+        intervals: list[tuple[Sid, Interval]] = []
         for part in filter(None, "".join(text.split()).lower().split(",")):
             uuid, *items = part.split(":")
             if not _UUID.fullmatch(uuid) or not items:
                 raise InvalidGtidSet(text, Flavour.MYSQL.value)
-            found += _intervals_of(uuid, items, text)
-        return cls.of(found)
+            intervals += _intervals_of(uuid, items, text)
+        return cls.of(intervals)
 
     def flat(self) -> Iterator[tuple[Sid, Interval]]:
         """Return every interval with its source id."""
@@ -141,8 +141,8 @@ class MysqlGtidSet(GtidSet):
 
     def contains(self, other: GtidSet) -> bool:
         return all(
-            any(mine.first <= one.first and one.last <= mine.last for mine in self.intervals.get(sid, ()))
-            for sid, one in _same_family(self, other).flat()
+            any(mine.first <= interval.first and interval.last <= mine.last for mine in self.intervals.get(sid, ()))
+            for sid, interval in _same_family(self, other).flat()
         )
 
     def minus(self, other: GtidSet) -> MysqlGtidSet:
@@ -182,12 +182,12 @@ def _intervals_of(uuid: str, items: Iterable[str], text: str) -> Iterator[tuple[
 def _merged(intervals: list[Interval]) -> Iterator[Interval]:
     intervals.sort()
     held = intervals[0]
-    for one in intervals:
-        if one.first <= held.last + 1:
-            held = Interval(held.first, max(held.last, one.last))
+    for interval in intervals:
+        if interval.first <= held.last + 1:
+            held = Interval(held.first, max(held.last, interval.last))
         else:
             yield held
-            held = one
+            held = interval
     yield held
 
 
@@ -226,13 +226,13 @@ class MariadbGtidSet(GtidSet):
         >>> str(MariadbGtidSet.parse_text("1-7-9, 0-1-42"))
         '0-1-42,1-7-9'
         """
-        found = []
+        gtids = []
         for part in filter(None, "".join(text.split()).split(",")):
             match = _MARIADB.fullmatch(part)
             if match is None:
                 raise InvalidGtidSet(text, Flavour.MARIADB.value)
-            found.append(MariadbGtid(int(match[1]), int(match[2]), int(match[3])))
-        return cls.of(found)
+            gtids.append(MariadbGtid(int(match[1]), int(match[2]), int(match[3])))
+        return cls.of(gtids)
 
     def union(self, other: GtidSet) -> MariadbGtidSet:
         return MariadbGtidSet.of([*self.last.values(), *_same_family(self, other).last.values()])

@@ -110,9 +110,9 @@ class GuardedConnection(pymysql.connections.Connection):
 
     def cursor(self, cursor: Any = None) -> Any:
         """Return PyMySQL's cursor; its statements of several rows (`executemany`) stay below `most_bytes`."""
-        found = super().cursor(cursor)
-        found.max_stmt_length = min(Cursor.max_stmt_length, self.most_bytes // 2)
-        return found
+        created = super().cursor(cursor)
+        created.max_stmt_length = min(Cursor.max_stmt_length, self.most_bytes // 2)
+        return created
 
     def _execute_command(self, command: int, sql: Any) -> None:
         if command == COMMAND.COM_QUERY and len(sql) + 1 >= self.most_bytes:
@@ -137,13 +137,13 @@ class GuardedConnection(pymysql.connections.Connection):
             if answer.is_load_local_packet():
                 wire._force_close()
                 raise LocalFileRequested(f"{self.host}:{self.port}")
-            found = OKPacketWrapper(answer)
+            packet = OKPacketWrapper(answer)
         except _STUMBLES as error:
             if _has_number(error):
                 raise
             raise self._no_mysql(error) from error
-        wire.server_status = found.server_status
-        return int(found.affected_rows), int(found.warning_count)
+        wire.server_status = packet.server_status
+        return int(packet.affected_rows), int(packet.warning_count)
 
     def connect(self, sock: Any = None) -> None:
         """Connect as PyMySQL does. Raises MySQLError for every kind of malformed answer."""
@@ -180,4 +180,4 @@ def _beginning(sql: bytes) -> str:
 
 def printable(text: str) -> str:
     """Replace unprintable characters in a server's text, for terminals and logs."""
-    return "".join(one if one.isprintable() else "?" for one in text)
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -88,7 +88,7 @@ class Location:
         return cls(**value)
 
     def to_json(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}  # all of them flat
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # all of them flat
 
     @property
     def sort_key(self) -> str:

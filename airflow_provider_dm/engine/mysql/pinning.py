@@ -87,7 +87,7 @@ def pin_borrowed(connection: Any, server: str, *, isolation: str) -> None:
     wanted = settings(flavour, version, isolation=isolation, server=server, session=())
     commits = connection.get_autocommit()
     _end_transaction(connection)
-    set_all(connection, [one for one in wanted if one.name not in _SET_BY_CLIENT], server=server)
+    set_all(connection, [setting for setting in wanted if setting.name not in _SET_BY_CLIENT], server=server)
     connection.autocommit(commits)
 
 
@@ -124,37 +124,37 @@ def set_all(connection: Any, wanted: Sequence[Setting], *, server: str) -> None:
     """Set all variables; after an error, the session must not be used. Raises SessionRefused, and pymysql's errors."""
     key = (server, connection.server_version)
     known = _known.get(key, _Known())
-    for one in wanted:
-        if one.name in known.denied and not _has_value(connection, one):
-            raise SessionRefused(server, one.name, str(one.value), "the account may not set it")
-    usual = [one for one in wanted if one.name not in known.absent | known.denied]
+    for setting in wanted:
+        if setting.name in known.denied and not _has_value(connection, setting):
+            raise SessionRefused(server, setting.name, str(setting.value), "the account may not set it")
+    usual = [setting for setting in wanted if setting.name not in known.absent | known.denied]
     try:
         _set(connection, usual)
     except pymysql.err.MySQLError as error:
         if len(error.args) < 2 or not connection.open:
             raise
-        denials = {one.name: _set_alone(connection, one, server) for one in usual}
+        denials = {setting.name: _set_alone(connection, setting, server) for setting in usual}
         absent = {name for name, number in denials.items() if number == ER.UNKNOWN_SYSTEM_VARIABLE}
         denied = {name for name, number in denials.items() if number in _DENIED}
         _known[key] = _Known(known.absent | absent, known.denied | denied)
 
 
-def _set_alone(connection: Any, one: Setting, server: str) -> int:
+def _set_alone(connection: Any, setting: Setting, server: str) -> int:
     """Set one variable. Return 0, or the server's error number if the refusal has no effect on the session.
 
     Raises SessionRefused, and pymysql's errors once the connection is gone.
     """
     try:
-        _set(connection, [one])
+        _set(connection, [setting])
     except pymysql.err.MySQLError as error:
         number, reason = (*error.args, 0, "")[:2]
         if not connection.open:
             raise
-        if number == ER.UNKNOWN_SYSTEM_VARIABLE and not one.chosen:
+        if number == ER.UNKNOWN_SYSTEM_VARIABLE and not setting.chosen:
             return int(number)
-        if number in _DENIED and _has_value(connection, one):
+        if number in _DENIED and _has_value(connection, setting):
             return int(number)
-        raise SessionRefused(server, one.name, str(one.value), printable(str(reason))) from error
+        raise SessionRefused(server, setting.name, str(setting.value), printable(str(reason))) from error
     return 0
 
 
@@ -163,17 +163,17 @@ def _set(connection: Any, wanted: Sequence[Setting]) -> None:
         # While EMPTY_STRING_IS_NULL is set, which this statement may end, the literal '' would be NULL.
         values = ["LEFT('-', 0)" if one.value == "" else cursor.mogrify("%s", (one.value,)) for one in wanted]
         pairs = zip(wanted, values, strict=True)
-        cursor.execute("SET " + ", ".join(f"SESSION {one.name} = {value}" for one, value in pairs))
+        cursor.execute("SET " + ", ".join(f"SESSION {setting.name} = {value}" for setting, value in pairs))
 
 
-def _has_value(connection: Any, one: Setting) -> bool:
+def _has_value(connection: Any, setting: Setting) -> bool:
     try:
-        ((value,),) = _query(connection, f"SELECT @@SESSION.{one.name}")
+        ((value,),) = _query(connection, f"SELECT @@SESSION.{setting.name}")
     except pymysql.err.MySQLError as error:
         if error.args[0] != ER.INCORRECT_GLOBAL_LOCAL_VAR:  # a global variable without a session value
             raise
         return False
-    return str(value.decode() if isinstance(value, bytes) else value).lower() == str(one.value).lower()
+    return str(value.decode() if isinstance(value, bytes) else value).lower() == str(setting.value).lower()
 
 
 def _query(connection: Any, sql: str) -> list[tuple[Any, ...]]:

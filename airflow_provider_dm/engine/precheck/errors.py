@@ -17,7 +17,7 @@ class PrecheckFailed(DmError):
     hint = "`dmctl check-task` shows all results. Nothing was changed."
 
     def happened(self) -> str:
-        return f"{super().happened()}: {'; '.join(one.rstrip('.') for one in self.failures)}."
+        return f"{super().happened()}: {'; '.join(failure.rstrip('.') for failure in self.failures)}."
 
     def workaround(self) -> str:
         return " ".join((*dict.fromkeys(filter(None, self.remedies)), self.hint))

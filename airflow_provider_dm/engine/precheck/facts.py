@@ -162,7 +162,7 @@ class TargetFacts(ServerFacts):
         if begun is None:
             return [(table, source.routed[table.name]) for table in source.tables]
         allows = source.rules.block_allow.allows
-        return [(one.table, one.target) for one in begun.schemas if allows(one.table.name)]
+        return [(schema.table, schema.target) for schema in begun.schemas if allows(schema.table.name)]
 
     def comparable(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
         """Return those of `of_task` that can be compared with their target tables: no DDL of theirs is pending."""
@@ -184,4 +184,4 @@ def _altering(connection: Connection, ref: SubtaskRef, schemas: Sequence[TableSc
     """Return the tables whose target tables a DDL after the frontier alters."""
     frontier = read_whole_frontier(connection, ref)
     targets = tables_under_way(connection, ref, extent(frontier)[0]) if frontier else frozenset()
-    return frozenset(one.table.name for one in schemas if one.target in targets)
+    return frozenset(schema.table.name for schema in schemas if schema.target in targets)

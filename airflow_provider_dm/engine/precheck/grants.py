@@ -73,8 +73,8 @@ class Grants:
         >>> Grants.parse(["GRANT SELECT ON `shop`.* TO `dm`", "GRANT USAGE ON *.* TO `dm`"]).schemas("SELECT")
         ('shop',)
         """
-        given = dict.fromkeys(one.schema for one in self.lines if not one.revoked and one.names(privilege))
-        return ("*",) if None in given else tuple(one for one in given if one is not None)
+        given = dict.fromkeys(line.schema for line in self.lines if not line.revoked and line.names(privilege))
+        return ("*",) if None in given else tuple(name for name in given if name is not None)
 
 
 def _parse(line: str) -> Grant | None:

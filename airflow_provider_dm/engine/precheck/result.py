@@ -60,23 +60,23 @@ class PrecheckReport:
 
     @property
     def failures(self) -> tuple[CheckResult, ...]:
-        return tuple(one for one in self.results if one.state is State.FAIL)
+        return tuple(result for result in self.results if result.state is State.FAIL)
 
     @property
     def warnings(self) -> tuple[CheckResult, ...]:
-        return tuple(one for one in self.results if one.state is State.WARN)
+        return tuple(result for result in self.results if result.state is State.WARN)
 
     def require_passed(self) -> None:
         """Raise PrecheckFailed if a check failed."""
         if not self.passed:
-            failures = tuple(f"{one.where} {one.name}: {one.message}" for one in self.failures)
-            raise PrecheckFailed(self.task, failures, tuple(one.remedy for one in self.failures))
+            failures = tuple(f"{failure.where} {failure.name}: {failure.message}" for failure in self.failures)
+            raise PrecheckFailed(self.task, failures, tuple(failure.remedy for failure in self.failures))
 
     def to_json(self) -> dict[str, Any]:
         return {
             "task": self.task,
             "passed": self.passed,
-            "results": [asdict(one) | {"state": one.state.value} for one in self.results],
+            "results": [asdict(result) | {"state": result.state.value} for result in self.results],
         }
 
     def __str__(self) -> str:

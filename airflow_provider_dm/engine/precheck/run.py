@@ -125,10 +125,10 @@ def run_precheck(
     are never raised. `relay_dirs`: the shared relay logs of this machine, by source.
     """
     results = list(_named("configuration", TARGET, check_configuration(task, [config for config, _ in sources])))
-    if any(one.state is State.FAIL for one in results):
+    if any(result.state is State.FAIL for result in results):
         return PrecheckReport(task.name, tuple(results))
-    known_names = {name for one in SOURCE_CHECKS for name in (one.name, one.item)}
-    known_names |= {name for one in TARGET_CHECKS for name in (one.name, one.item)}
+    known_names = {name for check in SOURCE_CHECKS for name in (check.name, check.item)}
+    known_names |= {name for check in TARGET_CHECKS for name in (check.name, check.item)}
     results += _named("configuration", TARGET, unknown_items(task.ignore_checking_items, known_names))
     with ExitStack() as open_connections:
         reached: list[SourceFacts] = []

@@ -121,7 +121,7 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[Tab
         for name in there
         if name in seconds
     }
-    left = {name: one.second + YOUNG_SECONDS - now for name, one in tables.items()}
+    left = {name: birth.second + YOUNG_SECONDS - now for name, birth in tables.items()}
     young = frozenset(name for name, seconds in left.items() if seconds > 0)
     return Births(tables, young, min(YOUNG_SECONDS, max(left.values(), default=0.0)))
 
@@ -138,10 +138,10 @@ def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
     def now() -> Birth | None:
         connection = source_connection(endpoint)
         shown = _shown(connection, name)
-        found = query(connection, _ONE_SECOND, (name.schema, name.table)) if shown is not None else ()
+        rows = query(connection, _ONE_SECOND, (name.schema, name.table)) if shown is not None else ()
         uuid = server_info(connection).server_uuid
         number = _numbers(connection, name).get(name, 0) if expected.number else 0
-        return next((Birth(str(shown), int(second), 0, uuid, number) for (second,) in found), None)
+        return next((Birth(str(shown), int(second), 0, uuid, number) for (second,) in rows), None)
 
     there = with_retries(endpoint, now)
     if there is None or not expected.is_same(there):
@@ -153,10 +153,10 @@ def settled_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
 
     Raises the errors of `read_births`.
     """
-    found = read_births(endpoint, rules)
-    if not found.young:
-        return found
-    time.sleep(found.seconds)
+    births = read_births(endpoint, rules)
+    if not births.young:
+        return births
+    time.sleep(births.seconds)
     return read_births(endpoint, rules)
 
 
@@ -173,8 +173,8 @@ def _shown(connection: Connection, name: TableName) -> str | None:
 def _seconds(connection: Connection, names: Collection[TableName]) -> dict[TableName, int]:
     rows = query_whole(connection, f"table_schema, table_name, {_SECOND}", OUTSIDE_SYSTEM)
     wanted = set(names)
-    found = {TableName(text(schema), text(table)): int(second) for schema, table, second in rows}
-    return {name: second for name, second in found.items() if name in wanted}
+    seconds = {TableName(text(schema), text(table)): int(second) for schema, table, second in rows}
+    return {name: second for name, second in seconds.items() if name in wanted}
 
 
 def _numbers(connection: Connection, only: TableName | None = None) -> dict[TableName, int]:
@@ -182,13 +182,13 @@ def _numbers(connection: Connection, only: TableName | None = None) -> dict[Tabl
 
     A partitioned table has the lowest number of its partitions.
     """
-    found: dict[TableName, int] = {}
+    numbers: dict[TableName, int] = {}
     try:
         rows = query(connection, _NUMBERS) if only is None else query(connection, _NUMBER, ("/".join(only),))
     except pymysql.err.MySQLError:
-        return found
+        return numbers
     for shown, number in rows:
         schema, _, table = text(shown).partition("/")
         name = TableName(schema, _PARTITION.sub("", table))
-        found[name] = min(int(number), found.get(name, int(number)))
-    return found
+        numbers[name] = min(int(number), numbers.get(name, int(number)))
+    return numbers

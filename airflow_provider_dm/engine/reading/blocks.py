@@ -56,7 +56,7 @@ def blocks(connection: Connection, sql: bytes, to_row: RowReader) -> Generator[R
 
 def _canonical(cells: Cells, to_row: RowReader) -> Cells:
     for number, convert in to_row.converted:
-        cells = cells.with_column(number, [one if one is None else convert(one) for one in cells.column(number)])
+        cells = cells.with_column(number, [cell if cell is None else convert(cell) for cell in cells.column(number)])
     return cells
 
 
@@ -76,8 +76,8 @@ def _read_blocks(connection: Any, width: int) -> Iterator[RowBlock]:
         arriving.keep(data, at + more)
         if bodies:
             ended = is_eof(bodies[-1])
-            found = [split_row(body, width) for body in (bodies[:-1] if ended else bodies)]
-            if found:
-                yield RowBlock(Cells.of(found), more)
+            rows = [split_row(body, width) for body in (bodies[:-1] if ended else bodies)]
+            if rows:
+                yield RowBlock(Cells.of(rows), more)
             if ended:
                 return

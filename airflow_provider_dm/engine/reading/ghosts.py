@@ -37,18 +37,18 @@ def ghosts_there(connection: Connection, rules: BlockAllowRules) -> OnlineDdls:
     the errors of the queries.
     """
     names = list_tables(connection)
-    found = [name for name in names if rules.kind_of(name) is TableKind.GHOST]
-    if not found:
+    ghosts = [name for name in names if rules.kind_of(name) is TableKind.GHOST]
+    if not ghosts:
         return OnlineDdls()
     known = set(names)
     reals = {
-        name: [one for one in rules.tools.real_tables(name) if one in known and rules.allows(one)] for name in found
+        name: [one for one in rules.tools.real_tables(name) if one in known and rules.allows(one)] for name in ghosts
     }
-    wanted = {*found, *(one for some in reals.values() for one in some)}
+    wanted = {*ghosts, *(one for some in reals.values() for one in some)}
     texts = {name: text for name in sorted(wanted) if (text := _shown(connection, name)) is not None}
     server = server_of(connection)
     nothing = Tracker.of(server, {}, {})
-    return OnlineDdls({name: remembered(nothing, name, reals[name], texts) for name in found if name in texts})
+    return OnlineDdls({name: remembered(nothing, name, reals[name], texts) for name in ghosts if name in texts})
 
 
 def _shown(connection: Connection, name: TableName) -> str | None:
@@ -69,18 +69,18 @@ def remembered(
     TABLE of all of them.
     """
     why = f"{_BEFORE}, and the task has no table of which it could be a copy"
-    found: dict[TableName, AlterTable | None] = {}
+    alters: dict[TableName, AlterTable | None] = {}
     for real in (one for one in reals if one in texts):
         try:
             tracker = nothing.with_table(ghost, texts[ghost]).with_table(real, texts[real])
-            found[real] = alter_between(tracker, real, ghost)
+            alters[real] = alter_between(tracker, real, ghost)
         except CannotTrack as error:
             why = f"{_BEFORE}, and {error}"
-    if alike := tuple(real for real, alter in found.items() if alter is None):
+    if alike := tuple(real for real, alter in alters.items() if alter is None):
         return GhostState(alike)
-    if len(found) > 1:
-        return GhostState(flaw=f"{_BEFORE}, and may replace {' or '.join(map(str, found))}")
-    for real, alter in found.items():
+    if len(alters) > 1:
+        return GhostState(flaw=f"{_BEFORE}, and may replace {' or '.join(map(str, alters))}")
+    for real, alter in alters.items():
         assert alter is not None
         sql = statement_sql(alter, AS_SHOWN.sql_mode, nothing.server.flavour)
         return GhostState((real,), (LoggedText(sql, AS_SHOWN.sql_mode, real.schema),))

@@ -96,24 +96,24 @@ class KeyComparison:
                 continue
             sortable = self.sortable[number]
             if sortable is not None:
-                found = _sign(sortable(one), sortable(other))
+                sign = _sign(sortable(one), sortable(other))
             else:
                 column = self.order.columns[number]
-                found = answers[Question(_expression(column, one), _expression(column, other))]
-            if found:
-                return found
+                sign = answers[Question(_expression(column, one), _expression(column, other))]
+            if sign:
+                return sign
         return 0
 
 
 def _batches(questions: Collection[Question]) -> Iterator[list[Question]]:
     held: list[Question] = []
     size = 0
-    for one in questions:
-        cost = 2 * (len(one.left) + len(one.right))
+    for question in questions:
+        cost = 2 * (len(question.left) + len(question.right))
         if held and (len(held) == KEYS_OF_A_STATEMENT or size + cost > BYTES_OF_A_STATEMENT):
             yield held
             held, size = [], 0
-        held.append(one)
+        held.append(question)
         size += cost
     if held:
         yield held

@@ -44,9 +44,9 @@ def rows(connection: Connection, sql: bytes) -> Generator[RowBatch, None, None]:
 
     Raises pymysql's errors. Closes the connection unless all rows are read.
     """
-    found = packed_rows(connection, sql)
-    with closing(found):
-        for width, packets in found:
+    packed = packed_rows(connection, sql)
+    with closing(packed):
+        for width, packets in packed:
             yield RowBatch([split_row(packet, width) for packet in packets], sum(map(len, packets)))
 
 
@@ -57,9 +57,9 @@ def packed_rows(connection: Connection, sql: bytes) -> Generator[tuple[int, list
         width = begin_reading(connection, sql)
         for packets in _packets(connection):
             finished = is_eof(packets[-1])
-            found = packets[:-1] if finished else packets
-            if found:
-                yield width, found
+            complete = packets[:-1] if finished else packets
+            if complete:
+                yield width, complete
     finally:
         if not finished:
             connection._force_close()  # type: ignore[attr-defined]

@@ -26,9 +26,9 @@ def _binlog_name_refused(name: str) -> PacketsBroken:
     )
 
 
-def _stream_has_hole(file: str, position: int, found: int) -> PacketsBroken:
+def _stream_has_hole(file: str, position: int, next_position: int) -> PacketsBroken:
     return PacketsBroken(
-        f"{file} continues at {found} where {position} was expected: the upstream has omitted events",
+        f"{file} continues at {next_position} where {position} was expected: the upstream has omitted events",
         "Check that nothing filters the binlog between upstream and relay.",
     )
 

@@ -89,10 +89,10 @@ class RelayDirectory:
         between leaves a line without a folder, or an empty folder without a line. Neither is a sub-directory.
         """
         written = set(self._written())
-        found = [sub_dir for sub_dir in self.folders() if sub_dir in written or self.files(sub_dir)]
-        if len({sub_dir.suffix for sub_dir in found}) != len(found):
-            raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have the same number: {found}")
-        return tuple(found)
+        listed = [sub_dir for sub_dir in self.folders() if sub_dir in written or self.files(sub_dir)]
+        if len({sub_dir.suffix for sub_dir in listed}) != len(listed):
+            raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have the same number: {listed}")
+        return tuple(listed)
 
     def _written(self) -> tuple[SubDir, ...]:
         try:
@@ -107,13 +107,13 @@ class RelayDirectory:
 
         Raises RelayDirectoryUnusable.
         """
-        found = []
+        sub_dirs = []
         for entry in self._entries(self.root):
             with suppress(InvalidSubDir):
                 sub_dir = SubDir.parse(entry.name)
                 if entry.is_dir(follow_symlinks=False):
-                    found.append(sub_dir)
-        return sorted(found, key=lambda sub_dir: sub_dir.suffix)
+                    sub_dirs.append(sub_dir)
+        return sorted(sub_dirs, key=lambda sub_dir: sub_dir.suffix)
 
     def latest(self) -> SubDir | None:
         sub_dirs = self.sub_dirs()
@@ -127,7 +127,7 @@ class RelayDirectory:
 
     def files(self, sub_dir: SubDir) -> tuple[RelayFile, ...]:
         """List a sub-directory's binlog files ordered by number; links and other names are ignored."""
-        found: list[RelayFile] = []
+        files: list[RelayFile] = []
         for entry in self._entries(self.folder(sub_dir)):
             try:
                 file = BinlogFile.parse(entry.name)
@@ -135,8 +135,8 @@ class RelayDirectory:
             except (InvalidLocation, FileNotFoundError):
                 continue
             if stat.S_ISREG(status.st_mode) and not entry.name.startswith("."):
-                found.append(RelayFile(Path(entry.path), file, status.st_size))
-        return tuple(sorted(found, key=lambda one: one.file.number))
+                files.append(RelayFile(Path(entry.path), file, status.st_size))
+        return tuple(sorted(files, key=lambda held: held.file.number))
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:

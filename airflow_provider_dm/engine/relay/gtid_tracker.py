@@ -33,18 +33,18 @@ def fold(heads: Sequence[bytes], flavour: Flavour, at: str = "the end of the rel
     if flavour is Flavour.MARIADB:
         return MariadbGtidSet.of(_last_of_domains(heads))
     plain: dict[bytes, list[int]] = {}
-    found: list[tuple[Sid, Interval]] = []
+    intervals: list[tuple[Sid, Interval]] = []
     for head in heads:
         if head[4] == events.GTID:
             _flags, server, number = _MYSQL.unpack_from(head, HEADER_SIZE)
             plain.setdefault(server, []).append(number)
         elif head[4] == events.GTID_TAGGED:
             gtid = tagged_gtid(head[HEADER_SIZE:], at)
-            found.append((Sid(str(UUID(bytes=gtid.uuid)), gtid.tag), Interval(gtid.number, gtid.number)))
+            intervals.append((Sid(str(UUID(bytes=gtid.uuid)), gtid.tag), Interval(gtid.number, gtid.number)))
     for server, numbers in plain.items():
         sid = Sid(str(UUID(bytes=server)))
-        found += [(sid, interval) for interval in _runs(numbers)]
-    return MysqlGtidSet.of(found)
+        intervals += [(sid, interval) for interval in _runs(numbers)]
+    return MysqlGtidSet.of(intervals)
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[Interval]:

@@ -132,7 +132,7 @@ class Opening:
         try:
             return locate(known)
         except GtidsPurged as purged:
-            if needed is None or all(one.name != needed.file for one in binlogs):
+            if needed is None or all(binlog.name != needed.file for binlog in binlogs):
                 raise
             log.warning("%s The relay log begins with %s, the oldest file that a task needs.", purged, needed.file)
             return BinlogFile.parse(needed.file)
@@ -279,10 +279,10 @@ def held_writer(directory: RelayDirectory, flavour: Flavour) -> RelayWriter | No
     sub_dirs = directory.sub_dirs()
     for index in range(len(sub_dirs) - 1, -1, -1):
         sub_dir = sub_dirs[index]
-        found = recover(directory, sub_dir, flavour)
-        if found is not None:
+        recovered = recover(directory, sub_dir, flavour)
+        if recovered is not None:
             carried = set_of(directory, sub_dirs[index - 1], flavour) if index else None
-            return RelayWriter.resume(directory, sub_dir, flavour, found, carried)
+            return RelayWriter.resume(directory, sub_dir, flavour, recovered, carried)
         file = _announced(directory, sub_dir)
         if file is not None:
             # Nothing of the given-up log is carried over: no task needs the transactions in between.

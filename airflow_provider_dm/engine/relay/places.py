@@ -99,7 +99,7 @@ def place_at_time(log: Log, moment: int, sought: str) -> Location:
 
     Raises PlaceNotFound.
     """
-    file = _last(log.files, lambda one: log.head(one).timestamp < moment)
+    file = _last(log.files, lambda file: log.head(file).timestamp < moment)
     if file is None:
         first = log.files[0] if log.files else None
         if first is None or BinlogFile.parse(first.name).number > 1:
@@ -124,7 +124,7 @@ def _last(files: Sequence[BinlogSize], is_before: Callable[[BinlogSize], bool]) 
     >>> [(_last(files, lambda one: one.size < 4)), _last(files, lambda one: False), _last([], lambda one: True)]
     [BinlogSize(name='b.3', size=3), None, None]
     """
-    count = bisect_left(files, True, key=lambda one: not is_before(one))
+    count = bisect_left(files, True, key=lambda file: not is_before(file))
     return files[count - 1] if count else None
 
 

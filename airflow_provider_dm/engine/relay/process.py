@@ -52,7 +52,7 @@ class RelayProcess:
         try:
             secrets = {name: env[name] for name in spec.secrets() if name in env}
             process = start_relay_interpreter(
-                name, {key: one for key, one in env.items() if key not in secrets}, secrets, output
+                name, {key: value for key, value in env.items() if key not in secrets}, secrets, output
             )
         finally:
             os.close(output)

@@ -229,7 +229,7 @@ class PurgeReport:
 
     @classmethod
     def of(cls, files: Sequence[HeldFile], stays: HeldFile | None, why: str) -> PurgeReport:
-        names = [NamedFile(str(one.sub_dir), str(one.file), one.size) for one in (*files, *filter(None, [stays]))]
+        names = [NamedFile(str(file.sub_dir), str(file.file), file.size) for file in (*files, *filter(None, [stays]))]
         if stays is None:
             return cls(tuple(names))
         return cls(tuple(names[:-1]), names[-1], f"{stays} stays: {why}")
@@ -257,9 +257,9 @@ def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) ->
 
 def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
     """Return the index of the first file that must be kept. Raises PurgeRefused."""
-    check_related(needs, ((one.sub_dir, one.file) for one in files))
+    check_related(needs, ((file.sub_dir, file.file) for file in files))
     oldest = min((need.order for need in needs), default=None)
-    droppable = takewhile(lambda one: oldest is None or one.order < oldest, files[:-1])
+    droppable = takewhile(lambda file: oldest is None or file.order < oldest, files[:-1])
     return sum(1 for _ in droppable)
 
 
@@ -273,9 +273,9 @@ def _wanted(files: Sequence[HeldFile], request: PurgeRequest) -> int:
         case BeforeFile(filename, sub_dir):
             return _index_of(files, filename, sub_dir)
         case BeforeTime(moment):
-            return sum(1 for _ in takewhile(lambda one: one.ended_at < moment, files))
+            return sum(1 for _ in takewhile(lambda file: file.ended_at < moment, files))
         case FreeSpace(size):
-            freed_before = accumulate((one.size for one in files), initial=0)
+            freed_before = accumulate((file.size for file in files), initial=0)
             return min(sum(1 for _ in takewhile(lambda freed: freed < size, freed_before)), len(files))
         case Inactive():
             return len(files)
@@ -285,7 +285,7 @@ def _wanted(files: Sequence[HeldFile], request: PurgeRequest) -> int:
 
 def _index_of(files: Sequence[HeldFile], filename: str, sub_dir: str | None) -> int:
     """Find a file by its name, which is compared with existing names, never joined to a path."""
-    known = tuple(dict.fromkeys(str(one.sub_dir) for one in files))
+    known = tuple(dict.fromkeys(str(file.sub_dir) for file in files))
     where = sub_dir if sub_dir is not None else (known[-1] if known else "")
     if where not in known:
         raise PurgeRefused(
@@ -295,7 +295,7 @@ def _index_of(files: Sequence[HeldFile], filename: str, sub_dir: str | None) -> 
     for index, one in enumerate(files):
         if (str(one.sub_dir), str(one.file)) == (where, filename):
             return index
-    here = [str(one.file) for one in files if str(one.sub_dir) == where]
+    here = [str(file.file) for file in files if str(file.sub_dir) == where]
     raise PurgeRefused(
         f"{filename!r} is not a file of {where}, which contains {here[0]} to {here[-1]}.",
         "Name an existing binlog file, without a path: everything before it is purged.",

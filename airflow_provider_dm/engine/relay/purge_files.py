@@ -231,16 +231,16 @@ def survey(source: str, root: Path) -> RelayLog:
     """
     directory = RelayDirectory(root)
     directory.sub_dirs()  # refuses two sub-directories of the same number, whose files have no order
-    found: dict[tuple[SubDir, BinlogFile], Path] = {}
+    paths: dict[tuple[SubDir, BinlogFile], Path] = {}
     for sub_dir in directory.folders():
-        found |= {(sub_dir, file): path for file, path in hidden_files(directory.folder(sub_dir))}
-        found |= {(sub_dir, held.file): held.path for held in directory.files(sub_dir)}
-    if not found:
+        paths |= {(sub_dir, file): path for file, path in hidden_files(directory.folder(sub_dir))}
+        paths |= {(sub_dir, held.file): held.path for held in directory.files(sub_dir)}
+    if not paths:
         raise NoRelayLog(source, str(root))
-    order = sorted(found, key=lambda one: (one[0].suffix, one[1].number))
-    successors = [found[key] for key in order[1:]]
+    order = sorted(paths, key=lambda file: (file[0].suffix, file[1].number))
+    successors = [paths[key] for key in order[1:]]
     moments = [_first_moment(path) for path in successors] + [0.0]
-    files = [_held(*key, found[key], moment) for key, moment in zip(order, moments, strict=True)]
+    files = [_held(*key, paths[key], moment) for key, moment in zip(order, moments, strict=True)]
     return RelayLog(source, root, tuple(file for file in files if file is not None))
 
 
@@ -265,13 +265,13 @@ def _first_moment(path: Path) -> float:
 
 def hidden_files(folder: Path) -> list[tuple[BinlogFile, Path]]:
     """List the files that a purge has hidden here and not deleted yet, oldest first."""
-    found = []
+    hidden = []
     for path in folder.glob(f".*{_HIDDEN}"):
         with suppress(InvalidLocation):
             file = BinlogFile.parse(path.name.removeprefix(".").removesuffix(_HIDDEN))
             if path.is_file() and not path.is_symlink():
-                found.append((file, path))
-    return sorted(found, key=lambda one: one[0].number)
+                hidden.append((file, path))
+    return sorted(hidden, key=lambda file: file[0].number)
 
 
 def hidden_name(name: str) -> str:

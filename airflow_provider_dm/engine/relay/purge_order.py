@@ -65,10 +65,10 @@ def requests_for(config: PurgeConfig, root: Path) -> tuple[PurgeRequest, ...]:
 
 def obey(store: MetaStore, source: str, root: Path) -> None:
     """Carry out the order that waits at this relay, if there is one, and report it. Raises the store's errors."""
-    found = store.ordered_purge(source)
-    if found is None:
+    ordered = store.ordered_purge(source)
+    if ordered is None:
         return
-    number, order = found
+    number, order = ordered
     try:
         report: Json = _REPORT.dump_python(carried_out(store, source, root, _order_of(order)), mode="json")
     except (DmError, OSError) as error:
@@ -76,13 +76,13 @@ def obey(store: MetaStore, source: str, root: Path) -> None:
     store.report_purge(source, number, report)
 
 
-def _order_of(found: Json) -> PurgeOrder:
+def _order_of(document: Json) -> PurgeOrder:
     """Read an order. Raises InvalidInput for one of an unknown kind."""
     try:
-        return _ORDER.validate_python(found)
+        return _ORDER.validate_python(document)
     except ValidationError as error:
         raise InvalidInput(
-            f"the relay does not know the purge that is ordered: {found}. Nothing is purged.",
+            f"the relay does not know the purge that is ordered: {document}. Nothing is purged.",
             "Run the same release on the relay's machine and on the one that orders the purge.",
         ) from error
 

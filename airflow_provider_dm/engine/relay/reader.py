@@ -78,16 +78,16 @@ class RelayReader:
                     raise RelayOfAnotherServer(str(start), start.server_uuid, str(sub_dir), str(self.root))
                 held = self._from(start, held)
             self._without_gaps(sub_dir, held)
-            found += [(sub_dir, one) for one in held]
-        files = [_log_file(sub_dir, one, last=one is found[-1][1]) for sub_dir, one in found]
+            found += [(sub_dir, file) for file in held]
+        files = [_log_file(sub_dir, file, last=file is found[-1][1]) for sub_dir, file in found]
         if not files or files[0].suffix == start.suffix or self._covers(start, files[0]):
             return files
         return []
 
     def held(self) -> list[LogFile]:
         """List all files, older sub-directories first; there may be gaps."""
-        found = [(sub_dir, one) for sub_dir in self._directory.sub_dirs() for one in self._directory.files(sub_dir)]
-        return [_log_file(sub_dir, one, last=one is found[-1][1]) for sub_dir, one in found]
+        files = [(sub_dir, file) for sub_dir in self._directory.sub_dirs() for file in self._directory.files(sub_dir)]
+        return [_log_file(sub_dir, file, last=file is files[-1][1]) for sub_dir, file in files]
 
     def gtid_set_after(self, known: Location, place: Location) -> str | None:
         """Return the GTID set of a boundary: that of the earlier location `known`, and what was committed in between.
@@ -137,10 +137,10 @@ class RelayReader:
         return tuple(one for one in held if one.file.number >= file.number)
 
     def _without_gaps(self, sub_dir: SubDir, held: Sequence[RelayFile]) -> None:
-        for one, other in itertools.pairwise(held):
-            if one.file.next() != other.file:
-                raise RelayFileGone(str(one.file.next()), str(self._directory.folder(sub_dir)))
+        for file, other in itertools.pairwise(held):
+            if file.file.next() != other.file:
+                raise RelayFileGone(str(file.file.next()), str(self._directory.folder(sub_dir)))
 
 
-def _log_file(sub_dir: SubDir, one: RelayFile, *, last: bool) -> LogFile:
-    return LogFile(str(one.path), sub_dir.suffix, str(one.file), one.size, last, sub_dir.server_uuid)
+def _log_file(sub_dir: SubDir, file: RelayFile, *, last: bool) -> LogFile:
+    return LogFile(str(file.path), sub_dir.suffix, str(file.file), file.size, last, sub_dir.server_uuid)

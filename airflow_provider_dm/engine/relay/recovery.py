@@ -64,9 +64,9 @@ def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Rec
     for leftover in folder.glob(".*.new"):
         leftover.unlink()
     while files := directory.files(sub_dir):
-        found = _recover_file(files, flavour, _of_flavour(RelayMeta.read(folder), flavour))
-        if found is not None:
-            return found
+        recovered = _recover_file(files, flavour, _of_flavour(RelayMeta.read(folder), flavour))
+        if recovered is not None:
+            return recovered
         _set_aside(directory, sub_dir, files[-1])
     return None
 

@@ -173,8 +173,8 @@ class _Service:
         if self.spec.spool is None:
             return self.reporter.store.oldest_needed(source)
         own = [one.needed for one in self.reporter.store.list_subtasks(task=self.spec.spool.task, source=source)]
-        known = [one for one in (*own, self.spec.spool.start) if one is not None]
-        return max(known, key=lambda one: one.sort_key, default=None)
+        known = [location for location in (*own, self.spec.spool.start) if location is not None]
+        return max(known, key=lambda location: location.sort_key, default=None)
 
     def _needs(self) -> Sequence[Need]:
         """Return the needs of all tasks that this log serves. Raises NeedUnknown."""

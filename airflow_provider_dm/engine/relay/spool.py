@@ -135,9 +135,9 @@ class SpoolBound:
     def _check(self, end: LogPosition) -> None:
         directory = RelayDirectory(self.root)
         ends = {
-            LogPosition(sub_dir.suffix, one.file.number, one.size)
+            LogPosition(sub_dir.suffix, file.file.number, file.size)
             for sub_dir in directory.sub_dirs()
-            for one in directory.files(sub_dir)
+            for file in directory.files(sub_dir)
         }
         self._mark, self._seen_end = read_mark(self.root), end
         self._ahead = bytes_ahead(ends, self._mark)

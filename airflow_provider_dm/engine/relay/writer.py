@@ -64,12 +64,12 @@ class RelayWriter:
 
     @classmethod
     def resume(
-        cls, directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour, found: Recovered, carried: GtidSet | None
+        cls, directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour, recovered: Recovered, carried: GtidSet | None
     ) -> RelayWriter:
         """Continue at the end of a recovered file. Raises RelayDiskFailed."""
         # Dirty: pages in the cache from the previous writer are not on disk yet.
-        writer = cls(directory, sub_dir, flavour, found.file, found.size, found.begun, carried, _dirty=True)
-        writer.tracker.restart(found.gtid_set)
+        writer = cls(directory, sub_dir, flavour, recovered.file, recovered.size, recovered.begun, carried, _dirty=True)
+        writer.tracker.restart(recovered.gtid_set)
         writer._open()
         return writer
 
@@ -140,8 +140,8 @@ class RelayWriter:
 
     def check_is_only_relay(self) -> None:
         """Raise RelayDiskFailed if the file does not have the size that this writer has written."""
-        if self.size and (found := os.fstat(self._descriptor).st_size) != self.size:
-            raise RelayDiskFailed(str(self.path), f"its size is {found} bytes instead of {self.size}")
+        if self.size and (size := os.fstat(self._descriptor).st_size) != self.size:
+            raise RelayDiskFailed(str(self.path), f"its size is {size} bytes instead of {self.size}")
 
     def has_first_event(self, header: bytes) -> bool:
         """Return True if the time, type and server of the file's first event are those in `header`."""

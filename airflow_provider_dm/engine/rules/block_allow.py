@@ -45,7 +45,7 @@ class BlockAllowRules:
 
         def matchers(tables: Sequence[TablePattern]) -> tuple[TableMatcher, ...]:
             return tuple(
-                TableMatcher.compile(one.db_name, one.tbl_name, case_sensitive=case_sensitive) for one in tables
+                TableMatcher.compile(table.db_name, table.tbl_name, case_sensitive=case_sensitive) for table in tables
             )
 
         return cls(
@@ -84,7 +84,7 @@ class BlockAllowRules:
     def named_schemas(self) -> list[str]:
         """Return the schemas that the lists name, and of which a table can be included."""
         named = [pattern.text for pattern in self.do_dbs if pattern.is_name and self.allows_schema(pattern.text)]
-        wanted = [one.schema for one in self.do_tables]
+        wanted = [table.schema for table in self.do_tables]
         return [one for one in named if not wanted or any(schema.matches(one) for schema in wanted)]
 
     def _allows_table(self, name: TableName) -> bool:

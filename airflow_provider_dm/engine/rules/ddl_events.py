@@ -77,12 +77,12 @@ def join_parts(parts: Sequence[ddl.Statement]) -> ddl.Statement | None:
         return parts[0] if parts else None
     match parts[0]:
         case ddl.AlterTable() as first:
-            specs = (spec for one in parts if isinstance(one, ddl.AlterTable) for spec in one.specs)
+            specs = (spec for part in parts if isinstance(part, ddl.AlterTable) for spec in part.specs)
             return replace(first, specs=tuple(specs))
         case ddl.DropTables() as first:
-            return replace(first, tables=tuple(name for one in parts for name in one.tables))
+            return replace(first, tables=tuple(name for part in parts for name in part.tables))
         case ddl.RenameTables() as first:
-            pairs = (pair for one in parts if isinstance(one, ddl.RenameTables) for pair in one.pairs)
+            pairs = (pair for part in parts if isinstance(part, ddl.RenameTables) for pair in part.pairs)
             return replace(first, pairs=tuple(pairs))
         case first:
             raise ValueError(f"a statement with exactly one part: {first}")
@@ -212,7 +212,7 @@ def _numbers(column: ddl.ColumnType) -> tuple[int, ...]:
     """Return the length of a type, or its precision and scale."""
     if column.name in _TEXTS:
         return (_TEXTS[column.name],)
-    numbers = tuple(int(one) for one in column.arguments if one.isdigit())
+    numbers = tuple(int(argument) for argument in column.arguments if argument.isdigit())
     if column.name == "decimal":
         return (*numbers, *(10, 0)[len(numbers) :])
     return numbers or (0 if column.name in ("time", "datetime", "timestamp") else 1,)

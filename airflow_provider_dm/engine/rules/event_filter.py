@@ -132,8 +132,8 @@ NO_FILTER: Final = EventFilter()
 
 
 def _strictest(verdicts: Iterable[EventAction]) -> EventAction:
-    found = {EventAction.DO, *verdicts}
-    return next(one for one in (EventAction.IGNORE, EventAction.ERROR, EventAction.DO) if one in found)
+    actions = {EventAction.DO, *verdicts}
+    return next(action for action in (EventAction.IGNORE, EventAction.ERROR, EventAction.DO) if action in actions)
 
 
 def _is_listed(events: Sequence[str], listed: Iterable[str]) -> bool:

@@ -127,7 +127,7 @@ def map_table(
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
     # The server might reject a row without such a column, or fill it with an arbitrary value.
     further = (column for name, column in theirs.items() if name not in ours)
-    extra = tuple(_shown(one) for one in further if not (one.nullable or one.generated or one.filled))
+    extra = tuple(_shown(column) for column in further if not (column.nullable or column.generated or column.filled))
     target = _without_auto_increment(target, ours.keys())
     pairs = [(column, theirs[name]) for name, column in ours.items() if name in theirs]
     different = (*_differences(pairs), *_lost_keys(target, ours.keys() & theirs.keys()))

@@ -101,7 +101,7 @@ class Router:
         """Return the columns that routing adds to those of the table, with their values. Raises InvalidInput."""
         route = self._route(name)
         names = {"table": name.table, "schema": name.schema, "source": self.source_id}
-        return {one.column: one.value(names[one.what]) for one in route.extracts} if route else {}
+        return {extract.column: extract.value(names[extract.what]) for extract in route.extracts} if route else {}
 
     def _route(self, name: TableName) -> Route | None:
         return _only_match(name, self.table_routes) or _only_match(name, self.schema_routes)

@@ -119,10 +119,10 @@ class ExpressionFilters:
     source: Endpoint | None = None
 
     def of(self, table: TableName) -> Iterable[ExpressionFilter]:
-        for one in self.filters:
-            named, name = (one.schema_name, one.table), tuple(table)
+        for filter_ in self.filters:
+            named, name = (filter_.schema_name, filter_.table), tuple(table)
             if named == name or (not self.case_sensitive and _folded(named) == _folded(name)):
-                yield one
+                yield filter_
 
     def session(self, collations: Collection[str]) -> ExpressionSession:
         """Return the source's session with the weights of these collations. Raises errors of the connection."""
@@ -145,18 +145,18 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
     kinds: tuple[RowEvent, ...] = ("insert", "update", "delete")
     verdicts = ((event, events.of_rows(table.name, event)) for event in kinds)
     session = ExpressionSession(expressions.zone)
-    known = [one for one in expressions.of(table.name) if _is_known(one, table, session)]
-    collations = {name for one in known for text in _texts(one) for name in compiled(text, table, session).collations}
+    known = [rule for rule in expressions.of(table.name) if _is_known(rule, table, session)]
+    collations = {name for rule in known for text in _texts(rule) for name in compiled(text, table, session).collations}
     found = RowFilter(
         table,
         tuple((event, verdict) for event, verdict in verdicts if verdict is not EventAction.DO),
-        tuple(one.insert_value_expr for one in known if one.insert_value_expr),
+        tuple(rule.insert_value_expr for rule in known if rule.insert_value_expr),
         tuple(
-            (one.update_old_value_expr, one.update_new_value_expr)
-            for one in known
-            if one.update_old_value_expr or one.update_new_value_expr
+            (rule.update_old_value_expr, rule.update_new_value_expr)
+            for rule in known
+            if rule.update_old_value_expr or rule.update_new_value_expr
         ),
-        tuple(one.delete_value_expr for one in known if one.delete_value_expr),
+        tuple(rule.delete_value_expr for rule in known if rule.delete_value_expr),
         events.may_keep_rows(table.name),
     )
     if found == RowFilter(table):
@@ -166,22 +166,22 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
     except pymysql.err.MySQLError as error:
         if error.args[0] not in _NO_SUCH_COLLATION:
             raise
-        texts = " and ".join(text for one in known for text in _texts(one))
+        texts = " and ".join(text for rule in known for text in _texts(rule))
         raise ExpressionNotSupported(
             texts, str(table.name), f"the source returned an error: {error.args[1]}"
         ) from error
 
 
-def _texts(one: ExpressionFilter) -> Iterator[str]:
+def _texts(rule: ExpressionFilter) -> Iterator[str]:
     return filter(
-        None, (one.insert_value_expr, one.update_old_value_expr, one.update_new_value_expr, one.delete_value_expr)
+        None, (rule.insert_value_expr, rule.update_old_value_expr, rule.update_new_value_expr, rule.delete_value_expr)
     )
 
 
-def _is_known(one: ExpressionFilter, table: Table, session: ExpressionSession) -> bool:
+def _is_known(rule: ExpressionFilter, table: Table, session: ExpressionSession) -> bool:
     """Return True if the table has all columns of a filter's expressions. Raises ExpressionNotSupported."""
     try:
-        for text in _texts(one):
+        for text in _texts(rule):
             compiled(text, table, session)
     except UnknownColumn as error:
         log.warning("an expression filter of %s has no effect: the table has no column %s", table.name, error)

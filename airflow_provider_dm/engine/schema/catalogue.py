@@ -135,11 +135,11 @@ def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[Tabl
     Raises TableNotFound, InvalidInput, IncompleteResult, and NotSupportedYet for a system-versioned table.
     """
     stored = stored_names(connection, dict.fromkeys(names))
-    found: dict[TableName, Table] = {}
+    tables: dict[TableName, Table] = {}
     asked = list(stored)
     for start in range(0, len(asked), _BATCH):
-        found |= _read_batch(connection, {name: stored[name] for name in asked[start : start + _BATCH]})
-    return {name: found[name] for name in stored}
+        tables |= _read_batch(connection, {name: stored[name] for name in asked[start : start + _BATCH]})
+    return {name: tables[name] for name in stored}
 
 
 def create_statement(connection: Connection, name: TableName) -> str:
@@ -167,8 +167,8 @@ def _in_hexadecimal(default: re.Match[bytes]) -> bytes:
 def schema_collations(connection: Connection) -> dict[str, str]:
     """Return the default collation of each schema except the system schemas. Raises IncompleteResult."""
     rows = query_whole(connection, "schema_name, default_collation_name", "FROM information_schema.schemata")
-    found = {text(name): text(collation) for name, collation in rows}
-    return {name: collation for name, collation in found.items() if name.lower() not in SYSTEM_SCHEMAS}
+    collations = {text(name): text(collation) for name, collation in rows}
+    return {name: collation for name, collation in collations.items() if name.lower() not in SYSTEM_SCHEMAS}
 
 
 def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) -> dict[TableName, Table]:
@@ -180,8 +180,8 @@ def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) ->
         as well, whose names differ by case or accents."""
         condition, arguments = named([*wanted])
         rows = query_whole(connection, what.columns, what.source.format(names=condition), arguments, tail=what.order)
-        found = (wanted.get(_name(*row[:2])) for row in rows)
-        return [(name, *row[2:]) for name, row in zip(found, rows, strict=True) if name is not None]
+        names = (wanted.get(_name(*row[:2])) for row in rows)
+        return [(name, *row[2:]) for name, row in zip(names, rows, strict=True) if name is not None]
 
     _check_kinds(list(names), select(_EXIST))
     columns = _by_table(select(_COLUMNS))

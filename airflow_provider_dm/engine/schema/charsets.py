@@ -230,12 +230,12 @@ def text_of(charset: str, value: bytes) -> str:
 def _by_character(charset: str, value: bytes, keep: Callable[[str], str]) -> str:
     """Return the text; every character that is not one byte of ASCII is decoded separately and passed to `keep`."""
     multi_byte = MULTI_BYTE.get(charset)
-    found: list[str] = []
+    characters: list[str] = []
     position = 0
     for match in re.finditer(multi_byte + b"|" + _ONE_BYTE if multi_byte else _ONE_BYTE, value):
-        found += (value[position : match.start()].decode("ascii"), keep(_character(charset, match.group())))
+        characters += (value[position : match.start()].decode("ascii"), keep(_character(charset, match.group())))
         position = match.end()
-    return "".join((*found, value[position:].decode("ascii")))
+    return "".join((*characters, value[position:].decode("ascii")))
 
 
 def _character(charset: str, code: bytes) -> str:

@@ -32,13 +32,13 @@ def current_definitions(connection: Connection) -> tuple[Table, ...]:
     try:
         return tuple(read_tables(connection, names).values())
     except (TableNotFound, NotSupportedYet):  # a table was dropped meanwhile, or cannot be read
-        found = []
+        definitions = []
         for name in names:
             try:
-                found.append(read_tables(connection, [name])[name])
+                definitions.append(read_tables(connection, [name])[name])
             except (TableNotFound, NotSupportedYet):
                 continue
-        return tuple(found)
+        return tuple(definitions)
 
 
 def write_definitions(path: Path | str, tables: Iterable[Table]) -> None:
@@ -50,7 +50,7 @@ def write_definitions(path: Path | str, tables: Iterable[Table]) -> None:
 def read_definitions(path: Path | str) -> tuple[Table, ...]:
     """Read the tables from a file of `write_definitions`. Raises InvalidInput."""
     try:
-        return tuple(Table.from_json(one) for one in json.loads(Path(path).read_text(encoding="utf-8"))["tables"])
+        return tuple(Table.from_json(table) for table in json.loads(Path(path).read_text(encoding="utf-8"))["tables"])
     except OSError as error:
         raise _definitions_unreadable(str(path), error.strerror or str(error)) from error
     except (ValueError, KeyError, TypeError) as error:

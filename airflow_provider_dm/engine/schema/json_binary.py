@@ -145,15 +145,15 @@ class _Document:
         if kind in (_SMALL_ARRAY, _LARGE_ARRAY):
             return [self.entry(start, entries + index * (1 + width), width, depth) for index in range(count)]
         values = entries + count * (width + 2)
-        found: dict[bytes, Node] = {}
+        members: dict[bytes, Node] = {}
         for index in range(count):
             pointer = self.take(entries + index * (width + 2), width + 2)
             offset, length = int.from_bytes(pointer[:width], "little"), int.from_bytes(pointer[width:], "little")
             key = _utf8(self.take(start + offset, length))
-            if key in found:
+            if key in members:
                 raise MalformedValue("an object with a duplicate key")
-            found[key] = self.entry(start, values + index * (1 + width), width, depth)
-        return found
+            members[key] = self.entry(start, values + index * (1 + width), width, depth)
+        return members
 
     def entry(self, start: int, at: int, width: int, depth: int) -> Node:
         """Return the value of an entry of the container that begins at `start`."""
@@ -256,9 +256,9 @@ class _Cell:
 
     def insertion(self, length: int) -> int:
         """Return the index at which a new element is inserted."""
-        found = self.within(length)
-        if found is not None:
-            return found
+        place = self.within(length)
+        if place is not None:
+            return place
         return 0 if self.from_end else length
 
 

@@ -121,7 +121,7 @@ class Table:
         """Return the stored table as JSON."""
         return {
             "name": list(self.name),
-            "columns": [{name: getattr(one, name) for name in _STORED} for one in self.stored.columns],
+            "columns": [{name: getattr(column, name) for name in _STORED} for column in self.stored.columns],
             "unique_keys": [dict(vars(key)) for key in self.unique_keys],
             "has_foreign_keys": self.has_foreign_keys,
             "hidden": self.hidden,

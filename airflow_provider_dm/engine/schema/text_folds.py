@@ -130,7 +130,7 @@ def fold_of(collation: str, weights: Mapping[int, bytes], pairs: bytes) -> TextF
     width = len(weights.get(ord("a"), b""))
     if not width or any(len(weight) % width for weight in weights.values()):
         return None
-    if b"".join(weights.get(ord(one), b"") for one in all_pairs()) != pairs:
+    if b"".join(weights.get(ord(character), b"") for character in all_pairs()) != pairs:
         return None
     alphabet = map(ord, ALPHANUMERIC) if _UNICODE.fullmatch(collation) else range(_SIMPLE_ALPHABET)
     left_out = {weights.get(code) for code in (ord(" "), ord("?"), _ASTRAL)}
@@ -146,7 +146,7 @@ def fold_of(collation: str, weights: Mapping[int, bytes], pairs: bytes) -> TextF
             letters[code] = found
     if any(len(letters.get(code, "")) > 1 or not letters.get(code, "").isascii() for code in range(128)):
         return None
-    if any(ord(one) not in letters for one in ALPHANUMERIC):
+    if any(ord(character) not in letters for character in ALPHANUMERIC):
         return None
     digest = hashlib.sha256(repr(sorted(letters.items())).encode()).hexdigest()[:16]
     return TextFold(collation, digest, letters)

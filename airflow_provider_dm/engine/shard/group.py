@@ -83,7 +83,7 @@ class Item:
     @property
     def newest(self) -> Table:
         """The shard under its newest name."""
-        name = next((one.name for one in reversed(self.names) if one.name is not None), self.table.name)
+        name = next((known.name for known in reversed(self.names) if known.name is not None), self.table.name)
         return replace(self.table, name=name)
 
     @property
@@ -97,14 +97,14 @@ class Item:
 
         `shard`: the name by which the shard is identified.
         """
-        found, table, after = list[HeldRows](), self.table, self.end
-        for one in (*self.names, NewName(until, until, None)):
-            if after.sort_key < one.at.sort_key:
-                found.append(HeldRows(table, after, one.at, self.needs, shard))
-            if one.name is None:
+        held, table, after = list[HeldRows](), self.table, self.end
+        for name in (*self.names, NewName(until, until, None)):
+            if after.sort_key < name.at.sort_key:
+                held.append(HeldRows(table, after, name.at, self.needs, shard))
+            if name.name is None:
                 break
-            table, after = replace(table, name=one.name), one.end
-        return found
+            table, after = replace(table, name=name.name), name.end
+        return held
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Resync:
 
     @property
     def lo(self) -> Location:
-        return min((one.after for one in self.pieces), key=lambda place: place.sort_key)
+        return min((piece.after for piece in self.pieces), key=lambda place: place.sort_key)
 
     def stops(self, *further: Location) -> list[Location]:
         """Return the locations at which rows of a shard begin or end, in order, without the first of them.
@@ -155,14 +155,14 @@ class Resync:
         Between two of these locations each shard has one definition, or is not read: rows before its own DDL have
         another definition. `further`: additional locations, ignored outside of the range.
         """
-        found = {place.sort_key: place for one in self.pieces for place in (one.after, one.until)}
-        first, last = min(found), max(found)
-        found |= {place.sort_key: place for place in further if first < place.sort_key < last}
-        return [found[key] for key in sorted(found)[1:]]
+        places = {place.sort_key: place for piece in self.pieces for place in (piece.after, piece.until)}
+        first, last = min(places), max(places)
+        places |= {place.sort_key: place for place in further if first < place.sort_key < last}
+        return [places[key] for key in sorted(places)[1:]]
 
     def before(self, stop: Location) -> list[HeldRows]:
         """Return the held rows between the previous stop and this one."""
-        return [one for one in self.pieces if one.after.sort_key < stop.sort_key <= one.until.sort_key]
+        return [piece for piece in self.pieces if piece.after.sort_key < stop.sort_key <= piece.until.sort_key]
 
 
 @dataclass(frozen=True)
@@ -180,25 +180,25 @@ class Group:
     resync: Resync | None = None
 
     def member(self, table: TableName) -> Member | None:
-        return next((one for one in self.members if one.table == table), None)
+        return next((member for member in self.members if member.table == table), None)
 
     def longest(self) -> Member | None:
         """Return the shard that has executed the most DDL."""
-        return max(self.members, key=lambda one: len(one.items), default=None)
+        return max(self.members, key=lambda member: len(member.items), default=None)
 
     @property
     def needs(self) -> Location | None:
         """The location from which the log is needed for held-back rows; None if no rows are held back."""
-        places = [one.items[0].needs for one in self.members if one.items]
-        places += [one.needs for one in self.resync.pieces] if self.resync is not None else []
+        places = [member.items[0].needs for member in self.members if member.items]
+        places += [piece.needs for piece in self.resync.pieces] if self.resync is not None else []
         return min(places, key=lambda place: place.sort_key, default=None)
 
     @property
     def since(self) -> float | None:
         """The time of the oldest DDL after which rows are held back, in seconds since 1970; None: unknown."""
-        times = [one.items[0].made_at for one in self.members if one.items]
+        times = [member.items[0].made_at for member in self.members if member.items]
         times += [self.resync.since] if self.resync is not None else []
-        return min((one for one in times if one is not None), default=None)
+        return min((time for time in times if time is not None), default=None)
 
 
 def after_ddl(group: Group, source: str, table: TableName, base: Table, item: Item) -> Group:
@@ -226,7 +226,7 @@ def after_create(
     longest = group.longest()
     if longest is None or not longest.items:
         return group
-    forms = {len(one.items): one.items[-1].table for one in group.members if one.items}
+    forms = {len(member.items): member.items[-1].table for member in group.members if member.items}
     if base is not None:
         forms[0] = base
     turns = {turn for turn, form in forms.items() if has_same_rows(table, form)}
@@ -250,13 +250,13 @@ def after_create(
 def after_rename(group: Group, table: TableName, name: TableName | None, at: Location, end: Location) -> Group:
     """Return the group after a held shard was renamed, or dropped if `name` is None."""
     members = []
-    for one in group.members:
-        if one.table == table:
-            *others, last = one.items
+    for member in group.members:
+        if member.table == table:
+            *others, last = member.items
             items = (*others, replace(last, names=(*last.names, NewName(at, end, name))))
-            base = one.base if name is None else replace(one.base, name=name)
-            one = Member(name or name_of_dropped(table, at), base, items)
-        members.append(one)
+            base = member.base if name is None else replace(member.base, name=name)
+            member = Member(name or name_of_dropped(table, at), base, items)
+        members.append(member)
     return replace(group, members=tuple(members))
 
 
@@ -277,7 +277,7 @@ def due_item(group: Group, tables: Collection[TableName]) -> Item | None:
 
     `tables`: all existing shards of the group. The item is that of the shard that executed the DDL first.
     """
-    firsts = {one.table: one.items[0] for one in group.members if one.items}
+    firsts = {member.table: member.items[0] for member in group.members if member.items}
     if group.resync is not None or not firsts or not firsts.keys() >= set(tables):
         return None
     return min(firsts.values(), key=lambda item: item.at.sort_key)
@@ -285,7 +285,7 @@ def due_item(group: Group, tables: Collection[TableName]) -> Item | None:
 
 def missing_shards(group: Group, tables: Collection[TableName]) -> list[TableName]:
     """Return the shards that have not executed the current DDL, which at least one shard has executed."""
-    executed = {one.table for one in group.members if one.items}
+    executed = {member.table for member in group.members if member.items}
     return sorted(set(tables) - executed) if executed else []
 
 
@@ -296,14 +296,14 @@ def resolve(group: Group, here: Location) -> Group:
     """
     pieces: list[HeldRows] = []
     members: list[Member] = []
-    for one in group.members:
-        if not one.items:
-            members.append(one)
+    for member in group.members:
+        if not member.items:
+            members.append(member)
             continue
-        item, rest = one.items[0], one.items[1:]
+        item, rest = member.items[0], member.items[1:]
         until = rest[0].at if rest else here
-        pieces += item.rows_until(until, one.table)
-        members.append(Member(one.table, item.newest, rest))
+        pieces += item.rows_until(until, member.table)
+        members.append(Member(member.table, item.newest, rest))
     return replace(
         group, resolved=group.resolved + 1, members=tuple(members), resync=Resync(tuple(pieces), since=group.since)
     )
@@ -311,7 +311,7 @@ def resolve(group: Group, here: Location) -> Group:
 
 def after_resync(group: Group) -> Group:
     """Return the group after its re-sync is applied: a shard without further items is ready."""
-    return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
+    return replace(group, members=tuple(member for member in group.members if member.items), resync=None)
 
 
 def needed_with(needed: Location, groups: Iterable[Group]) -> Location:
@@ -367,8 +367,8 @@ def _row_format(table: Table) -> tuple[object, ...]:
         for one in table.columns
     )
     keys: Mapping[str, tuple[object, ...]] = {
-        one.name.lower(): (tuple(name.lower() for name in one.columns), one.prefixes, one.expression)
-        for one in table.unique_keys
+        key.name.lower(): (tuple(name.lower() for name in key.columns), key.prefixes, key.expression)
+        for key in table.unique_keys
     }
     return columns, tuple(sorted(keys.items(), key=lambda pair: pair[0]))
 

@@ -100,14 +100,14 @@ class Lock:
 
     @property
     def synced(self) -> list[str]:
-        return [one.source for one in self.infos]
+        return [info.source for info in self.infos]
 
     @property
     def unsynced(self) -> list[str]:
         return sorted(set(self.expected) - set(self.synced))
 
     def info(self, source: str) -> Info | None:
-        return next((one for one in self.infos if one.source == source), None)
+        return next((info for info in self.infos if info.source == source), None)
 
     @property
     def ddls(self) -> tuple[str, ...]:
@@ -118,18 +118,18 @@ class Lock:
     @property
     def phase(self) -> Phase:
         if self.executed:
-            differs = any(not one.done and one.ddls not in self.settled for one in self.infos)
+            differs = any(not info.done and info.ddls not in self.settled for info in self.infos)
             return Phase.DIFFERS if differs else Phase.SKIP
         if self.decision is not None:
             return Phase.EXEC
-        if len({one.ddls for one in self.infos}) > 1:
+        if len({info.ddls for info in self.infos}) > 1:
             return Phase.CONFLICT
         return Phase.WAITING if self.unsynced else Phase.EXEC
 
     def conflict_of(self, source: str) -> ShardDdlConflict | None:
         """Return the error with this source's DDL and the first different one; None if no source has different DDL."""
         mine = self.info(source)
-        others = [one for one in self.infos if mine is not None and one.ddls != mine.ddls]
+        others = [info for info in self.infos if mine is not None and info.ddls != mine.ddls]
         if mine is None or not others:
             return None
         return ShardDdlConflict(self.id, self.number, source, mine.ddls, others[0].source, others[0].ddls)
@@ -175,7 +175,7 @@ def reported(
     elif before is not None and before.ddls == info.ddls:
         became = replace(lock, expected=names)
     else:
-        kept = tuple(one for one in lock.infos if one.source != info.source)
+        kept = tuple(known for known in lock.infos if known.source != info.source)
         became = replace(lock, infos=(*kept, info), expected=names)
     if decided is None:
         return became
@@ -189,7 +189,7 @@ def with_decision(lock: Lock, action: Action, owner: str | None, *, force: bool)
     the DDL: its statement is killed. A new action for the same owner needs no `force`. After the DDL has been executed,
     only `skip` is possible, in the phase `differs`: the executed DDL counts for the source that differs.
     """
-    settled = tuple(sorted({*lock.settled, *(one.ddls for one in lock.infos)}))
+    settled = tuple(sorted({*lock.settled, *(info.ddls for info in lock.infos)}))
     if lock.phase is Phase.DIFFERS:
         if action is not Action.SKIP:
             raise LockRefuses(lock.id, "its DDL has been executed; `--action skip` accepts it for the other source")
@@ -219,9 +219,9 @@ def executed(lock: Lock, source: str) -> Lock:
 def continued(lock: Lock, source: str) -> Lock | None:
     """Return the lock after a source has continued past the executed DDL; None after the last source."""
     known = lock.infos if lock.info(source) is not None else (*lock.infos, Info(source, lock.ddls))
-    infos = tuple(replace(one, done=one.done or one.source == source) for one in known)
+    infos = tuple(replace(info, done=info.done or info.source == source) for info in known)
     kept = replace(lock, infos=infos, executed=True)
-    return None if all(one.done for one in infos) and not kept.unsynced else kept
+    return None if all(info.done for info in infos) and not kept.unsynced else kept
 
 
 def withdrawn(lock: Lock, source: str) -> Lock | None:
@@ -229,7 +229,7 @@ def withdrawn(lock: Lock, source: str) -> Lock | None:
 
     A pending decision is removed with it, as it was about that report.
     """
-    infos = tuple(one for one in lock.infos if one.source != source)
+    infos = tuple(info for info in lock.infos if info.source != source)
     if not infos or len(infos) == len(lock.infos):
         return lock if infos else None
     owner = infos[0].source if lock.owner == source else lock.owner

@@ -121,12 +121,12 @@ class TableInfos:
         `definitions`: CREATE TABLE texts. `collations`: the default of each schema. `server`: the same in each call.
         """
         known = self._known if collations == self._collations else {}
-        found: dict[TableName, tuple[str, str | None]] = {}
+        points: dict[TableName, tuple[str, str | None]] = {}
         for name, sql in definitions.items():
             before = known.get(name)
-            found[name] = before if before and before[0] == sql else (sql, _table_info(server, name, sql, collations))
-        self._collations, self._known = dict(collations), found
-        return {name: info for name, (_, info) in found.items()}
+            points[name] = before if before and before[0] == sql else (sql, _table_info(server, name, sql, collations))
+        self._collations, self._known = dict(collations), points
+        return {name: info for name, (_, info) in points.items()}
 
 
 def _table_info(server: Server, name: TableName, sql: str, collations: Mapping[str, str]) -> str | None:
@@ -220,7 +220,7 @@ class DmPoints:
             put_global_point(connection, fence.ref, applied.again, exit_point)
             return False
         if self._tables_due:
-            tables = [one.table.name for one in load_table_schemas(connection, fence.ref)]
+            tables = [schema.table.name for schema in load_table_schemas(connection, fence.ref)]
             delete_table_points(connection, fence.ref, tables)
             infos = self._table_infos(connection, set(tables) - applied.held)
             put_table_points(connection, fence.ref, applied.at, infos)

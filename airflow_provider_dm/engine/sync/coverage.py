@@ -94,7 +94,7 @@ class _Border:
             raise InvariantBroken(
                 "only a table that is copied in the order of a key is covered in part", str(table.name)
             )
-        lows = tuple(one.low for one in part.ranges if one.low is not None)
+        lows = tuple(range_.low for range_ in part.ranges if range_.low is not None)
         return cls(part, KeyComparison.of(order), order.positions, lows)
 
     def covered(self, row: Row | None, answers: Answers) -> Row | None:

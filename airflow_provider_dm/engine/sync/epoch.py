@@ -58,7 +58,7 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> A
 
 
 def _applied(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Applied:
-    ranges = [with_data(one) for one in epoch.ranges] if ship else list(epoch.ranges)
+    ranges = [with_data(range_) for range_ in epoch.ranges] if ship else list(epoch.ranges)
     groups = job.writing.tasks
     if job.plan.value.whole:
         (applied,) = runner.run(ApplyTransactions(job, epoch.prepared is not None), [tuple(ranges)])
@@ -73,18 +73,18 @@ def _applied(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Appl
         disputed = disputed_values(exchange.run(FindExchanged(job)))
         released = exchange.run(ApplyGroup(job, groups, FrontierMove.RELEASE, disputed))
     done = exchange.run(ApplyGroup(job, groups, FrontierMove.ADVANCE, disputed))
-    collisions = tuple(collision for one in released for collision in one.collisions)
+    collisions = tuple(collision for batch in released for collision in batch.collisions)
     return sum(done, Applied(collisions=collisions))
 
 
-def with_data(one: ByteRange) -> ByteRange:
+def with_data(part: ByteRange) -> ByteRange:
     """Return the range with its bytes. Raises RelayFileGone or RelayDirectoryUnusable."""
     try:
-        with open(one.path, "rb") as file:
-            file.seek(one.start)
-            return replace(one, data=file.read(one.end - one.start))
+        with open(part.path, "rb") as file:
+            file.seek(part.start)
+            return replace(part, data=file.read(part.end - part.start))
     except OSError as error:
-        raise unreadable(one.path, error) from error
+        raise unreadable(part.path, error) from error
 
 
 @dataclass(frozen=True)

@@ -121,12 +121,12 @@ class Following:
         if memory is None:
             memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
             memory = memory.under_rules(self.source.rules.block_allow)
-        behind, found = self._meaning(parsed, ddl, state.plan, memory)
-        not_understood = isinstance(found, Concerns) and found.statement is None
+        behind, action = self._meaning(parsed, ddl, state.plan, memory)
+        not_understood = isinstance(action, Concerns) and action.statement is None
         if not_understood and is_ignored_by_filter(parsed, ddl, self.source.rules.events):
             log.warning("DDL at %s cannot be parsed, and a filter rule skips it", ddl.at)
-            found = PassOver("a filter rule skips it")
-        return Meaning(ddl, found, memory, behind)
+            action = PassOver("a filter rule skips it")
+        return Meaning(ddl, action, memory, behind)
 
     def _meaning(
         self, parsed: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan, memory: OnlineDdls
@@ -168,8 +168,8 @@ class Following:
             save_online_ddls(connection, self.source.fence.ref, meaning.behind)
 
         self._write(ddl, state, body)
-        became = replace(state, online_ddl=meaning.behind)
-        return became.at(ddl.end) if ddl.rows is None else became
+        after = replace(state, online_ddl=meaning.behind)
+        return after.at(ddl.end) if ddl.rows is None else after
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
         """Return the numbers of the statement's entries in the DDL journal. Raises IncompleteResult."""
@@ -220,7 +220,7 @@ class Following:
             self._check_left_behind(position, statements)
         executed += execute_ddl(target, fence, position, statements, session)
         try:
-            became = plan_for(
+            after = plan_for(
                 self.source,
                 change.tables.schemas,
                 plan.buckets,
@@ -233,11 +233,11 @@ class Following:
             if not skipped:
                 raise
             raise NeededByRows(f"it is skipped, and {error.happened()}") from error
-        became = with_safe_mode(self.source, became, overwrites=plan.safe)
-        self._commit(meaning, tables, change, replace(state, plan=became), groups, chunks)
+        after = with_safe_mode(self.source, after, overwrites=plan.safe)
+        self._commit(meaning, tables, change, replace(state, plan=after), groups, chunks)
         self.shards.take(groups)
         log.debug("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
-        return replace(state, plan=became, tables=change.tables, online_ddl=meaning.behind)
+        return replace(state, plan=after, tables=change.tables, online_ddl=meaning.behind)
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
         """Return the plan that is valid once the group's held-back rows are applied. `plan`: the current plan.
@@ -245,13 +245,13 @@ class Following:
         Raises the errors of planning.
         """
         known = load_table_schemas(target_connection(self.source.target), self.source.fence.ref)
-        schemas = [one for one in known if self.source.rules.block_allow.allows(one.table.name)]
+        schemas = [schema for schema in known if self.source.rules.block_allow.allows(schema.table.name)]
         return self._replanned(plan, schemas, self.shards.held_after([after_resync(group)]))
 
     def _replanned(self, plan: SyncPlan, schemas: Sequence[TableSchema], held: Collection[TableName]) -> SyncPlan:
         """Return the plan for these tables, with the buckets and the safe mode of the current `plan`."""
-        became = plan_for(self.source, schemas, plan.buckets, held=held)
-        return with_safe_mode(self.source, became, overwrites=plan.safe)
+        after = plan_for(self.source, schemas, plan.buckets, held=held)
+        return with_safe_mode(self.source, after, overwrites=plan.safe)
 
     def inject(self, operator: Operator, here: Location, state: LoopState) -> LoopState:
         """Execute an operator's statements before the rows that begin at `here`; return the state with the plan that is
@@ -264,9 +264,9 @@ class Following:
         change = change_by_hand(None, statements_of(operator), tables, self._surroundings(nothing, None, tables))
         if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
             return replace(state, tables=tables)
-        became = self._replanned(plan, tables.schemas, self.shards.held)
-        run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
-        return replace(state, plan=became, tables=tables)
+        after = self._replanned(plan, tables.schemas, self.shards.held)
+        run_transaction(self.source.target, lambda tx: note_plan(tx, fence, after.fingerprint()))
+        return replace(state, plan=after, tables=tables)
 
     def _change(
         self,
@@ -309,9 +309,9 @@ class Following:
             rename_tables(connection, ref, change.renamed)
             for name in chunks.reset:
                 forget_chunks(connection, ref, name)
-            add_chunks(connection, fence, [one for one in chunks.chunks if one.table in chunks.reset])
+            add_chunks(connection, fence, [chunk for chunk in chunks.chunks if chunk.table in chunks.reset])
             renamed = {new for _, new in change.renamed}  # their stored definitions still contain the old names
-            altered = {one.table.name for one in change.altered(before)} | renamed
+            altered = {schema.table.name for schema in change.altered(before)} | renamed
             put_table_schemas(connection, ref, [one for one in change.tables.schemas if one.table.name in altered])
             delete_definitions(connection, ref, before.tracker.names() - change.tables.tracker.names())
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
@@ -350,9 +350,9 @@ class Following:
         target, server = server_info(target_connection(self.source.target)), tables.tracker.server
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
-        elsewhere = frozenset(one.target for one in feeders if one.source != mine)
+        elsewhere = frozenset(feeder.target for feeder in feeders if feeder.source != mine)
         if self.shards.agreeing:
-            late, mine_go_to = unbegun_routers(self.source), {one.target for one in tables.schemas}
+            late, mine_go_to = unbegun_routers(self.source), {schema.target for schema in tables.schemas}
             elsewhere |= {target for target in mine_go_to if any(one.routes_to(target) for one in late)}
             elsewhere |= unfinished_targets(target_connection(self.source.target), self.source.fence.ref, elsewhere)
         defaults = self._defaults(ddl, statement, server)
@@ -420,17 +420,17 @@ class Following:
             )
         if not self.source.rules.events.may_keep_names():
             return
-        found = left_behind(connection, ref, position, statements)
-        if found:
+        left = left_behind(connection, ref, position, statements)
+        if left:
             raise CannotFollow(
-                f"the target already has it: {found}. A filter rule may have skipped the statement that dropped it, so "
+                f"the target already has it: {left}. A filter rule may have skipped the statement that dropped it, so "
                 "its rows may have old values. Drop or rename it in the target, or adopt it by `dmctl binlog skip`"
             )
 
 
 def _shared(tables: SubtaskTables, around: Surroundings) -> frozenset[TableName]:
     """Return the target tables that receive, or have received, rows of several source tables."""
-    counted = Counter(one.target for one in tables.schemas)
+    counted = Counter(schema.target for schema in tables.schemas)
     several = {target for target, number in counted.items() if number > 1}
     return around.fed_elsewhere | around.once_merged | several
 
@@ -451,9 +451,9 @@ def untouched(
     plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], entries: Mapping[int, Entry]
 ) -> dict[TableName, Table]:
     """Return the target tables of the plan that a statement does not affect."""
-    touched = {one.target for one in altered} | {name for one in statements for name in one.tables}
+    touched = {table.target for table in altered} | {name for statement in statements for name in statement.tables}
     touched |= {name for entry in entries.values() for name in entry.before}  # of an operator that was withdrawn since
-    return {one.name: one.mapping.target for one in plan.targets if one.name not in touched}
+    return {target.name: target.mapping.target for target in plan.targets if target.name not in touched}
 
 
 def _collation_names(connection: Connection) -> dict[int, str]:

@@ -44,7 +44,7 @@ class History:
                 rate = round(rows_per_second, 1)
                 if points and points[-1][0] == begin:
                     _, lag_before, rate_before = points.pop()
-                    lag = max((one for one in (lag_before, lag) if one is not None), default=None)
+                    lag = max((seconds for seconds in (lag_before, lag) if seconds is not None), default=None)
                     rate = max(rate_before, rate)
                 points.append((begin, lag, rate))
 

@@ -142,8 +142,8 @@ class Loop:
 
     def _note_log_time(self, planned: Planned) -> None:
         before = self.state.safe_mode
-        became = save_window(self.notes.transactions, self.state.fence, before, planned)
-        self.state = replace(self.state, safe_mode=became)
+        after = save_window(self.notes.transactions, self.state.fence, before, planned)
+        self.state = replace(self.state, safe_mode=after)
 
     def _epoch(self, epoch: Epoch, following: Future[Planned] | None = None) -> None:
         self.merged.shards.check_no_resync()
@@ -225,10 +225,10 @@ class Loop:
         if not isinstance(error, (DuplicateInTarget, MissingRow) if writes_by.safe else DuplicateInTarget):
             return False
         plan, same = self.merged.sharing.noticed(self.state.plan), writes_by.fingerprint()
-        became = next((one for one in (plan, *plan.as_before) if one.fingerprint() == same), writes_by)
-        self.state = replace(self.state, plan=plan, written_by=became)
+        after = next((one for one in (plan, *plan.as_before) if one.fingerprint() == same), writes_by)
+        self.state = replace(self.state, plan=plan, written_by=after)
         # The sharing may have been noticed earlier, while an epoch was half applied: so compare with the first plan.
-        return became != writes_by
+        return after != writes_by
 
     def _take_plan(self) -> None:
         """Write the next epoch by the current plan: after a half-applied epoch, after tables have become shared, and

@@ -236,7 +236,7 @@ class SyncProgress:
 
     def _noted_since(self) -> float | None:
         times = [group["since"] for group in self.unresolved_groups or ()]
-        return min((one for one in (*times, self.contested_since) if one is not None), default=None)
+        return min((time for time in (*times, self.contested_since) if time is not None), default=None)
 
     @property
     def holds_back(self) -> bool:

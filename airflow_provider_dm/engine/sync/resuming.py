@@ -207,11 +207,11 @@ def wait_for_resumption(source: SyncSource, store: MetaStore, gate: Gate) -> boo
     close_target(source.target)
     while not (gate.requested is Stage.STOPPED or gate.ending.wait(GATE_POLL_SECONDS)):
         try:
-            found = store.list_subtasks(task=ref.task, source=ref.source)
+            subtasks = store.list_subtasks(task=ref.task, source=ref.source)
         except DmError as error:
             log.warning("the requests for the sync of %s cannot be read: %s", ref.source, error)
             continue
-        if any(one.desired is Stage.RUNNING for one in found):
+        if any(subtask.desired is Stage.RUNNING for subtask in subtasks):
             log.info("the sync of %s resumes", ref.source)
             return True
     return False

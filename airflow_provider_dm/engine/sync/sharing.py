@@ -96,9 +96,9 @@ class Sharing:
 
     def overwrite_by_waiting(self, plan: SyncPlan) -> list[Collision]:
         """Overwrite the rows in the places of contested rows by these. Raises the errors of the function."""
-        found = overwrite_by_waiting(self.contests.fence, self.servers, plan)
+        collisions = overwrite_by_waiting(self.contests.fence, self.servers, plan)
         self.contests.count()
-        return found
+        return collisions
 
     def _overwrites(self, plan: SyncPlan, mapping: TableMapping) -> bool:
         """Return True if `overwrite_by_waiting` will write the contested rows of this table: now or, with

@@ -33,12 +33,12 @@ def result_json(results: Mapping[str, SyncResult], failed: Mapping[str, str], se
     Held-back rows do not make a sync unfinished: they wait for the DDL of another shard, and the next run applies them.
     """
     held_back = {source: list(one.unresolved_groups) for source, one in results.items() if one.unresolved_groups}
-    finished = not failed and all(one.finished for one in results.values())
+    finished = not failed and all(result.finished for result in results.values())
     return {
         "status": "stopped" if not finished else WAITING_FOR_LOCK if held_back else "finished",
-        "changes_applied": sum(one.changes for one in results.values()),
-        "transactions": sum(one.transactions for one in results.values()),
-        "ddl_applied": sum(one.ddl_applied for one in results.values()),
+        "changes_applied": sum(result.changes for result in results.values()),
+        "transactions": sum(result.transactions for result in results.values()),
+        "ddl_applied": sum(result.ddl_applied for result in results.values()),
         "seconds": round(seconds, 3),
         "unresolved_groups": held_back,
         "failed": dict(failed),

@@ -14,8 +14,8 @@ def note_xa(transactions: Transactions, state: LoopState, epoch: Epoch) -> None:
     Raises Fenced, TargetWentBack.
     """
     behind = prepared_after(state.prepared, epoch)
-    began = [one for one in behind if one not in state.prepared]
-    ended = [one for one in state.prepared if one not in behind]
+    began = [transaction for transaction in behind if transaction not in state.prepared]
+    ended = [transaction for transaction in state.prepared if transaction not in behind]
     if began or ended:
         hi = epoch.hi.sort_key
         transactions(lambda connection: note_prepared(connection, state.fence, began=began, ended=ended, hi=hi))
@@ -29,5 +29,5 @@ def forget_xa(transactions: Transactions, state: LoopState, epoch: Epoch) -> Non
     Raises Fenced, TargetWentBack.
     """
     behind = prepared_after(state.prepared, epoch)
-    if any(one not in behind for one in state.prepared):
+    if any(transaction not in behind for transaction in state.prepared):
         transactions(lambda connection: forget_ended(connection, state.fence, epoch.hi.sort_key))

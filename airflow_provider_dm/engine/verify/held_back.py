@@ -30,9 +30,9 @@ class HeldBack:
 
     @classmethod
     def of(cls, task: str, target: TableName, members: Iterable[HeldShard]) -> HeldBack:
-        held = sorted(members, key=lambda one: (one.source, one.member.table))
-        shards = tuple(f"{one.source}:{one.member.table}" for one in held)
-        ddls = dict.fromkeys(ddl for one in held for item in one.member.items[:1] for ddl in item.ddls)
+        held = sorted(members, key=lambda shard: (shard.source, shard.member.table))
+        shards = tuple(f"{shard.source}:{shard.member.table}" for shard in held)
+        ddls = dict.fromkeys(ddl for shard in held for item in shard.member.items[:1] for ddl in item.ddls)
         return cls(lock_id(task, target), shards, tuple(ddls))
 
 
@@ -44,8 +44,8 @@ def read_held_back(
     if not has_table(connection, TableName(meta_schema, "dm_shard_member")):
         return {}  # no sync has started
     ref = SubtaskRef(meta_schema, task, names[0])
-    found = {target: held_shards(connection, ref, target) for target in merged_targets(connection, ref)}
-    return {target: HeldBack.of(task, target, members) for target, members in found.items() if members}
+    held = {target: held_shards(connection, ref, target) for target in merged_targets(connection, ref)}
+    return {target: HeldBack.of(task, target, members) for target, members in held.items() if members}
 
 
 def with_lock(table: Json, held: Mapping[str, HeldBack]) -> Json:

@@ -104,7 +104,7 @@ class FindRows:
         endpoint = self.servers[piece.server]
 
         def attempt() -> list[FoundRow]:
-            found: list[FoundRow] = []
+            rows: list[FoundRow] = []
             pack = piece.form.packer()
             with closing(piece.packed_rows(source_connection(endpoint))) as batches:
                 for width, packets in batches:
@@ -113,9 +113,9 @@ class FindRows:
                     for number in in_focus(hashes, focus).nonzero()[0]:
                         cells = split_row(packed[number], width)
                         pair = (int(hashes[number, 0]), int(hashes[number, 1]))
-                        found.append(FoundRow(pair, tuple(cells[position] for position in piece.key)))
-                    if len(found) >= self.most:
+                        rows.append(FoundRow(pair, tuple(cells[position] for position in piece.key)))
+                    if len(rows) >= self.most:
                         break
-            return found
+            return rows
 
         return with_retries(endpoint, attempt)

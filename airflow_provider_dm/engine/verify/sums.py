@@ -89,5 +89,5 @@ def hash_rows(rows: Iterable[bytes]) -> Words:
 def in_focus(hashes: Words, focus: Focus) -> NDArray[np.bool_]:
     """Return a mask of the rows that are in the focus."""
     mask = (1 << focus.level * LEVEL_BITS) - 1
-    found: NDArray[np.bool_] = (hashes[:, 0] & np.uint64(mask)) == np.uint64(focus.value)
-    return found
+    selected: NDArray[np.bool_] = (hashes[:, 0] & np.uint64(mask)) == np.uint64(focus.value)
+    return selected

@@ -128,7 +128,7 @@ def _compared_with_retries(spec: JobSpec, runner: PieceRunner, environ: Mapping[
 
 
 def _compared(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> list[Json]:
-    servers = {one.config.source_id: one.endpoint.resolve(environ) for one in spec.sources}
+    servers = {source.config.source_id: source.endpoint.resolve(environ) for source in spec.sources}
     target = spec.target.resolve(environ)
 
     def locks() -> dict[TableName, HeldBack]:
@@ -139,12 +139,12 @@ def _compared(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) ->
     all_servers = servers | {TARGET_SIDE: target}
     sums = _sum_up([side for one in compared for side in (one.source_pieces, one.target_pieces)], runner, all_servers)
     pairs = zip(compared, sums[::2], sums[1::2], strict=True)
-    found = [_report(one, here, there, runner, all_servers) for one, here, there in pairs]
-    found += [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
+    reports = [_report(table, here, there, runner, all_servers) for table, here, there in pairs]
+    reports += [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
     held = {
-        str(name): one for name, one in {**before, **locks()}.items()
+        str(name): shard for name, shard in {**before, **locks()}.items()
     }  # a lock may exist only before or only after the comparison
-    return [with_lock(table, held) for table in found]
+    return [with_lock(table, held) for table in reports]
 
 
 def failure(result: Json) -> DataDiffers | RowsHeldBack | None:
@@ -166,13 +166,13 @@ def _plan(
 ) -> tuple[list[Compared], dict[TableName, tuple[list[str], str]]]:
     """Return the tables to compare; and of target tables that cannot be compared, the source tables and the reason."""
     surveys = {name: survey_source(endpoint, SubtaskRules.of(spec.subtask(name))) for name, endpoint in servers.items()}
-    in_target = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
+    in_target = survey_target(target, {table.target for survey in surveys.values() for table in survey.tables})
     server = target_dialect(target).server
     compared: dict[TableName, Compared] = {}
     paired = _paired(surveys, in_target, spec, target)
     for source_id, survey in surveys.items():
-        known = [one for one in survey.tables if one.target not in paired.misfits]
-        mappings = {one.table.name: paired.mappings[source_id, one.table.name] for one in known}
+        known = [table for table in survey.tables if table.target not in paired.misfits]
+        mappings = {table.table.name: paired.mappings[source_id, table.table.name] for table in known}
         for mapping in mappings.values():
             entry = compared.setdefault(mapping.target.name, Compared(why=paired.why.get(mapping.target.name, "")))
             entry.mappings.append((source_id, mapping))
@@ -210,19 +210,19 @@ def _paired(surveys: Mapping[str, SourceSurvey], there: TargetSurvey, spec: JobS
     misfits: dict[TableName, str] = {}
     sources: defaultdict[TableName, list[str]] = defaultdict(list)
     for source_id, survey in surveys.items():
-        for one in survey.tables:
-            sources[one.target].append(f"{source_id}:{one.table.name}")
+        for table in survey.tables:
+            sources[table.target].append(f"{source_id}:{table.table.name}")
             try:
-                mappings[source_id, one.table.name] = _mapping(one, one.table, there)
+                mappings[source_id, table.table.name] = _mapping(table, table.table, there)
             except (ComparedTableMissing, TargetTableMismatch) as error:
                 if not there.tables:
                     raise
-                why.setdefault(one.target, error.happened())
+                why.setdefault(table.target, error.happened())
                 try:
-                    known = _known_to_task(spec, source_id, one.table, target)
-                    mappings[source_id, one.table.name] = _mapping(one, known, there)
+                    known = _known_to_task(spec, source_id, table.table, target)
+                    mappings[source_id, table.table.name] = _mapping(table, known, there)
                 except (ComparedTableMissing, TargetTableMismatch):
-                    misfits.setdefault(one.target, error.happened())
+                    misfits.setdefault(table.target, error.happened())
     return _Paired(mappings, why, {name: (sources[name], reason) for name, reason in misfits.items()})
 
 
@@ -309,8 +309,8 @@ def _differing(one: Compared, here: Sums, there: Sums, runner: PieceRunner, serv
     foci = _small_foci(one, here, there, runner, servers)
     work = [(piece, focus) for focus in foci for piece in one.source_pieces + one.target_pieces]
     ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
-    for (piece, _), found in zip(work, runner.run(FindRows(servers, FEW_ROWS), work), strict=True):
-        (theirs if piece.server == TARGET_SIDE else ours).update(found)
+    for (piece, _), rows in zip(work, runner.run(FindRows(servers, FEW_ROWS), work), strict=True):
+        (theirs if piece.server == TARGET_SIDE else ours).update(rows)
     by_key: defaultdict[TextCells, list[int]] = defaultdict(lambda: [0, 0])
     for row in ours | theirs:
         if ours[row] != theirs[row]:

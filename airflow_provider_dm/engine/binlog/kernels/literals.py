@@ -88,14 +88,14 @@ def _write_hexadecimal(source: int, size: int, out: int) -> int:
 
 @njit
 def _is_ascii(source: int, size: int) -> bool:
-    end, found = source + size, uint64(0)
+    end, bits = source + size, uint64(0)
     while source + 8 <= end:
-        found |= load8(source)
+        bits |= load8(source)
         source += 8
     while source < end:
-        found |= load1(source)
+        bits |= load1(source)
         source += 1
-    return found & TOPS == uint64(0)
+    return bits & TOPS == uint64(0)
 
 
 @njit

@@ -20,13 +20,13 @@ def check_enabled(facts: SourceFacts) -> Findings:
 
 
 def check_format(facts: SourceFacts) -> Findings:
-    found = facts.binlog.format
-    return _set_globally("binlog_format", found, "ROW", wrong=found.upper() != "ROW", fine="binlog_format is ROW")
+    value = facts.binlog.format
+    return _set_globally("binlog_format", value, "ROW", wrong=value.upper() != "ROW", fine="binlog_format is ROW")
 
 
 def check_row_image(facts: SourceFacts) -> Findings:
-    found = facts.binlog.row_image
-    return _set_globally("binlog_row_image", found, "FULL", wrong=found not in ("FULL", ""), fine="row images are full")
+    value = facts.binlog.row_image
+    return _set_globally("binlog_row_image", value, "FULL", wrong=value not in ("FULL", ""), fine="row images are full")
 
 
 def _set_globally(name: str, found: str, wanted: str, *, wrong: bool, fine: str) -> Findings:
@@ -104,7 +104,7 @@ def _check_checkpoint(facts: SourceFacts, place: Location, binlogs: Sequence[Bin
 
 
 def _files(binlogs: Sequence[BinlogSize]) -> str:
-    return short_list([one.name for one in binlogs])
+    return short_list([binlog.name for binlog in binlogs])
 
 
 def check_gtid(facts: SourceFacts) -> Findings:

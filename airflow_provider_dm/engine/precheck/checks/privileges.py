@@ -52,14 +52,14 @@ def _hidden(facts: SourceFacts) -> set[str]:
     """Return the schemas that the account sees only in part, and whose tables are selected without being named."""
     seen = {name.schema for name in facts.selected}
     rules = facts.rules.block_allow
-    return {one for one in seen if not facts.grants.allow("SELECT", one) and not rules.names_all_of(one)}
+    return {table for table in seen if not facts.grants.allow("SELECT", table) and not rules.names_all_of(table)}
 
 
 def _unseen(facts: SourceFacts) -> list[str]:
     """Return the schemas that are named and not visible: they belong to another source, or privileges are missing."""
     seen = {name.schema.lower() for name in facts.selected}
     named_ones = facts.rules.block_allow.named_schemas()
-    return [one for one in named_ones if one.lower() not in seen and not facts.grants.allow("SELECT", one)]
+    return [schema for schema in named_ones if schema.lower() not in seen and not facts.grants.allow("SELECT", schema)]
 
 
 def _locks(facts: SourceFacts) -> Findings:
@@ -88,7 +88,7 @@ def _missing(facts: SourceFacts, lock: SourceLock) -> tuple[str, str] | None:
         schemas = {name.schema for name in facts.selected if not facts.grants.allow("LOCK TABLES", name.schema)}
         what = f"LOCK TABLES on {short_list(sorted(schemas))}"
         return (what, _grants(facts, ("LOCK TABLES",), schemas)) if schemas else None
-    lacking = [one for one in lock.privileges(facts.info.flavour) if not facts.grants.allow(one)]
+    lacking = [privilege for privilege in lock.privileges(facts.info.flavour) if not facts.grants.allow(privilege)]
     return (" and ".join(lacking), f"GRANT {', '.join(lacking)} ON *.* TO {facts.account};") if lacking else None
 
 
@@ -110,7 +110,7 @@ def check_replication(facts: SourceFacts) -> Findings:
 def check_select(facts: SourceFacts) -> Findings:
     """Check SELECT on any table: without a task it is not known which tables will be read."""
     remedy = f"GRANT SELECT ON `SCHEMA`.* TO {facts.account}; for each schema that a task reads."
-    scopes = [short_list([str(one) for one in facts.grants.schemas("SELECT")])]
+    scopes = [short_list([str(schema) for schema in facts.grants.schemas("SELECT")])]
     return verdict(
         not any(scopes), State.FAIL, "SELECT is missing on all schemas", remedy, fine=f"SELECT on {scopes[0]}"
     )

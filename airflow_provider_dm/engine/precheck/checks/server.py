@@ -10,9 +10,9 @@ from airflow_provider_dm.engine.precheck.result import Findings, State, verdict
 def check_version(facts: ServerFacts) -> Findings:
     """Check that this release of the server was tested with this engine."""
     oldest = facts.info.capabilities.oldest
-    found, before = f"{facts.info.flavour.value} {facts.info.version}", ".".join(map(str, oldest))
+    version, before = f"{facts.info.flavour.value} {facts.info.version}", ".".join(map(str, oldest))
     remedy = f"Releases before {before} were never tested: upgrade, or test with your data."
-    return verdict(facts.info.version_number < oldest, State.WARN, found, remedy, fine=found)
+    return verdict(facts.info.version_number < oldest, State.WARN, version, remedy, fine=version)
 
 
 def check_source_flavour(facts: ServerFacts) -> Findings:

@@ -52,27 +52,27 @@ def check_shards(facts: TargetFacts) -> Findings:
         what = f"several tables are merged into {short_list([str(one) for one in merged])}, but shard-mode is not set"
         yield State.WARN, f"{what}: DDL on one of them stops the sync", "Set shard-mode: pessimistic."
         return
-    found = 0
+    differing = 0
     for target, shards in merged.items():
-        fresh = [one for one in shards if one.source.id not in facts.begun]
-        begun = [_applied(facts, one) for one in shards if one.source.id in facts.begun]
+        fresh = [shard for shard in shards if shard.source.id not in facts.begun]
+        begun = [_applied(facts, shard) for shard in shards if shard.source.id in facts.begun]
         first, *others = [*begun[:1], *fresh]
         for other in others:
             flavours = {one.source.info.flavour for one in (first, other)}
             if differs := shard_difference(first.table, other.table, one_flavour=len(flavours) == 1):
-                found += 1
+                differing += 1
                 state = State.FAIL if other.source.copies else State.WARN
                 yield state, *message_and_remedy(ShardsDiffer(str(target), str(first), str(other), differs))
-    if not found:
+    if not differing:
         yield State.OK, f"the shards of {len(merged)} merged tables have the same definitions", ""
 
 
 def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
     safe = {target: {shard.source.subtask.syncer.safe_mode for shard in shards} for target, shards in merged.items()}
-    if mixed := [str(target) for target, found in safe.items() if len(found) > 1]:
+    if mixed := [str(target) for target, modes in safe.items() if len(modes) > 1]:
         what = f"safe-mode is true for some of the sources of the merged tables {short_list(mixed)}"
         yield State.FAIL, f"{what}, but not for others", "Set safe-mode for all of these sources, or for none."
-    loose = [str(target) for target, found in safe.items() if found == {True}]
+    loose = [str(target) for target, modes in safe.items() if modes == {True}]
     if loose:
         what = f"safe-mode: true, so rows with the same key in several source tables of {short_list(loose)}"
         remedy = (
@@ -86,7 +86,7 @@ def _check_filters(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
     in_order = [
         str(target)
         for target, shards in merged.items()
-        if any(one.source.follows and one.source.rules.may_ignore_rows(one.table.name) for one in shards)
+        if any(shard.source.follows and shard.source.rules.may_ignore_rows(shard.table.name) for shard in shards)
     ]
     if in_order:
         what = f"filters ignore INSERTs or UPDATEs of source tables of {short_list(in_order)}"
@@ -146,7 +146,7 @@ def _are_documents(mine: _Form, theirs: _Form) -> bool:
 
 
 def _keys(table: Table) -> set[tuple[str, ...]]:
-    return {tuple(name.lower() for name in one.columns) for one in table.unique_keys}
+    return {tuple(name.lower() for name in key.columns) for key in table.unique_keys}
 
 
 def _names(mine: Mapping[str, object], theirs: Mapping[str, object]) -> str:

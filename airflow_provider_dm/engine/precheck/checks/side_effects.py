@@ -32,17 +32,17 @@ def check_triggers(facts: TargetFacts) -> Findings:
     Both servers show triggers only to an account with the TRIGGER privilege, which a task does not need: without it no
     trigger is visible, and this check passes."""
     wanted = set(stored_names(facts.connection, facts.wanted).values())
-    found = sorted(
+    triggers = sorted(
         f"{TableName(text(schema), text(trigger))} on {table}"
         for table_schema, table_name, schema, trigger in query(facts.connection, _TRIGGERS)
         for table in [TableName(text(table_schema), text(table_name))]
         if table in wanted
     )
-    what = f"triggers would run for every row that is written: {short_list(found)}"
+    what = f"triggers would run for every row that is written: {short_list(triggers)}"
     remedy = (
         f"Drop or disable them during the migration, or name {TRIGGERS} in ignore-checking-items if they do no harm."
     )
-    return verdict(found, State.FAIL, what, remedy, fine=f"no visible triggers on {len(wanted)} target tables")
+    return verdict(triggers, State.FAIL, what, remedy, fine=f"no visible triggers on {len(wanted)} target tables")
 
 
 def check_cascades(facts: SourceFacts) -> Findings:
@@ -51,11 +51,11 @@ def check_cascades(facts: SourceFacts) -> Findings:
     MySQL 9.6 moved cascades out of InnoDB, and logs them; `innodb_native_foreign_keys` restores the old behaviour. Only
     the child table matters: its parent may be outside of the selection."""
     logs = facts.info.capabilities.cascades_can_be_logged
-    found = [f"{table} {key}" for table in facts.selected for key in _cascades(facts, table)]
-    if not found:
+    cascades = [f"{table} {key}" for table in facts.selected for key in _cascades(facts, table)]
+    if not cascades:
         yield State.OK, "no foreign keys that change rows of the selected tables", ""
     elif logs and facts.setting("innodb_native_foreign_keys") == "OFF":
-        yield State.OK, f"{len(found)} foreign keys change rows of the selected tables, and the binlog has them", ""
+        yield State.OK, f"{len(cascades)} foreign keys change rows of the selected tables, and the binlog has them", ""
     else:
         remedy = (
             "Rows that a cascade deletes or changes would stay unchanged in the target. Let the application or "
@@ -63,12 +63,12 @@ def check_cascades(facts: SourceFacts) -> Findings:
             f"{CASCADES} in ignore-checking-items if no parent row is deleted or changes its key during the migration."
         )
         who = "the binlog of MySQL before 9.6, or with innodb_native_foreign_keys," if logs else "MariaDB's binlog"
-        what = f"foreign keys change rows of their tables and {who} does not have these changes: {short_list(found)}"
+        what = f"foreign keys change rows of their tables and {who} does not have these changes: {short_list(cascades)}"
         yield State.FAIL, what, remedy
 
 
 def _cascades(facts: SourceFacts, table: TableName) -> Iterator[str]:
     # Not information_schema.referential_constraints: MariaDB shows it only with more privileges than SELECT.
-    for found in _FOREIGN_KEY.finditer(create_statement(facts.connection, table)):
-        if _CHANGES_ROWS.search(found["actions"]):
-            yield f"{found['name'].strip('`')} ({found['actions'].strip()})"
+    for key in _FOREIGN_KEY.finditer(create_statement(facts.connection, table)):
+        if _CHANGES_ROWS.search(key["actions"]):
+            yield f"{key['name'].strip('`')} ({key['actions'].strip()})"

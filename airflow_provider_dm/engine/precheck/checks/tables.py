@@ -37,17 +37,17 @@ _ALTERED_SINCE: Final = (
 
 
 def check_types(facts: SourceFacts) -> Findings:
-    found: list[UnsupportedColumnType] = []
+    unsupported: list[UnsupportedColumnType] = []
     for table in facts.tables:
         for column in table.columns:
             try:
                 check_source_column(table.name, column)
             except UnsupportedColumnType as error:
-                found.append(error)
-    columns = short_list([f"{error.table}.{error.column} {error.type}" for error in found])
-    remedy = found[0].remedy if found else ""
+                unsupported.append(error)
+    columns = short_list([f"{error.table}.{error.column} {error.type}" for error in unsupported])
+    remedy = unsupported[0].remedy if unsupported else ""
     fine = f"all columns of {len(facts.tables)} tables have supported types"
-    return verdict(found, State.FAIL, f"column types that are not supported yet: {columns}", remedy, fine=fine)
+    return verdict(unsupported, State.FAIL, f"column types that are not supported yet: {columns}", remedy, fine=fine)
 
 
 def check_keys(facts: SourceFacts) -> Findings:
@@ -135,8 +135,8 @@ def _was_other(facts: TargetFacts, source: SourceFacts) -> bool:
 
 def check_changes(facts: TargetFacts) -> Findings:
     """Check that the rules of a started task are unchanged; while it loads, its tables too."""
-    found = [finding for source in facts.sources if source.id in facts.begun for finding in _changes(facts, source)]
-    return found or [(State.OK, "the rules are unchanged since the start of the task", "")]
+    findings = [finding for source in facts.sources if source.id in facts.begun for finding in _changes(facts, source)]
+    return findings or [(State.OK, "the rules are unchanged since the start of the task", "")]
 
 
 def _changes(facts: TargetFacts, source: SourceFacts) -> Findings:
@@ -172,9 +172,9 @@ def check_creation(facts: TargetFacts) -> Findings:
             if target in facts.tables or target in planned:
                 continue
             planned.add(target)
-            for found in _creation(facts, source, table, target, taken):
-                bad += found[0] is State.FAIL or not source.copies
-                yield found
+            for finding in _creation(facts, source, table, target, taken):
+                bad += finding[0] is State.FAIL or not source.copies
+                yield finding
     if not bad:
         yield State.OK, f"{len(planned)} target tables will be created", ""
 
@@ -182,9 +182,9 @@ def check_creation(facts: TargetFacts) -> Findings:
 def _other_relations(facts: TargetFacts) -> dict[TableName, str]:
     """Return the wanted target tables that exist as something else on the target: views, sequences."""
     rows = query(facts.connection, "SELECT table_schema, table_name, table_type FROM information_schema.tables")
-    found = {TableName(text(schema), text(name)): text(kind) for schema, name, kind in rows}
+    relations = {TableName(text(schema), text(name)): text(kind) for schema, name, kind in rows}
     fold = names_fold(facts.connection)
-    others = {fold(name): kind.lower() for name, kind in found.items() if "TABLE" not in kind.upper()}
+    others = {fold(name): kind.lower() for name, kind in relations.items() if "TABLE" not in kind.upper()}
     return {name: others[fold(name)] for name in facts.wanted if fold(name) in others}
 
 

@@ -127,13 +127,13 @@ def _of_wholes(sign: str, left: WholeNumber, right: WholeNumber) -> tuple[WholeN
 def _remainder(one: int, other: int) -> int | None:
     if other == 0:
         return None
-    found = abs(one) % abs(other)
-    return -found if one < 0 else found
+    remainder = abs(one) % abs(other)
+    return -remainder if one < 0 else remainder
 
 
 def _quotient(one: int, other: int) -> int:
-    found = abs(one) // abs(other)
-    return -found if (one < 0) != (other < 0) else found
+    quotient = abs(one) // abs(other)
+    return -quotient if (one < 0) != (other < 0) else quotient
 
 
 def _of_decimals(sign: str, left: Exact, right: Exact) -> tuple[Exact, Callable[[Any, Any], Any]]:

@@ -29,9 +29,9 @@ def type_of(
     """Return a column's type, and the function from its canonical value to a value of that type."""
     name = column.data_type
     if name in TEXTS:
-        found = known_order(column.charset, collation or column.collation, session.weights)
-        if found is not None and found.name.partition("_")[0] in (found.charset, "utf8"):
-            return parts.Text(found), bytes
+        order = known_order(column.charset, collation or column.collation, session.weights)
+        if order is not None and order.name.partition("_")[0] in (order.charset, "utf8"):
+            return parts.Text(order), bytes
         chosen = collation or column.collation
         remedy = "; `… COLLATE utf8mb4_bin` and the like compare by code points" if not collation else ""
         return parts.Opaque(f"how {chosen} compares text of {column.charset} is not known here{remedy}"), bytes
@@ -115,10 +115,10 @@ def moment_constant(text: str, *, day: bool) -> bytes:
         form = "YYYY-MM-DD" if day else "YYYY-MM-DD or YYYY-MM-DD hh:mm:ss"
         raise Refused(f"{text!r} is not of the form {form}")
     try:
-        found = date.fromisoformat(text) if len(text) == 10 else datetime.fromisoformat(text[:19])
+        moment = date.fromisoformat(text) if len(text) == 10 else datetime.fromisoformat(text[:19])
     except ValueError:
         raise Refused(f"{text!r} is not a date") from None
-    return _day(text.encode()) if type(found) is date else _moment(text.encode())
+    return _day(text.encode()) if type(moment) is date else _moment(text.encode())
 
 
 def clock_constant(text: str) -> int:

@@ -178,13 +178,13 @@ def among(operand: Part, items: Sequence[Part]) -> Read:
     tests = [comparison("=", operand, item) for item in items]
 
     def one_of(row: Row) -> bool | None:
-        found: bool | None = False
+        truth: bool | None = False
         for test in tests:
             one = test(row)
             if one:
                 return True
-            found = None if one is None else found
-        return found
+            truth = None if one is None else truth
+        return truth
 
     return one_of
 

@@ -123,7 +123,7 @@ class _Compiler:
                 truth = truth_of(self.part(operand))
                 return boolean(lambda row: None if (found := truth(row)) is None else not found)
             case syntax.Call(name, arguments):
-                return call(name, [self.part(one) for one in arguments])
+                return call(name, [self.part(argument) for argument in arguments])
             case syntax.Case(operand, branches, otherwise):
                 return self._case(operand, branches, self.part(otherwise))
             case syntax.Logical(sign, left, right):

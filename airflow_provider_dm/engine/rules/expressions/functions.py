@@ -71,35 +71,35 @@ def choice(branches: Sequence[tuple[Read, Part]], otherwise: Part) -> Part:
 def _common(parts: Sequence[Part]) -> tuple[Type, list[Read]]:
     """Return the common type of alternative parts, and the reader of each converted to that type."""
     kinds = {type(part.type): part.type for part in parts if not isinstance(part.type, Null)}
-    found = frozenset(kinds)
+    types = frozenset(kinds)
     numbers = [part for part in parts if isinstance(part.type, _NUMBERS)]
     convert: Callable[[Any], Any] | None = None
     kind: Type
-    if not found:
+    if not types:
         kind = Null()
     elif (
-        found == {WholeNumber}
+        types == {WholeNumber}
         and len({part.type.unsigned for part in numbers if isinstance(part.type, WholeNumber)}) == 1
     ):
         kind = max((part.type for part in numbers if isinstance(part.type, WholeNumber)), key=lambda one: one.digits)
-    elif found <= {WholeNumber, Exact}:  # includes signed and unsigned: a decimal holds both
+    elif types <= {WholeNumber, Exact}:  # includes signed and unsigned: a decimal holds both
         exact = [part.type if isinstance(part.type, Exact) else Exact(part.type.digits, 0) for part in numbers]  # type: ignore[union-attr]
-        decimals = max(one.decimals for one in exact)
-        kind = Exact(max(one.digits - one.decimals for one in exact) + decimals, decimals)
+        decimals = max(number.decimals for number in exact)
+        kind = Exact(max(number.digits - number.decimals for number in exact) + decimals, decimals)
         if kind.digits > MOST_DIGITS or decimals > MOST_DECIMALS:
             raise Refused("a result has more digits than the server's decimals")
         convert = Decimal
-    elif found <= set(_NUMBERS):
+    elif types <= set(_NUMBERS):
         kind, convert = Double(), float
-    elif found <= {Text, Quoted} and Text in found:
+    elif types <= {Text, Quoted} and Text in types:
         if len({part.type for part in parts if isinstance(part.type, Text)}) > 1:
             raise Refused("texts of different collations are alternatives")
         kind = kinds[Text]
-    elif found <= {Binary, Quoted} and Binary in found:
+    elif types <= {Binary, Quoted} and Binary in types:
         kind = Binary()
-    elif found == {Moment}:
+    elif types == {Moment}:
         kind = Moment(day=all(part.type.day for part in parts if isinstance(part.type, Moment)))
-    elif found == {Year}:
+    elif types == {Year}:
         kind = Year()
     else:
         raise Refused(f"{' and '.join(sorted(map(described, kinds.values())))} are alternatives")

@@ -154,19 +154,19 @@ _BEFORE_STRINGS: Final = frozenset({"DATE", "TIME", "TIMESTAMP", "X", "B", "N"})
 def read_expression(text: str) -> Tree:
     """Parse an expression as a session with an empty sql_mode would. Raises Unreadable."""
     reader = Reader(text, 0, "")
-    found = _logical(reader, 0)
+    tree = _logical(reader, 0)
     if reader.peek():
         raise Unreadable(f"unexpected {reader.token().raw}")
-    return found
+    return tree
 
 
 def _logical(reader: Reader, level: int) -> Tree:
     if level == len(_LOGICAL):
         return _negated(reader)
-    found = _logical(reader, level + 1)
+    tree = _logical(reader, level + 1)
     while sign := _sign(reader, _LOGICAL[level]):
-        found = Logical(_LOGICAL[level][sign], found, _logical(reader, level + 1))
-    return found
+        tree = Logical(_LOGICAL[level][sign], tree, _logical(reader, level + 1))
+    return tree
 
 
 def _negated(reader: Reader) -> Tree:
@@ -178,10 +178,10 @@ def _negated(reader: Reader) -> Tree:
 def _test(reader: Reader) -> Tree:
     left = _predicate(reader)
     if sign := _sign(reader, _COMPARISONS):
-        found: Tree = Comparison("<>" if sign == "!=" else sign, left, _predicate(reader))
+        tree: Tree = Comparison("<>" if sign == "!=" else sign, left, _predicate(reader))
         if reader.peek() == "IS" or _operator(reader) in _COMPARISONS:
             raise Unreadable("one comparison follows another: put the first one in parentheses")
-        return found
+        return tree
     if not reader.skip("IS"):
         return left
     negated = reader.skip("NOT")
@@ -197,34 +197,34 @@ def _predicate(reader: Reader) -> Tree:
     negated = reader.peek() == "NOT" and reader.peek(1) in ("IN", "BETWEEN", "LIKE")
     if negated:
         reader.expect("NOT")
-    found: Tree
+    tree: Tree
     if reader.skip("IN"):
-        found = In(left, reader.in_parentheses(lambda: _sum(reader)))
+        tree = In(left, reader.in_parentheses(lambda: _sum(reader)))
     elif reader.skip("BETWEEN"):
         low = _sum(reader)
         reader.expect("AND")
-        found = Between(left, low, _sum(reader))
+        tree = Between(left, low, _sum(reader))
     elif reader.skip("LIKE"):
-        found = Like(left, _sum(reader))
+        tree = Like(left, _sum(reader))
         if reader.peek() == "ESCAPE":
             raise Unreadable("LIKE … ESCAPE is not supported")
     else:
         return left
-    return Not(found) if negated else found
+    return Not(tree) if negated else tree
 
 
 def _sum(reader: Reader) -> Tree:
-    found = _product(reader)
+    tree = _product(reader)
     while sign := _sign(reader, ("+", "-")):
-        found = Arithmetic(sign, found, _product(reader))
-    return found
+        tree = Arithmetic(sign, tree, _product(reader))
+    return tree
 
 
 def _product(reader: Reader) -> Tree:
-    found = _factor(reader)
+    tree = _factor(reader)
     while sign := _sign(reader, ("*", "/", "%", "DIV", "MOD")):
-        found = Arithmetic("%" if sign == "MOD" else sign, found, _factor(reader))
-    return found
+        tree = Arithmetic("%" if sign == "MOD" else sign, tree, _factor(reader))
+    return tree
 
 
 def _factor(reader: Reader) -> Tree:
@@ -232,17 +232,17 @@ def _factor(reader: Reader) -> Tree:
         return Negative(_factor(reader))
     if _sign(reader, ("+",)):
         return _factor(reader)
-    found = _primary(reader)
+    tree = _primary(reader)
     while reader.skip("COLLATE"):
-        found = Collated(found, reader.value().lower())
-    return found
+        tree = Collated(tree, reader.value().lower())
+    return tree
 
 
 def _primary(reader: Reader) -> Tree:
     if reader.skip("("):
-        found = _logical(reader, 0)
+        tree = _logical(reader, 0)
         reader.expect(")")
-        return found
+        return tree
     token, follows = reader.token(), reader.peek(1)
     match token.kind:
         case TokenKind.NUMBER if follows != ".":
@@ -323,23 +323,23 @@ def _sign(reader: Reader, signs: Collection[str]) -> str:
         return ""
     if reader.token().kind is TokenKind.WORD:
         return reader.skip_any(signs)
-    found = _operator(reader)
-    if found not in signs:
+    sign = _operator(reader)
+    if sign not in signs:
         return ""
-    reader.at += len(found)
-    return found
+    reader.at += len(sign)
+    return sign
 
 
 def _operator(reader: Reader) -> str:
     """Return the next operator, of one or more characters: the lexer returns each character separately."""
-    found = reader.peek()
-    if found not in _OPERATOR_CHARACTERS:
-        return found
-    while (follows := reader.peek(len(found))) in _OPERATOR_CHARACTERS:
-        if reader.token(len(found)).start != reader.token(len(found) - 1).end:
+    operator = reader.peek()
+    if operator not in _OPERATOR_CHARACTERS:
+        return operator
+    while (follows := reader.peek(len(operator))) in _OPERATOR_CHARACTERS:
+        if reader.token(len(operator)).start != reader.token(len(operator) - 1).end:
             break
-        found += follows
-    return found
+        operator += follows
+    return operator
 
 
 _OPERATOR_CHARACTERS: Final = frozenset("<>=!&|")

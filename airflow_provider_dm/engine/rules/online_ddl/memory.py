@@ -44,7 +44,7 @@ class GhostState:
 
     def outdated(self, real: TableName, why: str) -> GhostState:
         """Return the state after a change of `real`, which is no longer in `like`."""
-        rest = replace(self, like=tuple(one for one in self.like if one != real))
+        rest = replace(self, like=tuple(name for name in self.like if name != real))
         return rest if rest.like or rest == self else rest.with_flaw(why)
 
 
@@ -73,8 +73,8 @@ class OnlineDdls:
 
     def outdated(self, real: TableName, why: str) -> OnlineDdls:
         """Return the state after a change of a table of the task: its ghosts are copies of the previous version."""
-        found = {name: ghost.outdated(real, why) for name, ghost in self.ghosts.items()}
-        return replace(self, ghosts=found)
+        ghosts = {name: ghost.outdated(real, why) for name, ghost in self.ghosts.items()}
+        return replace(self, ghosts=ghosts)
 
     def with_flaw(self, ghosts: Iterable[TableName], why: str) -> OnlineDdls:
         found = {name: self.ghosts[name].with_flaw(why) for name in ghosts if name in self.ghosts}

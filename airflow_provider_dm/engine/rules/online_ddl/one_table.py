@@ -105,10 +105,10 @@ def _made(view: DdlView, statement: Statement | NotRead, ghost: TableName) -> Gh
             reals = view.known_reals(ghost)
             if not reals:
                 return GhostState(flaw="the task has no table of which it could be a copy")
-            found = {real: definition_difference(definition, view.tables[real]) for real in reals}
-            if alike := tuple(real for real, what in found.items() if what is None):
+            differences = {real: definition_difference(definition, view.tables[real]) for real in reals}
+            if alike := tuple(real for real, what in differences.items() if what is None):
                 return GhostState(alike)
-            return GhostState(flaw=f"its CREATE TABLE differs from {reals[0]} in {found[reals[0]]}")
+            return GhostState(flaw=f"its CREATE TABLE differs from {reals[0]} in {differences[reals[0]]}")
         case _:
             return GhostState(flaw="it was not created by CREATE TABLE or CREATE TABLE … LIKE")
 

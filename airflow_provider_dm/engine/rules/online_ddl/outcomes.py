@@ -124,7 +124,7 @@ class DdlView:
 
     def known_reals(self, ghost: TableName) -> list[TableName]:
         """Return the tables of the task whose ghost this table may be."""
-        return [one for one in self.rules.tools.real_tables(ghost) if one in self.tables]
+        return [table for table in self.rules.tools.real_tables(ghost) if table in self.tables]
 
 
 def statement_head(text: LoggedText) -> str:

@@ -174,7 +174,7 @@ def _cut_over(view: DdlView, move: _Move) -> _Moved:
         return memory, Stop(f"{ghost} becomes {real}, and its ALTERs may not be complete: {held.flaw}")
     if real not in held.like:
         return memory, Stop(f"{ghost} becomes {real}, but was created like {' and '.join(map(str, held.like))}")
-    if twin := next((one for one in memory.ghosts if _folded(one) == _folded(ghost)), None):
+    if twin := next((name for name in memory.ghosts if _folded(name) == _folded(ghost)), None):
         return memory, Stop(f"{ghost} becomes {real}, and {twin} may be the same table in another spelling")
     memory = memory.with_away(trash, None)
     try:

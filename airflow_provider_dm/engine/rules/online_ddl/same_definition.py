@@ -79,7 +79,7 @@ def _same_code(code: Code | None, known: Column) -> bool:
 
 def _bare_code(code: Code) -> str:
     """Return an expression without differences in notation between SHOW CREATE TABLE and the catalogue."""
-    return "".join(one for one in code.lower() if not one.isspace() and one not in "()\\")
+    return "".join(character for character in code.lower() if not character.isspace() and character not in "()\\")
 
 
 def _same_text(made: ColumnType, known: Column, options: dict[str, str]) -> bool:
@@ -107,11 +107,9 @@ _Key = tuple[str, tuple[tuple[str, int], ...]]
 
 
 def _keys(definition: TableDefinition) -> list[_Key]:
-    found = [one for one in definition.constraints if isinstance(one, KeyDefinition) and one.kind in _UNIQUE]
-    found += [
-        KeyDefinition(one.key, (KeyPart(one.name),), one.name) for one in definition.columns if one.key in _UNIQUE
-    ]
-    return [_defined_key(key) for key in found]
+    keys = [key for key in definition.constraints if isinstance(key, KeyDefinition) and key.kind in _UNIQUE]
+    keys += [KeyDefinition(one.key, (KeyPart(one.name),), one.name) for one in definition.columns if one.key in _UNIQUE]
+    return [_defined_key(key) for key in keys]
 
 
 def _defined_key(key: KeyDefinition) -> _Key:

@@ -75,8 +75,8 @@ class ToolTables:
 
 def _named(rules: tuple[re.Pattern[str], ...], name: TableName) -> Iterator[TableName]:
     for rule in rules:
-        if (found := rule.search(name.table)) and found[1]:
-            for bare in (found[1][dropped:] for dropped in range(_leading(found[1]) + 1)):
+        if (match := rule.search(name.table)) and match[1]:
+            for bare in (match[1][dropped:] for dropped in range(_leading(match[1]) + 1)):
                 yield TableName(name.schema, bare)
 
 

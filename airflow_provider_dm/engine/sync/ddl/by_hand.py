@@ -38,10 +38,10 @@ class ByHand:
     def at(self, ddl: DdlStatement) -> Operator | None:
         """Return the operator for a statement, and bind it to this location. Raises the store's errors."""
         self._look()
-        found = operator_for(self.known, ddl.at, ddl.sql, end=ddl.end)
-        if found is not None:
-            self._use(found, ddl.at)
-        return found
+        operator = operator_for(self.known, ddl.at, ddl.sql, end=ddl.end)
+        if operator is not None:
+            self._use(operator, ddl.at)
+        return operator
 
     def refresh(self) -> None:
         """Read the operators again after BY_HAND_POLL_SECONDS. An error of the metadata DB is logged only."""
@@ -55,10 +55,10 @@ class ByHand:
 
     def before_rows(self, here: Location) -> Operator | None:
         """Return the operator that injects statements before the rows at `here`. Raises the store's errors."""
-        found = injection_at(self.known, here)
-        if found is not None and found.used_at is None:
-            self._use(found, here)
-        return found
+        operator = injection_at(self.known, here)
+        if operator is not None and operator.used_at is None:
+            self._use(operator, here)
+        return operator
 
     def next_place(self, lo: Location) -> Location | None:
         """Return the first location after `lo` with an injection, at which an epoch must end."""
@@ -69,9 +69,9 @@ class ByHand:
         if not self.known:
             return
         try:
-            for one in self.store.mark_operators_passed(self.task, self.source, applied):
-                if one.used_at is None:
-                    log.warning("binlog %s at %s was not used: the log has no such DDL", one.kind, one.place)
+            for operator in self.store.mark_operators_passed(self.task, self.source, applied):
+                if operator.used_at is None:
+                    log.warning("binlog %s at %s was not used: the log has no such DDL", operator.kind, operator.place)
             self._look()
         except DmError as error:
             log.warning("the passed binlog operators were not reported to the metadata DB: %s", error)

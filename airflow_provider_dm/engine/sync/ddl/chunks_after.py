@@ -52,17 +52,17 @@ def chunks_after(
         ):
             reset[new] = covered[old]
     begun = {name for name, was in reset.items() if was is not NONE}
-    emptied = tuple(one.target for one in change.tables.schemas if one.table.name in begun)
+    emptied = tuple(schema.target for schema in change.tables.schemas if schema.table.name in begun)
     for target in emptied:
         if target in shared:
             raise CannotFollow(
                 f"it changes the key of a table that is copied in part into {target}, which has other rows as well. "
                 "Migrate this target table again, with another task, into an empty table"
             )
-    kept = [replace(one, table=names[one.table]) for one in chunks if one.table in names]
-    last = max(one.number for one in chunks)
+    kept = [replace(chunk, table=names[chunk.table]) for chunk in chunks if chunk.table in names]
+    last = max(chunk.number for chunk in chunks)
     fresh = [ChunkProgress(last + 1 + index, name) for index, name in enumerate(sorted(reset))]
-    return ChunksAfter((*(one for one in kept if one.table not in reset), *fresh), tuple(sorted(reset)), emptied)
+    return ChunksAfter((*(chunk for chunk in kept if chunk.table not in reset), *fresh), tuple(sorted(reset)), emptied)
 
 
 def _names(tables: Iterable[TableName], change: SchemaChange) -> dict[TableName, TableName]:

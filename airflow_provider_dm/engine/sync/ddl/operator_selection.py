@@ -58,13 +58,13 @@ def operator_for(
     Precedence: an operator for this location, then one that its pattern has bound to this location, then the oldest
     unbound one whose pattern matches.
     """
-    open_ones = [one for one in operators if one.state is not OperatorState.PASSED]
+    open_ones = [operator for operator in operators if operator.state is not OperatorState.PASSED]
     of_place = (one for one in open_ones if isinstance(one.place, Location) and _is_at(one.place, ddl_location, end))
     bound = (one for one in open_ones if one.used_at and compare(one.used_at, ddl_location) is Order.SAME)
     matching = (
         one for one in open_ones if one.used_at is None and isinstance(one.place, SqlPattern) and one.place.matches(sql)
     )
-    return next((one for found in (of_place, bound, matching) for one in found), None)
+    return next((operator for found in (of_place, bound, matching) for operator in found), None)
 
 
 def next_injection(operators: Iterable[Operator], lo: Location) -> Location | None:
@@ -72,16 +72,16 @@ def next_injection(operators: Iterable[Operator], lo: Location) -> Location | No
 
     A location inside a transaction or at a DDL is found by `operator_for` instead.
     """
-    places = (one.place for one in _injections(operators) if isinstance(one.place, Location))
+    places = (operator.place for operator in _injections(operators) if isinstance(operator.place, Location))
     behind = (place for place in places if compare(place, lo) is Order.AFTER)
     return min(behind, key=lambda place: place.sort_key, default=None)
 
 
 def injection_at(operators: Iterable[Operator], here: Location) -> Operator | None:
     """Return the operator that injects statements exactly at `here`, before a transaction with rows."""
-    for one in _injections(operators):
-        if isinstance(one.place, Location) and compare(one.place, here) is Order.SAME:
-            return one
+    for operator in _injections(operators):
+        if isinstance(operator.place, Location) and compare(operator.place, here) is Order.SAME:
+            return operator
     return None
 
 
@@ -144,7 +144,7 @@ def operator_statements(kind: OperatorKind, texts: Sequence[str]) -> tuple[str, 
 
     Raises InvalidInput.
     """
-    statements = tuple(one for text in texts for one in _cut(text))
+    statements = tuple(statement for text in texts for statement in _cut(text))
     if kind is OperatorKind.SKIP and statements:
         raise _operator_sql_refused(statements[0], "`skip` executes no statement; use `replace`")
     if kind is not OperatorKind.SKIP and not statements:

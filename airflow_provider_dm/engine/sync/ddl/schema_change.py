@@ -121,17 +121,17 @@ def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surro
     def under(text: LoggedText) -> Surroundings:
         return replace(around, session=replace(around.session, sql_mode=text.sql_mode), sql=text.sql)
 
-    return _in_turn(((one.statement, under(one.text)) for one in changes), tables)
+    return _in_turn(((change.statement, under(change.text)) for change in changes), tables)
 
 
 def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: SubtaskTables) -> SchemaChange:
     """Return the meaning of several statements, executed one after the other."""
-    found = SchemaChange(tables)
+    change = SchemaChange(tables)
     for statement, around in statements:
-        one = change_of(statement, found.tables, around)
-        notes, agreed, zone = found.notes + one.notes, one.agreed or found.agreed, found.zone | one.zone
-        found = SchemaChange(one.tables, found.statements + one.statements, notes=notes, agreed=agreed, zone=zone)
-    return found
+        one = change_of(statement, change.tables, around)
+        notes, agreed, zone = change.notes + one.notes, one.agreed or change.agreed, change.zone | one.zone
+        change = SchemaChange(one.tables, change.statements + one.statements, notes=notes, agreed=agreed, zone=zone)
+    return change
 
 
 def change_by_hand(
@@ -145,7 +145,7 @@ def change_by_hand(
     """
     by_hand = around.by_hand(Executed.GIVEN)
     by_hand = replace(by_hand, session=replace(around.session, sql_mode=0))
-    given = _in_turn(((one, by_hand) for one in instead), tables)
+    given = _in_turn(((statement, by_hand) for statement in instead), tables)
     if original is None:
         return SchemaChange(tables, given.statements, agreed=given.agreed)
     alone = around.by_hand(Executed.NOTHING)
@@ -193,7 +193,7 @@ class _Change:
             case CreateDatabase() | AlterDatabase():
                 self._track(statement)
             case DropDatabase(name):
-                dropped = [one.table.name for one in self.tables.schemas if one.table.name.schema == name]
+                dropped = [schema.table.name for schema in self.tables.schemas if schema.table.name.schema == name]
                 wanted = bool(dropped) and self._wanted(statement) is not None
                 for one in dropped:
                     self._drop(one, wanted=wanted)
@@ -380,7 +380,7 @@ class _Change:
         """Return True if another source table is routed to the same target, and a statement has to respect it."""
         if self.around.executed is Executed.NOTHING and not self.around.agreeing:
             return False
-        mine = any(one.target == target and one.table.name != name for one in self.tables.schemas)
+        mine = any(schema.target == target and schema.table.name != name for schema in self.tables.schemas)
         return mine or target in self.around.fed_elsewhere
 
     def _is_applied(self, name: TableName) -> bool:
@@ -403,8 +403,8 @@ class _Change:
         """Replace a table by its definition in the tracker, under its new name if it is renamed."""
         schema = self.tables.schema(old)
         assert schema is not None
-        became = replace(schema, table=self.tables.tracker.table(new), target=self.around.route(new))
-        self.tables = self.tables.put(became, instead_of=old)
+        retyped = replace(schema, table=self.tables.tracker.table(new), target=self.around.route(new))
+        self.tables = self.tables.put(retyped, instead_of=old)
         if old != new:
             self.renamed.append((old, new))
 

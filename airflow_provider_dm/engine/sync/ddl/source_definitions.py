@@ -65,13 +65,13 @@ def load_tables(source: SyncSource) -> SubtaskTables:
 def _cascades_are_logged(upstream: Connection) -> bool:
     if not server_info(upstream).capabilities.cascades_can_be_logged:
         return False
-    found = query(upstream, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
-    return bool(found) and text(found[0][1]).upper() == "OFF"
+    rows = query(upstream, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    return bool(rows) and text(rows[0][1]).upper() == "OFF"
 
 
 def _unchanged_definitions(upstream: Connection, lacking: list[TableSchema]) -> dict[TableName, Definition]:
     existing = set(list_tables(upstream)) if lacking else set()
-    tables = [one.table for one in lacking if one.table.name in existing]
+    tables = [schema.table for schema in lacking if schema.table.name in existing]
     now = read_tables(upstream, [table.name for table in tables])
     same = [table.name for table in tables if now[table.name] == table]
     return {name: Definition(create_statement(upstream, name)) for name in same}
@@ -80,9 +80,9 @@ def _unchanged_definitions(upstream: Connection, lacking: list[TableSchema]) -> 
 def _with(tracker: Tracker, schema: TableSchema, definition: Definition) -> Tracker:
     name = schema.table.name
     try:
-        found = tracker.with_table(name, explicit_sql(definition))
-        if found.table(name) == schema.table:
-            return found
+        tracked = tracker.with_table(name, explicit_sql(definition))
+        if tracked.table(name) == schema.table:
+            return tracked
     except CannotTrack as error:
         log.warning("DDL of %s cannot be followed: %s", name, error)
         return tracker
@@ -94,12 +94,12 @@ def adopt_user_definitions(source: SyncSource) -> None:
     """Decode rows with the definitions that users have set since the last run. Raises InvalidInput, Fenced."""
     connection, ref = target_connection(source.target), source.fence.ref
     known = load_definitions(connection, ref)
-    written = {name: one for name, one in known.items() if one.by_hand}
+    written = {name: definition for name, definition in known.items() if definition.by_hand}
     if not written:
         return
     with connected(source.spec.endpoint.resolve()) as upstream:
         tracker = Tracker.of(server_of(upstream), {}, load_schema_collations(connection, ref))
-    schemas = {one.table.name: one for one in load_table_schemas(connection, ref)}
+    schemas = {schema.table.name: schema for schema in load_table_schemas(connection, ref)}
     changed = [_schema_decoded_by(tracker, name, one, schemas.get(name), source) for name, one in written.items()]
     covered = coverages(load_chunks(connection, ref))
     for one in changed:
@@ -112,7 +112,7 @@ def adopt_user_definitions(source: SyncSource) -> None:
     def body(tx: Connection) -> None:
         source.fence.check(tx)
         put_table_schemas(tx, ref, changed)
-        save_definitions(tx, ref, {name: replace(one, by_hand=False) for name, one in written.items()})
+        save_definitions(tx, ref, {name: replace(definition, by_hand=False) for name, definition in written.items()})
 
     run_transaction(source.target, body)
     log.info("using the definitions that a user has set for %s", ", ".join(map(str, written)))

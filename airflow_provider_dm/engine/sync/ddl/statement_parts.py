@@ -61,8 +61,8 @@ def same_for_same_changes(statement: Statement, sql_mode: int, flavour: Flavour)
     >>> print(same_for_same_changes(parse("alter table t add C int(11)", 0, "shop"), 0, Flavour.MYSQL))
     ALTER TABLE `shop`.`t` ADD COLUMN `c` int
     """
-    found = all_tokens(statement_sql(_without_widths(statement), sql_mode, flavour), sql_mode)
-    return "".join(one.raw.lower() if one.kind is TokenKind.NAME else one.raw for one in found)
+    tokens = all_tokens(statement_sql(_without_widths(statement), sql_mode, flavour), sql_mode)
+    return "".join(token.raw.lower() if token.kind is TokenKind.NAME else token.raw for token in tokens)
 
 
 def _without_widths(statement: Statement) -> Statement:
@@ -77,7 +77,7 @@ def _without_widths(statement: Statement) -> Statement:
             return spec
         return replace(spec, column=replace(spec.column, type=replace(kind, arguments=())))
 
-    return replace(statement, specs=tuple(bare(one) for one in statement.specs))
+    return replace(statement, specs=tuple(bare(spec) for spec in statement.specs))
 
 
 def renames_columns(statement: AlterTable) -> bool:
@@ -153,10 +153,10 @@ def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> Zo
     new = before.after(wanted, session).definition(new_name(wanted))
     pairs = column_pairs(old, new, specs) if around.unlike else ()
     numbers = None if around.target.computes_as_sources else numbers_of(new)
-    found = [computed(pair, strict=session.strict, numbers=numbers) for pair in pairs]
+    needs = [computed(pair, strict=session.strict, numbers=numbers) for pair in pairs]
     if around.unlike and not around.target.computes_as_sources:
-        found.append(chosen_otherwise(old, specs))
-    differing = [why for why in found if why is not None]
+        needs.append(chosen_otherwise(old, specs))
+    differing = [why for why in needs if why is not None]
     if differing:
         raise ValuesDiffer(f"{'; '.join(differing)}, for which {around.unlike} may compute different values")
     return need_of_alter(old, new, specs, session.sql_mode)
@@ -185,7 +185,7 @@ def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) 
 
 def _columns(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Columns, Columns]:
     """Return the columns before and after an ALTER TABLE that changes columns; for other statements {}, {}."""
-    if not (isinstance(statement, AlterTable) and any(isinstance(one, ChangeColumn) for one in statement.specs)):
+    if not (isinstance(statement, AlterTable) and any(isinstance(spec, ChangeColumn) for spec in statement.specs)):
         return {}, {}
     behind = before.after(statement, around.session)
     pairs = ((before, statement.table), (behind, new_name(statement)))

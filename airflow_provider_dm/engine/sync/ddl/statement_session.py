@@ -44,7 +44,7 @@ def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, target: Endp
     """
     session = ddl.session
     flavours = (server.flavour, server_info(target_connection(target)).flavour)
-    found = [
+    settings = [
         Setting("sql_mode", mode_text(ddl.sql_mode, *flavours)),
         Setting("timestamp", ddl.timestamp + (session.microseconds or 0) / 1_000_000),
         Setting("explicit_defaults_for_timestamp", 1),  # the statement has all defaults explicitly
@@ -53,11 +53,11 @@ def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, target: Endp
         zone = session.time_zone.decode("ascii", "replace")
         if not zone.startswith(("+", "-")):
             zone = _of_source(zone, need, ddl.timestamp, source, target)
-        found.append(Setting("time_zone", zone))
+        settings.append(Setting("time_zone", zone))
     if session.auto_increment is not None:
         increment, offset = session.auto_increment
-        found += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
-    return found
+        settings += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
+    return settings
 
 
 def _of_source(zone: str, need: ZoneNeed, second: int, source: Endpoint, target: Endpoint) -> str:

@@ -30,7 +30,7 @@ class SubtaskTables:
 
     def schema(self, name: TableName) -> TableSchema | None:
         """Return the table with this name; None if the subtask does not have it."""
-        return next((one for one in self.schemas if one.table.name == name), None)
+        return next((schema for schema in self.schemas if schema.table.name == name), None)
 
     def put(self, schema: TableSchema, *, instead_of: TableName | None = None) -> SubtaskTables:
         """Return a copy with this table, which replaces the table of the same name or of the name `instead_of`."""
@@ -40,7 +40,7 @@ class SubtaskTables:
 
     def without(self, name: TableName) -> SubtaskTables:
         """Return a copy without a table."""
-        kept = tuple(one for one in self.schemas if one.table.name != name)
+        kept = tuple(schema for schema in self.schemas if schema.table.name != name)
         return replace(self, schemas=kept, tracker=self.tracker.without([name]))
 
 
@@ -63,8 +63,8 @@ class SchemaChange:
 
     def altered(self, before: SubtaskTables) -> list[TableSchema]:
         """Return the tables that differ from `before`, and new tables."""
-        known = {one.table.name: one for one in before.schemas}
-        return [one for one in self.tables.schemas if known.get(one.table.name) != one]
+        known = {schema.table.name: schema for schema in before.schemas}
+        return [schema for schema in self.tables.schemas if known.get(schema.table.name) != schema]
 
 
 class Executed(Enum):

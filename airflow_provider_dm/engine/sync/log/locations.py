@@ -102,17 +102,17 @@ def _goes_on_elsewhere(reader: RelayReader) -> bool:
 
 def _gtid_set_at(lo: Location, subtask: Subtask, readers: Iterable[RelayReader], *, begins: bool) -> str | None:
     """Return the GTID set of `lo`; None if no reader has the log for it (yet), or it cannot be read."""
-    noted, start, found = subtask.location, subtask.start, None
+    noted, start, gtid_set = subtask.location, subtask.start, None
     for reader in readers:
         try:
             if not begins and noted is not None and noted.gtid_set:
-                found = reader.gtid_set_after(noted, lo)
-            if found is None and (lo.suffix == 1 or (start is not None and start.suffix == lo.suffix)):
-                found = reader.own_gtid_set_at(lo)
+                gtid_set = reader.gtid_set_after(noted, lo)
+            if gtid_set is None and (lo.suffix == 1 or (start is not None and start.suffix == lo.suffix)):
+                gtid_set = reader.own_gtid_set_at(lo)
         except (DmError, FileNotFoundError) as error:  # a defect after `lo` is reported when it is read
             log.info("the GTID set of %s is not known yet: %s", lo, error)
-        if found is not None:
-            return found
+        if gtid_set is not None:
+            return gtid_set
     return None
 
 

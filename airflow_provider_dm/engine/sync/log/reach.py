@@ -34,8 +34,8 @@ def left_bytes(reader: RelayReader, here: Location, goal: Location | None, maste
     if not files:
         return None
     if goal is not None:
-        files = [one for one in files if (one.suffix, one.name) <= (goal.suffix, goal.file)]
-    left = sum(one.size for one in files)
+        files = [file for file in files if (file.suffix, file.name) <= (goal.suffix, goal.file)]
+    left = sum(file.size for file in files)
     if files and (files[0].suffix, files[0].name) == (here.suffix, here.file):
         left -= here.position
     end = goal or master

@@ -235,11 +235,11 @@ class Tail:
 
     def _gtid_set_at(self, place: Location) -> str | None:
         reader = self._checked_reader()
-        found = reader.own_gtid_set_at(place)
-        files = reader.files(place) if found is None else ()
+        gtid_set = reader.own_gtid_set_at(place)
+        files = reader.files(place) if gtid_set is None else ()
         if files:
             self._write_mark(reader, end_place(files[-1]), enough=False)
-        return found
+        return gtid_set
 
     def _reader(self) -> RelayReader:
         return self.reading.log.reader if isinstance(self.reading, FromUpstream) else self.local
@@ -279,9 +279,9 @@ class Tail:
 
     def _is_read_now(self, epoch: Epoch) -> bool:
         return all(
-            Path(one.path).is_relative_to(self._reader().root)
-            for one in epoch.ranges
-            if not one.counts_at  # a range of a prepared transaction may be in another log
+            Path(range_.path).is_relative_to(self._reader().root)
+            for range_ in epoch.ranges
+            if not range_.counts_at  # a range of a prepared transaction may be in another log
         )
 
     def _begin_earlier(self, reading: FromUpstream, error: DmError, at: Cursor) -> None:
@@ -327,8 +327,8 @@ class Tail:
     def _was_pulled_before(self, upstream: UpstreamLog, at: Cursor) -> bool:
         """Return True if the files of an earlier run continue the log after `at`, at least up to its open place."""
         here = at.place
-        found = first_open(at.open_places, here, here.suffix + 1)
-        place = here.at(here.position + 1) if found is None else found.place
+        open_place = first_open(at.open_places, here, here.suffix + 1)
+        place = here.at(here.position + 1) if open_place is None else open_place.place
         return upstream.holds_up_to(place, here, self._server_uuid(here))
 
     def _begin_upstream(self, upstream: UpstreamLog, at: Cursor) -> None:

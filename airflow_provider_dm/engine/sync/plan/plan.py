@@ -155,10 +155,10 @@ class SyncPlan:
     def losses(self) -> dict[int, Loss]:
         """Return which changes filters may skip, by lead: the maximum of all source tables with that lead."""
         leads = self.leads()
-        found: dict[int, Loss] = {}
+        losses: dict[int, Loss] = {}
         for index, one in self.filters.items():
-            found[leads[index]] = max(one.loss, found.get(leads[index], Loss.NOTHING))
-        return found
+            losses[leads[index]] = max(one.loss, losses.get(leads[index], Loss.NOTHING))
+        return losses
 
     def part(self, source: int) -> TargetPart:
         """Return the target part of a source table."""
@@ -170,13 +170,13 @@ class SyncPlan:
     @property
     def ordered_differently(self) -> frozenset[TableName]:
         """Return the source tables whose target has another primary key, or another order of its texts."""
-        pairs = ((one.table, self.targets[one.target].mapping.target) for one in self.sources)
+        pairs = ((source.table, self.targets[source.target].mapping.target) for source in self.sources)
         return frozenset(source.name for source, target in pairs if not _orders_alike(source, target))
 
     @property
     def json_columns(self) -> frozenset[tuple[TableName, str]]:
         """Return the columns, in lower case, of source tables that are JSON in the target."""
-        pairs = ((one.table.name, self.targets[one.target].mapping.target) for one in self.sources)
+        pairs = ((source.table.name, self.targets[source.target].mapping.target) for source in self.sources)
         return frozenset(
             (name, column.name.lower())
             for name, table in pairs
@@ -282,8 +282,8 @@ class SyncPlan:
 
 def _orders_alike(source: Table, target: Table) -> bool:
     """Return True if the target's rows have the order of the source's primary key."""
-    wanted, found = _order(source), _order(target)
-    return found[: len(wanted)] == wanted
+    wanted, offered = _order(source), _order(target)
+    return offered[: len(wanted)] == wanted
 
 
 def _order(table: Table) -> list[tuple[str, int | None, str | None]]:

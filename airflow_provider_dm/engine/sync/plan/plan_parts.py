@@ -87,7 +87,7 @@ class TargetPart:
         keys: tuple[object, ...] = tuple(map(self.known_values, self.further_keys))
         if in_order:
             names = {name.lower() for key in target.unique_keys for name in key.columns}
-            keys = (target.unique_keys, [one for one in target.columns if one.name.lower() in names])
+            keys = (target.unique_keys, [column for column in target.columns if column.name.lower() in names])
         return (self.name, self.key, self.hashed, self.folds, self.unique, *keys)
 
     @property
@@ -205,5 +205,5 @@ def _folds(
     mapping: TableMapping, hashed: Sequence[int], folds: Mapping[str, TextFold]
 ) -> tuple[tuple[int, TextFold], ...]:
     columns = ((number, mapping.source.columns[number]) for number in hashed)
-    found = ((number, _fold(column, mapping.target.column(column.name), folds)) for number, column in columns)
-    return tuple((number, fold) for number, fold in found if fold is not None)
+    folded = ((number, _fold(column, mapping.target.column(column.name), folds)) for number, column in columns)
+    return tuple((number, fold) for number, fold in folded if fold is not None)

@@ -78,11 +78,11 @@ def save_window(transactions: Transactions, fence: Fence, before: SafeMode, plan
 
     Raises Fenced, TargetWentBack.
     """
-    became = before.seen(planned)
-    if became.window is not None and became != before:
-        window = became.window
+    after = before.seen(planned)
+    if after.window is not None and after != before:
+        window = after.window
         transactions(lambda connection: note_window(connection, fence, window))
-    return became
+    return after
 
 
 @dataclass
@@ -96,20 +96,20 @@ class Collisions:
     def add(self, collisions: Iterable[Collision], feeders: Callable[[], Iterable[Feeder]]) -> None:
         """Count overwritten rows. `feeders`: returns the source tables of the task; called for merged tables only."""
         merged: set[str] = set()
-        for one in collisions:
-            was = self.counts.get(one.table, {})
-            now = was | _plus(was, one)
-            name = f"{self.source}:{one.by}" if one.by else ""
-            if one.by:
-                merged.add(one.table)
+        for collision in collisions:
+            was = self.counts.get(collision.table, {})
+            now = was | _plus(was, collision)
+            name = f"{self.source}:{collision.by}" if collision.by else ""
+            if collision.by:
+                merged.add(collision.table)
                 by = now.get("by", {})
-                now["by"] = by | {name: _plus(by.get(name, {}), one)}
+                now["by"] = by | {name: _plus(by.get(name, {}), collision)}
             if not was:
-                log.warning("%s: rows collide and are overwritten; query-status shows how many", one.table)
-            self.counts = {**self.counts, one.table: now}
+                log.warning("%s: rows collide and are overwritten; query-status shows how many", collision.table)
+            self.counts = {**self.counts, collision.table: now}
         known = list(feeders()) if merged else []
         for table in merged:
-            fed_by = sorted(f"{one.source}:{one.table}" for one in known if str(one.target) == table)
+            fed_by = sorted(f"{feeder.source}:{feeder.table}" for feeder in known if str(feeder.target) == table)
             self.counts = {**self.counts, table: self.counts[table] | {"fed_by": fed_by}}
 
     def to_json(self, state: SafeModeState, exit_point: Location | None) -> dict[str, Any]:
@@ -124,10 +124,10 @@ class Collisions:
         }
 
 
-def _plus(counts: dict[str, Any], one: Collision) -> dict[str, int]:
+def _plus(counts: dict[str, Any], collision: Collision) -> dict[str, int]:
     return {
-        "missing": counts.get("missing", 0) + one.missing,
-        "present": counts.get("present", 0) + one.present,
+        "missing": counts.get("missing", 0) + collision.missing,
+        "present": counts.get("present", 0) + collision.present,
     }
 
 

@@ -65,12 +65,12 @@ def check_same_safe_mode(
     `safe`: by source of the task. `targets`: the target tables of the source `ours`.
     """
     mine = safe.get(ours, False)
-    for one in feeders:
-        if one.target in targets and safe.get(one.source, mine) != mine:
-            with_it, without = (ours, one.source) if mine else (one.source, ours)
+    for feeder in feeders:
+        if feeder.target in targets and safe.get(feeder.source, mine) != mine:
+            with_it, without = (ours, feeder.source) if mine else (feeder.source, ours)
             raise NotSupportedYet(
                 "safe-mode: true for some of the sources of a merged table",
-                f"{one.target}: {with_it} has it, {without} does not",
+                f"{feeder.target}: {with_it} has it, {without} does not",
                 "Set it for all of them, or for none.",
             )
 
@@ -104,12 +104,12 @@ def overwrite_by_waiting(fence: Fence, ports: ContestPorts, plan: SyncPlan) -> l
     Raises Fenced, TargetWentBack, RulesChanged, and what statements raise.
     """
     ports.transactions(partial(_forget, fence=fence, ports=ports, plan=plan))
-    found: list[Collision] = []
+    collisions: list[Collision] = []
     behind = 0
     while rows := ports.transactions(partial(_next, ref=fence.ref, behind=behind)):
-        found += ports.transactions(partial(_put, fence=fence, ports=ports, rows=rows, plan=plan))
+        collisions += ports.transactions(partial(_put, fence=fence, ports=ports, rows=rows, plan=plan))
         behind = rows[-1].id
-    return [one for one in found if one.missing or one.present]
+    return [collision for collision in collisions if collision.missing or collision.present]
 
 
 def check_waiting(connection: Connection, ref: SubtaskRef, plan: SyncPlan) -> None:
@@ -155,7 +155,7 @@ def _put(
     connection: Connection, *, fence: Fence, ports: ContestPorts, rows: list[ContestedRow], plan: SyncPlan
 ) -> list[Collision]:
     fence.check(connection)
-    found, put = [], []
+    collisions, put = [], []
     for (table, target), some in groupby(
         lock_rows(connection, fence.ref, [row.id for row in rows]), key=lambda row: (row.table, row.target)
     ):
@@ -171,7 +171,7 @@ def _put(
         for row in waiting:  # one by one, as a row may overwrite an earlier one
             part = target_part(mapping)
             writes = OverwritingWrites(part, access, (), (), [literals(row.row)], (), by=str(table))
-            found.append(writes.run(connection))
+            collisions.append(writes.run(connection))
     if put:
         remove_rows(connection, fence.ref, put)
-    return found
+    return collisions

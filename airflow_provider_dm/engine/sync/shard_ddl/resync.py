@@ -136,7 +136,7 @@ class Resyncing:
 
     def _plan(self, pieces: Sequence[HeldRows], group: Group, lo: Location) -> SyncPlan:
         connection: Connection = target_connection(self.source.target)
-        known = {one.table.name: one for one in load_table_schemas(connection, self.source.fence.ref)}
+        known = {schema.table.name: schema for schema in load_table_schemas(connection, self.source.fence.ref)}
         schemas = []
         for piece in pieces:
             was = known.get(piece.shard) or TableSchema(piece.table, group.target)
@@ -145,7 +145,7 @@ class Resyncing:
         plan = plan_for(self.source, schemas, self.at.plan.buckets, also_merged={group.target})
         check_waiting(connection, self.source.fence.ref, plan)
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
-        sources = tuple(replace(one, shard=newest.get(one.table.name)) for one in plan.sources)
+        sources = tuple(replace(source, shard=newest.get(source.table.name)) for source in plan.sources)
         plan = with_safe_mode(self.source, plan, overwrites=self.at.safe_mode.is_lenient(lo))
         return replace(plan, alone=True, sources=sources)
 
@@ -163,9 +163,9 @@ class _Noted:
         assert resync is not None
         if resync.plan == fingerprint:
             return
-        became, fence, target = replace(resync, plan=fingerprint), self.source.fence, self.group.target
-        run_transaction(self.source.target, partial(note_resync, fence=fence, target=target, resync=became))
-        self.group = replace(self.group, resync=became)
+        after, fence, target = replace(resync, plan=fingerprint), self.source.fence, self.group.target
+        run_transaction(self.source.target, partial(note_resync, fence=fence, target=target, resync=after))
+        self.group = replace(self.group, resync=after)
 
 
 @dataclass

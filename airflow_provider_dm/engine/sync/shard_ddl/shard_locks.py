@@ -54,8 +54,8 @@ class ShardLocks:
         """Report that all shards of the source have executed the next DDL; return the lock after the report."""
         ref, item = self.source.fence.ref, item_due(group, names)
         feeders = load_feeders(target_connection(self.source.target), ref)
-        expected = {one.source for one in feeders if one.target == group.target}
-        expected |= {one.source_id for one in unbegun_routers(self.source) if one.routes_to(group.target)}
+        expected = {feeder.source for feeder in feeders if feeder.target == group.target}
+        expected |= {router.source_id for router in unbegun_routers(self.source) if router.routes_to(group.target)}
         info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
 
         def how(lock: locks.Lock | None) -> locks.Lock:
@@ -102,19 +102,19 @@ class ShardLocks:
         A source with a valid report has held-back rows according to the target, or has passed the DDL.
         """
         connection, ref = target_connection(self.source.target), self.source.fence.ref
-        holding = {one.source for one in held_shards(connection, ref, group.target)}
-        found = []
+        holding = {shard.source for shard in held_shards(connection, ref, group.target)}
+        stale = []
         for source in lock.synced:
             there = self._group_of(source, group.target)
             resolved = -1 if there is None else there.resolved
             if resolved < group.resolved or (resolved == group.resolved and source not in holding):
-                found.append(source)
-        return found
+                stale.append(source)
+        return stale
 
     def _group_of(self, source: str, target: TableName) -> Group | None:
         ref = self.source.fence.ref.of_source(source)
-        found = read_groups(target_connection(self.source.target), ref)
-        return next((one for one in found if one.target == target), None)
+        groups = read_groups(target_connection(self.source.target), ref)
+        return next((lock for lock in groups if lock.target == target), None)
 
     def _withdraw(self, group: Group, sources: Collection[str]) -> None:
         def how(lock: locks.Lock | None) -> locks.Lock | None:
@@ -128,7 +128,7 @@ class ShardLocks:
         """Return why the DDL cannot be executed according to the target, as "for …"; "": it can."""
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         held = held_shards(connection, ref, group.target)
-        members = {(one.source, one.member.table): one.member for one in held}
+        members = {(shard.source, shard.member.table): shard.member for shard in held}
         groups: dict[str, Group | None] = {}
         altered = _altered_columns(item)
         for feeder in load_feeders(connection, ref):
@@ -154,13 +154,13 @@ class ShardLocks:
         """Return the columns of a source table at the current position of its source."""
         ref = self.source.fence.ref.of_source(feeder.source)
         known = load_table_schemas(target_connection(self.source.target), ref)
-        return {name for one in known if one.table.name == feeder.table for name in one.table.by_name}
+        return {name for schema in known if schema.table.name == feeder.table for name in schema.table.by_name}
 
     def _waiting(self, target: TableName, *, of_source: str = "") -> str:
         """Return the number of contested rows, as a reason to wait; "": none. They have the form before the DDL."""
         connection, ref = target_connection(self.source.target), self.source.fence.ref
-        found = [one for one in waiting(connection, ref) if one.target == target and of_source in ("", one.source)]
-        return f"for {sum(one.rows for one in found)} rows of {target} that wait for their places" if found else ""
+        rows = [one for one in waiting(connection, ref) if one.target == target and of_source in ("", one.source)]
+        return f"for {sum(one.rows for one in rows)} rows of {target} that wait for their places" if rows else ""
 
     # Reports to the lock
 
@@ -205,11 +205,11 @@ class ShardLocks:
         task = self.source.fence.ref.task
 
         def body(value: Json | None) -> Json | None:
-            became = how(None if value is None else locks.Lock.from_json(value))
-            return None if became is None else became.to_json()
+            after = how(None if value is None else locks.Lock.from_json(value))
+            return None if after is None else after.to_json()
 
-        found = self.store.change_ddl_lock(task, locks.lock_id(task, target), number, body)
-        return None if found is None else locks.Lock.from_json(found)
+        lock = self.store.change_ddl_lock(task, locks.lock_id(task, target), number, body)
+        return None if lock is None else locks.Lock.from_json(lock)
 
 
 def unbegun_routers(source: SyncSource) -> list[Router]:
@@ -226,9 +226,9 @@ def _altered_columns(item: Item) -> frozenset[str]:
     value from the DDL that adds the column.
     """
     mode = sql_mode_of([Setting(name, value) for name, value in item.how["session"]])
-    statements = (parse(one["sql"], mode, "") for one in item.how["statements"])
-    specs = (spec for one in statements if isinstance(one, AlterTable) for spec in one.specs)
-    return frozenset(one.name.lower() for one in specs if isinstance(one, ChangeColumn | SetDefault))
+    statements = (parse(statement["sql"], mode, "") for statement in item.how["statements"])
+    specs = (spec for statement in statements if isinstance(statement, AlterTable) for spec in statement.specs)
+    return frozenset(spec.name.lower() for spec in specs if isinstance(spec, ChangeColumn | SetDefault))
 
 
 def item_due(group: Group, names: Collection[TableName]) -> Item:

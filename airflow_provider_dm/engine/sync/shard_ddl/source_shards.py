@@ -111,7 +111,7 @@ class Shards:
     def load(cls, source: SyncSource, store: MetaStore, plan: SyncPlan) -> Shards:
         """Read the groups from the target. Raises IncompleteResult."""
         connection, ref = target_connection(source.target), source.fence.ref
-        shards = cls(source, store, groups={one.target: one for one in read_groups(connection, ref)})
+        shards = cls(source, store, groups={group.target: group for group in read_groups(connection, ref)})
         shards.adopt(plan)
         shards._begin()
         if shards.groups:
@@ -124,14 +124,14 @@ class Shards:
         Raises Fenced, TargetWentBack.
         """
         connection, ref, target = target_connection(self.source.target), self.source.fence.ref, self.source.target
-        counted = Counter(one.target for one in load_feeders(connection, ref))
+        counted = Counter(feeder.target for feeder in load_feeders(connection, ref))
         fresh = [one for one in dict.fromkeys(self.tables.values()) if counted[one] > 1 and one not in self.groups]
         if not fresh:
             return
 
         def body(tx: Connection) -> None:
             self.source.fence.check(tx)
-            self.save(tx, [self._group(one) for one in fresh])
+            self.save(tx, [self._group(target) for target in fresh])
 
         run_transaction(target, body)
 
@@ -141,7 +141,7 @@ class Shards:
 
     @property
     def held(self) -> frozenset[TableName]:
-        return frozenset(one.table for group in self.groups.values() for one in group.members)
+        return frozenset(member.table for group in self.groups.values() for member in group.members)
 
     @property
     def unresolved(self) -> list[Group]:
@@ -184,27 +184,27 @@ class Shards:
         after it. `counts_as_made`: an operator skips the statement, and it counts as the one of the other shards.
         Raises CannotFollow, ShardDdlOutOfSequence.
         """
-        found = {one.target: one for one in self._renamed(change, at)}
-        found |= {one.target: one for one in self._joined(change, before, found, at[0], needs)}
+        groups = {one.target: one for one in self._renamed(change, at)}
+        groups |= {one.target: one for one in self._joined(change, before, groups, at[0], needs)}
         if change.agreed is None:
-            return list(found.values())
+            return list(groups.values())
         was = next((old for old, new in reversed(change.renamed) if new == change.agreed), change.agreed)
         schema, base = change.tables.schema(change.agreed), before.schema(was)
         assert schema is not None
         assert base is not None
-        group = found.get(schema.target) or self._group(schema.target)
+        group = groups.get(schema.target) or self._group(schema.target)
         member, form = group.member(schema.table.name), replace(base.table, name=change.agreed)
         newest = member.items[-1].newest if member is not None and member.items else form
-        ddls = tuple(one.comparable or one.sql for one in change.statements)
+        ddls = tuple(statement.comparable or statement.sql for statement in change.statements)
         if not ddls and not counts_as_made:
             if member is not None and newest != schema.table:
                 raise CannotFollow(f"the target executes nothing for it, but rows of {schema.table.name} are held back")
-            return list(found.values())
-        zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
+            return list(groups.values())
+        zone = next((str(variable.value) for variable in session if variable.name == "time_zone"), None)
         ddls = (*relevant_time_zone(base.table, schema.table, zone), *ddls)
         how: Json = {
             "statements": _STATEMENTS.dump_python(list(change.statements), mode="json"),
-            "session": [[one.name, one.value] for one in session],
+            "session": [[variable.name, variable.value] for variable in session],
         }
         item = Item(at[0], at[1], ddls, schema.table, needs, how)
         longest, turn = group.longest(), len(member.items) if member is not None else 0
@@ -213,9 +213,9 @@ class Shards:
         elif counts_as_made and (decided := self.locks.decided(replace(group, resolved=group.resolved + turn))):
             item = replace(item, ddls=min(decided))
         ref = self.source.fence.ref
-        found[schema.target] = after_ddl(group, ref.source, schema.table.name, form, item)
+        groups[schema.target] = after_ddl(group, ref.source, schema.table.name, form, item)
         log.info("%s has executed DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
-        return list(found.values())
+        return list(groups.values())
 
     def _renamed(self, change: SchemaChange, at: tuple[Location, Location]) -> Iterable[Group]:
         """Yield groups with renamed or dropped held shards. Raises CannotFollow if a new name has another target."""
@@ -235,40 +235,40 @@ class Shards:
         self,
         change: SchemaChange,
         before: SubtaskTables,
-        found: Mapping[TableName, Group],
+        renamed: Mapping[TableName, Group],
         at: Location,
         needs: Location,
     ) -> Iterable[Group]:
         """Yield groups that new tables join. `found`: the groups after the statement's renames. Raises CannotFollow."""
         known = {one.table.name for one in before.schemas}.difference(change.ended) | {new for _, new in change.renamed}
         for one in change.tables.schemas:
-            group = found.get(one.target) or self.groups.get(one.target)
+            group = renamed.get(one.target) or self.groups.get(one.target)
             if one.table.name in known or group is None or not group.members:
                 continue
             ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
             base = next(ready, None)
             like = _alike(one, change.tables)
-            became = after_create(group, one.table, base.table if base is not None else None, at, needs, like=like)
-            if became is None:
+            joined = after_create(group, one.table, base.table if base is not None else None, at, needs, like=like)
+            if joined is None:
                 raise CannotFollow(
                     f"{one.table.name} is created during a DDL of {one.target}, with a definition that none of its "
                     "shards has, so its definition after that DDL is unknown"
                 )
-            yield became
+            yield joined
 
     def newly_merged(self, change: SchemaChange, before: SubtaskTables) -> list[Group]:
         """Return groups of target tables that become merged because a new table is routed to them."""
-        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+        known = {schema.table.name for schema in before.schemas} | {new for _, new in change.renamed}
         fresh = {one.target for one in change.tables.schemas if one.table.name not in known} - self.groups.keys()
         if not fresh:
             return []
         connection, ref = target_connection(self.source.target), self.source.fence.ref
-        feeding = {(ref.source, one.table.name): one.target for one in change.tables.schemas}
+        feeding = {(ref.source, schema.table.name): schema.target for schema in change.tables.schemas}
         feeding |= {
             (one.source, one.table): one.target for one in load_feeders(connection, ref) if one.source != ref.source
         }
         counted = Counter(feeding.values())
-        return [self._group(one) for one in sorted(fresh) if counted[one] > 1]
+        return [self._group(target) for target in sorted(fresh) if counted[target] > 1]
 
     def _group(self, target: TableName) -> Group:
         if target not in self.groups:
@@ -282,8 +282,8 @@ class Shards:
 
     def held_after(self, groups: Iterable[Group]) -> frozenset[TableName]:
         """Return the tables that are held once `groups` replace the groups of the same target."""
-        after = {**self.groups, **{one.target: one for one in groups}}
-        return frozenset(one.table for group in after.values() for one in group.members)
+        after = {**self.groups, **{group.target: group for group in groups}}
+        return frozenset(member.table for group in after.values() for member in group.members)
 
     def save(self, connection: Connection, groups: Iterable[Group]) -> None:
         """Save groups, in a transaction that has checked the generation."""
@@ -292,7 +292,7 @@ class Shards:
 
     def take(self, groups: Iterable[Group]) -> None:
         """Use the saved groups from here on."""
-        self.groups.update((one.target, one) for one in groups)
+        self.groups.update((group.target, group) for group in groups)
         self._checked_at = 0.0
 
     # 2 to 5. Agree, and resolve
@@ -310,9 +310,9 @@ class Shards:
             return None
         self._checked_at = time.monotonic()
         for group in self.unresolved:
-            found = self._check(group, here, buckets)
-            if found is not None:
-                return found
+            blocked = self._check(group, here, buckets)
+            if blocked is not None:
+                return blocked
         return None
 
     def _check(self, group: Group, here: Location, buckets: int) -> Group | None:
@@ -361,45 +361,45 @@ class Shards:
         if not self.source.rules.events.may_keep_names():
             return
         connection = target_connection(self.source.target)
-        found = left_behind(connection, shared.ref, ddl_place(group.resolved), statements)
-        if found:
-            reason = f"already exists: {found}; a filter rule may have skipped the statement that dropped it"
+        left = left_behind(connection, shared.ref, ddl_place(group.resolved), statements)
+        if left:
+            reason = f"already exists: {left}; a filter rule may have skipped the statement that dropped it"
             raise ShardDdlRefused(statements[0].sql, _COLUMN_EXISTS, reason)
 
     # 5. Resolve
 
     def _resolve(self, group: Group, here: Location, buckets: int) -> Group:
-        became = resolve(group, here)
-        assert became.resync is not None
-        lo = became.resync.lo.sort_key if became.resync.pieces else ""
+        resolved = resolve(group, here)
+        assert resolved.resync is not None
+        lo = resolved.resync.lo.sort_key if resolved.resync.pieces else ""
         fence = self.source.fence
 
         def body(connection: Connection) -> None:
             fence.check(connection)
-            save_group(connection, fence.ref, became)
+            save_group(connection, fence.ref, resolved)
             if lo:
                 begin_frontier(connection, fence.resync(), lo, buckets)
 
         run_transaction(self.source.target, body)
-        self.groups[group.target] = became
+        self.groups[group.target] = resolved
         self.waits.pop(group.target, None)
-        return became
+        return resolved
 
     # 7 and 8. Finish
 
     def finish(self, group: Group, plan: SyncPlan) -> None:
         """End the re-sync: shards without further DDL are no longer held. `plan`: the plan from here on."""
-        became, fence = after_resync(group), self.source.fence
-        ended = {one.table for one in group.members} - {one.table for one in became.members} - self.tables.keys()
+        after, fence = after_resync(group), self.source.fence
+        ended = {one.table for one in group.members} - {one.table for one in after.members} - self.tables.keys()
 
         def body(connection: Connection) -> None:
             note_plan(connection, fence, plan.fingerprint())
-            save_group(connection, fence.ref, became)
+            save_group(connection, fence.ref, after)
             withdraw_all(connection, fence.ref, ended)
             end_resync(connection, fence.ref)
 
         run_transaction(self.source.target, body)
-        self.groups[group.target] = became
+        self.groups[group.target] = after
         self._checked_at = 0.0
         self.locks.report_passed(group.target, group.resolved - 1)
 
@@ -412,7 +412,7 @@ class Shards:
                 "target": group.target.quoted(),
                 "DDLs": _sql_of(first) if (first := _first(group)) is not None else [],
                 "firstLocation": _dm_location(first.at) if first is not None else "",
-                "synced": [one.table.quoted() for one in group.members if one.items],
+                "synced": [member.table.quoted() for member in group.members if member.items],
                 "unsynced": [name.quoted() for name in missing_shards(group, self._shards_of(group.target))],
                 "waits": self.waits.get(group.target, ""),
                 "since": group.since,
@@ -426,7 +426,7 @@ class Shards:
 
 def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
     """Return the shards of the same merged table that have exactly the definition of a new shard."""
-    tracker, others = tables.tracker, [one.table.name for one in tables.schemas if one.target == new.target]
+    tracker, others = tables.tracker, [schema.table.name for schema in tables.schemas if schema.target == new.target]
     known = tracker.names()
     if new.table.name not in known:
         return []
@@ -435,7 +435,7 @@ def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
 
 
 def _first(group: Group) -> Item | None:
-    return next((one.items[0] for one in group.members if one.items), None)
+    return next((member.items[0] for member in group.members if member.items), None)
 
 
 def _sql_of(item: Item) -> list[str]:

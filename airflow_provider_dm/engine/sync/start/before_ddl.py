@@ -148,19 +148,19 @@ def definition_before(
     trace = _Trace.of(history, {*theirs.columns, *map(_key_name, theirs.keys)})
     if today is None:
         columns = {name: one() for name, one in theirs.columns.items() if name not in trace.added}
-        keys = tuple(one for one in theirs.keys if _fits(one, columns) and trace.had_key(one))
+        keys = tuple(key for key in theirs.keys if _fits(key, columns) and trace.had_key(key))
         return TableDefinition(tuple(columns.values()), keys, theirs.options)
     columns = _columns_before(trace, today, theirs)
     options = theirs.options if trace.defaults else today.definition.options
     reason = "the DDL since then does not produce the source's table of today"
     for order in _orders(trace, columns, today, theirs):
         for constraints in _constraints(trace, columns, today, theirs):
-            found = replace(today.definition, columns=order, constraints=constraints, options=options)
-            candidate = Shown(server, history.name, found)
+            definition = replace(today.definition, columns=order, constraints=constraints, options=options)
+            candidate = Shown(server, history.name, definition)
             try:
                 tracker, last = history.applied_to(candidate, collations)
                 if same_rows(Shown(server, last, tracker.definition(last)), today):
-                    return found
+                    return definition
             except CannotTrack as error:
                 reason = str(error)
     raise Undecided(reason)
@@ -179,14 +179,14 @@ def row_form(column: Column) -> tuple[object, ...]:
 
 def key_names(shown: Shown) -> set[tuple[object, ...]]:
     """Return the keys as (name, columns…), in lower case."""
-    keys = [one for one in shown.definition.constraints if isinstance(one, KeyDefinition)]
-    return {(str(one.name).lower(), *(str(part.column).lower() for part in one.parts)) for one in keys}
+    keys = [constraint for constraint in shown.definition.constraints if isinstance(constraint, KeyDefinition)]
+    return {(str(key.name).lower(), *(str(part.column).lower() for part in key.parts)) for key in keys}
 
 
 def _forms(shown: Shown) -> list[tuple[object, ...]]:
     text = create_table_sql(shown.name, shown.definition)
     columns = Tracker.of(shown.server, {shown.name: text}, {}).table(shown.name).columns
-    return [(one.name.lower(), *row_form(one)) for one in columns]
+    return [(column.name.lower(), *row_form(column)) for column in columns]
 
 
 # Statements
@@ -221,7 +221,7 @@ def _name_after(statement: Statement, table: TableName) -> TableName:
         case RenameTables(((_, new),)):
             return new
         case AlterTable(_, specs):
-            return next((one.table for one in specs if isinstance(one, RenameTo)), table)
+            return next((spec.table for spec in specs if isinstance(spec, RenameTo)), table)
     return table
 
 
@@ -250,9 +250,9 @@ class _Trace:
     @classmethod
     def of(cls, history: History, theirs: Collection[str]) -> _Trace:
         statements = list(history.specs())
-        clauses = [one for specs in statements for one in specs]
-        converted = any(isinstance(one, ConvertCharset) for one in clauses)
-        names = {name for one in clauses if isinstance(one, SetOptions) for name, _ in one.options}
+        clauses = [spec for specs in statements for spec in specs]
+        converted = any(isinstance(clause, ConvertCharset) for clause in clauses)
+        names = {name for clause in clauses if isinstance(clause, SetOptions) for name, _ in clause.options}
         defaults = converted or not names.isdisjoint(("CHARSET", "COLLATE"))
         trace = cls(theirs, converted=converted, defaults=defaults)
         for specs in statements:
@@ -296,8 +296,8 @@ class _Trace:
         self.first |= dict.fromkeys(gone) | made
 
     def _keys(self, specs: Sequence[Spec]) -> None:
-        for one in specs:
-            match one:
+        for spec in specs:
+            match spec:
                 case DropKey(name):
                     self.keys.setdefault(name.lower(), name.lower())
                 case RenameKey(name, to):
@@ -330,7 +330,7 @@ class _Theirs:
 def _as_of(server: Server, target: Shown) -> _Theirs:
     definition = target.definition
     columns = {one.name.lower(): partial(_as_column_of, server, target.server, one) for one in definition.columns}
-    keys = tuple(one for one in definition.constraints if isinstance(one, KeyDefinition))
+    keys = tuple(constraint for constraint in definition.constraints if isinstance(constraint, KeyDefinition))
     swaps = COLLATIONS.get((target.server.flavour, server.flavour), {})
     options = tuple(
         (name, swaps.get(value, value) if name == "COLLATE" else value) for name, value in definition.options
@@ -342,7 +342,7 @@ def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) ->
     """Translate a column of one server's table to the flavour of another server. Raises Undecided."""
     if server.mariadb is shown_by.mariadb:
         return column
-    if [one.expression for one in column.checks] == [f"(json_valid({quote(column.name)}))"]:  # MariaDB's JSON
+    if [check.expression for check in column.checks] == [f"(json_valid({quote(column.name)}))"]:  # MariaDB's JSON
         return replace(column, type=replace(column.type, name="json", charset=None, collation=None), checks=())
     try:
         column = column_for(column, shown_by.flavour, CAPABILITIES[server.flavour], lambda _: None)
@@ -355,16 +355,16 @@ def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) ->
 
 def _columns_before(trace: _Trace, today: Shown, theirs: _Theirs) -> dict[str, ColumnDefinition]:
     """Return the columns by their first names: columns that the source still has, then the others. Raises Undecided."""
-    found: dict[str, ColumnDefinition] = {}
+    columns: dict[str, ColumnDefinition] = {}
     for column in today.definition.columns:
         first = trace.origin(column.name)
         if first is None:
             continue
         if first in trace.altered or (trace.converted and column.type.name in CHARACTER_TYPES):
-            found[first] = theirs.column(first)
+            columns[first] = theirs.column(first)
         else:
-            found[first] = column if column.name.lower() == first else replace(column, name=first)
-    return found | {first: theirs.column(first) for first in sorted(trace.altered - found.keys())}
+            columns[first] = column if column.name.lower() == first else replace(column, name=first)
+    return columns | {first: theirs.column(first) for first in sorted(trace.altered - columns.keys())}
 
 
 def _orders(
@@ -375,7 +375,7 @@ def _orders(
     of_target = [name for name in theirs.columns if name in columns]
     if len(of_target) == len(columns):
         yield tuple(columns[name] for name in of_target)
-    firsts = (trace.origin(one.name) for one in today.definition.columns)
+    firsts = (trace.origin(column.name) for column in today.definition.columns)
     order = [first for first in firsts if first is not None]
     for number, name in enumerate(of_target):
         if name not in order:
@@ -389,7 +389,7 @@ def _constraints(
     """Yield the possible keys, each time with the source's other constraints: the target's keys; then the source's keys
     of today that were not added since, and the target's keys that were dropped."""
     others = tuple(one for one in today.definition.constraints if not isinstance(one, KeyDefinition))
-    fitting = [one for one in theirs.keys if _fits(one, columns) and trace.had_key(one)]
+    fitting = [key for key in theirs.keys if _fits(key, columns) and trace.had_key(key)]
     yield (*fitting, *others)
     names = {now: first for now, first in trace.first.items() if first is not None}
     kept = [

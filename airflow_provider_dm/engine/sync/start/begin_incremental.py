@@ -161,9 +161,9 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
     for beginning in waiting:
         beginning.need_reporter.report(None)
     try:
-        found = [beginning.read_source() for beginning in waiting]
+        read = [beginning.read_source() for beginning in waiting]
         proven = []
-        for one in found:
+        for one in read:
             start = one.verified_start(stop)
             proven.append((one.at(start, stop), start))
         for here, start in proven:
@@ -225,7 +225,7 @@ class _StartingSource:
     def _schemas(self, tables: Mapping[TableName, KnownTable]) -> tuple[TableSchema, ...]:
         """Return these tables with their targets."""
         route = self.source.rules.router.route
-        return tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
+        return tuple(TableSchema(table.table, route(name)) for name, table in tables.items())
 
     def tail(self) -> Tail:
         """Return the log that the sync will read."""
@@ -233,8 +233,8 @@ class _StartingSource:
 
     def by_hand(self) -> dict[TableName, Definition]:
         """Return the definitions that users have set because the task could not begin without them."""
-        found = load_definitions(target_connection(self.source.target), self.source.fence.ref)
-        return {name: one for name, one in found.items() if one.by_hand}
+        definitions = load_definitions(target_connection(self.source.target), self.source.fence.ref)
+        return {name: definition for name, definition in definitions.items() if definition.by_hand}
 
     def withdraw(self) -> None:
         """Restore the report to the metadata DB, as the source does not begin. Raises Fenced, and the errors of the
@@ -315,13 +315,13 @@ class _StartingSourceState:
         NotBegunYet."""
         one = self.beginning
         try:
-            found = self._verified(one.configured, stop)
+            verified = self._verified(one.configured, stop)
         except StartNotInLog:
             if one.dm is None or not one.dm.by_gtid or not one.dm.checkpoint.point.gtid_set:
                 raise
         else:
-            if one.dm is None or one.dm.is_at_checkpoint(found):
-                return found
+            if one.dm is None or one.dm.is_at_checkpoint(verified):
+                return verified
         return self._verified(find_place(one.dm.endpoint, behind=one.dm.checkpoint.point.gtid_set), stop)
 
     def _verified(self, place: Location, stop: threading.Event) -> Location:

@@ -98,10 +98,10 @@ class DmStart:
         gtid_set = self.checkpoint.point.gtid_set
         if not gtid_set:
             return True
-        wanted, found = GtidSet.of_text(gtid_set), GtidSet.of_text(start.gtid_set) if start.gtid_set else None
+        wanted, reached = GtidSet.of_text(gtid_set), GtidSet.of_text(start.gtid_set) if start.gtid_set else None
         if self.by_gtid:
-            return found is not None and found.contains(wanted) and wanted.contains(found)
-        if found is None or not found.contains(wanted):
+            return reached is not None and reached.contains(wanted) and wanted.contains(reached)
+        if reached is None or not reached.contains(wanted):
             raise self.checkpoint.unusable(
                 f"its position and its GTID set do not agree: before {start} the source has "
                 f"{start.gtid_set or 'none'}, but DM's is {gtid_set}"
@@ -122,9 +122,9 @@ class DmStart:
         if leaving is None:
             ends = [today]
         elif self._is_ahead(leaving, "the exit point"):
-            found = self._located(leaving, start, today, "the exit point")
+            exit_point = self._located(leaving, start, today, "the exit point")
             # A location found by its GTID set may be too early: the point may be inside the next transaction.
-            ends = [found if self._is_valid_in_log_of(leaving, start) else today]
+            ends = [exit_point if self._is_valid_in_log_of(leaving, start) else today]
         else:
             ends = []
         ends += points.values()
@@ -161,16 +161,16 @@ class DmStart:
         """Return the location of a point of DM in the log in which `start` was verified."""
         there = point.place
         if there is not None and self._is_valid_in_log_of(point, start):
-            found = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
-            GtidSet.of_text(found.gtid_set)  # raise for an invalid set now, not only after a failover
+            at = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
+            GtidSet.of_text(at.gtid_set)  # raise for an invalid set now, not only after a failover
         elif point.gtid_set:
-            found = find_place(self.endpoint, behind=point.gtid_set)
-            found = replace(found, suffix=start.suffix, server_uuid=start.server_uuid)
+            at = find_place(self.endpoint, behind=point.gtid_set)
+            at = replace(at, suffix=start.suffix, server_uuid=start.server_uuid)
         else:
             raise self.checkpoint.unusable(f"{what} ({point}) is in the log of another server, and has no GTID set")
-        if not reached(today, found):
+        if not reached(today, at):
             raise self.checkpoint.unusable(f"{what} ({point}) is after the end of the source's log ({today})")
-        return found
+        return at
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class DmExtent:
 
         Raises CheckpointUnusable for a point of an unknown table.
         """
-        for name in sorted(self.points.keys() - {one.table.name for one in schemas}):
+        for name in sorted(self.points.keys() - {schema.table.name for schema in schemas}):
             raise checkpoint.unusable(
                 f"{name} has its own point, but neither the point nor a server has its definition"
             )
@@ -208,9 +208,9 @@ class DmExtent:
 def keyless_of(schemas: Iterable[TableSchema], targets: Mapping[TableName, Table]) -> list[TableName]:
     """Return the tables without an identity key in the source or in the target."""
     return [
-        one.table.name
-        for one in schemas
-        if one.table.identity is None or (one.target in targets and targets[one.target].identity is None)
+        schema.table.name
+        for schema in schemas
+        if schema.table.identity is None or (schema.target in targets and targets[schema.target].identity is None)
     ]
 
 
@@ -242,17 +242,17 @@ class DmTables:
         Raises DefinitionNeeded.
         """
         servers = (today.servers[0], today.servers[0])
-        found = {}
+        tables = {}
         for name, theirs in self.known.items():
             ours = today.source.get(name)
-            found[name] = ours if ours is not None and are_alike(ours, theirs, servers) else theirs
+            tables[name] = ours if ours is not None and are_alike(ours, theirs, servers) else theirs
         rest = replace(
             today,
-            source={name: one for name, one in today.source.items() if name not in found},
-            target={name: one for name, one in today.target.items() if name not in found},
+            source={name: one for name, one in today.source.items() if name not in tables},
+            target={name: one for name, one in today.target.items() if name not in tables},
         )
         if not (rest.source or rest.target):
-            return found
+            return tables
         log_since = read_log()
         statements = first_statements(log_since)
         for name, why in self.refused.items():
@@ -263,7 +263,7 @@ class DmTables:
                     "Give its definition at the checkpoint by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and "
                     "run the task again; or let DM continue past that statement and stop it there.",
                 )
-        return found | rest.at_start(source, log_since)
+        return tables | rest.at_start(source, log_since)
 
 
 def source_name(written: TableName, tables: Collection[TableName]) -> TableName:

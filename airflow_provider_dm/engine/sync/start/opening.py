@@ -182,7 +182,7 @@ def _save_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource
 def shared_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
     """Return the target tables into which other sources of the task have begun to write, or for which this source has
     contested rows, possibly of a table that is excluded now."""
-    fed = (one.target for one in load_feeders(connection, ref) if one.source != ref.source)
+    fed = (feeder.target for feeder in load_feeders(connection, ref) if feeder.source != ref.source)
     return frozenset(fed).union(one.target for one in waiting(connection, ref) if one.source == ref.source)
 
 
@@ -308,7 +308,7 @@ def with_safe_mode(source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> S
 def _tables_of_other_sources(source: SyncSource) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
     """Yield the tables of the task's other sources, with their extracted values."""
     connection, ref, job = target_connection(source.target), source.fence.ref, source.job
-    for name in sorted({one.source for one in load_feeders(connection, ref)} - {ref.source}):
+    for name in sorted({feeder.source for feeder in load_feeders(connection, ref)} - {ref.source}):
         router = SubtaskRules.of(job.subtask(name)).router if name in job.task.source_ids else None
         for schema in load_table_schemas(connection, ref.of_source(name)):
             yield name, schema, router.extracted(schema.table.name) if router else {}

@@ -92,8 +92,8 @@ def tables_of_target(
 
 
 def _known(connection: Connection, name: TableName, table: Table) -> KnownTable:
-    found = definition_at(connection, name, place=table.name)
-    return KnownTable(replace(table, name=name), explicit_sql(found))
+    known = definition_at(connection, name, place=table.name)
+    return KnownTable(replace(table, name=name), explicit_sql(known))
 
 
 def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged, ...]:
@@ -101,28 +101,28 @@ def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged
 
     A statement whose tables are unknown is omitted: the sync will stop at it.
     """
-    found = []
+    logged = []
     for ddl in statements:
         parsed = read_ddl(ddl)
         # Other session variables (collations, NULL in a TIMESTAMP) do not affect the decoding of row images.
         session = SessionDefaults(ddl.sql_mode, explicit_timestamp_defaults=True)
         if isinstance(parsed, NotRead):
             tables = tuple(stored_name(name, server) for name in parsed.about.tables)
-            found.append(Logged(ddl.at, None, tables, session))
+            logged.append(Logged(ddl.at, None, tables, session))
         elif not isinstance(parsed, Unreadable):
             statement = as_stored(parsed, server)
-            found.append(Logged(ddl.at, statement, statement.tables, session))
-    return tuple(found)
+            logged.append(Logged(ddl.at, statement, statement.tables, session))
+    return tuple(logged)
 
 
 def first_statements(log: Iterable[Logged]) -> dict[TableName, FirstStatement]:
     """Return for each table the first statement about it."""
-    found: dict[TableName, FirstStatement] = {}
+    statements: dict[TableName, FirstStatement] = {}
     for one in log:
         touched = ((name, True) for name in one.tables) if one.statement is None else _touched(one.statement)
         for name, existed in touched:
-            found.setdefault(name, FirstStatement(existed, one.at))
-    return found
+            statements.setdefault(name, FirstStatement(existed, one.at))
+    return statements
 
 
 def _touched(statement: Statement) -> Iterator[tuple[TableName, bool]]:
@@ -151,7 +151,7 @@ def _touched(statement: Statement) -> Iterator[tuple[TableName, bool]]:
 
 def are_alike(ours: KnownTable, theirs: KnownTable, servers: tuple[Server, Server]) -> bool:
     """Return True if two tables have the same columns in the same order and the same named keys."""
-    sides = [[(one.name.lower(), *row_form(one)) for one in known.table.columns] for known in (ours, theirs)]
+    sides = [[(column.name.lower(), *row_form(column)) for column in known.table.columns] for known in (ours, theirs)]
     if sides[0] != sides[1]:
         return False
     try:
@@ -183,17 +183,17 @@ class Today:
     def at_start(self, source: str, log: Sequence[Logged]) -> dict[TableName, KnownTable]:
         """Return the tables at the start. `log`: the DDL since. Raises DefinitionNeeded."""
         first = first_statements(log)
-        found: dict[TableName, KnownTable] = {}
+        tables: dict[TableName, KnownTable] = {}
         for name in sorted({*self.source, *self.target, *filter(self._of_target, first)}):
             statement = first.get(name)
             if statement is None:
                 if name in self.source:
-                    found[name] = self.source[name]
+                    tables[name] = self.source[name]
             elif statement.existed:
                 altered = self._altered(source, name, statement, log)
                 if altered is not None:
-                    found[name] = altered
-        return found
+                    tables[name] = altered
+        return tables
 
     def _altered(
         self, source: str, name: TableName, statement: FirstStatement, log: Sequence[Logged]
@@ -216,8 +216,8 @@ class Today:
     def _of_target(self, name: TableName) -> KnownTable | None:
         """Return the target's table with this name, by the case sensitivity of the target."""
         fold = fold_of(self.servers[1].lower_case_table_names)
-        found = self.target.get(name) or next((it for one, it in self.target.items() if fold(one) == fold(name)), None)
-        return None if found is None else replace(found, table=replace(found.table, name=name))
+        known = self.target.get(name) or next((it for one, it in self.target.items() if fold(one) == fold(name)), None)
+        return None if known is None else replace(known, table=replace(known.table, name=name))
 
     def _before(self, history: History, theirs: KnownTable) -> KnownTable:
         """Return the table before its history. Raises Undecided, CannotTrack."""

@@ -197,7 +197,7 @@ class WaveWriter:
                 continue
             if not (over[0].by or has_one_feeder(connection, self.step.fence.ref, over[0].part.name)):
                 raise met
-            collisions += [one.run(connection) for one in over]
+            collisions += [check.run(connection) for check in over]
         return Written(contested, tuple(one for one in collisions if one.missing or one.present))
 
     def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
@@ -306,7 +306,7 @@ class _TableWrites:
         self.insertions = [
             Insertion(mapping, one.cells, one.numbers, verb, dialect)
             for verb, rows in cells.items()
-            for one in CellRows.together([one for one in rows if one is not None])
+            for one in CellRows.together([row for row in rows if row is not None])
         ]
 
     def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> None:
@@ -380,11 +380,11 @@ def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Lit
 
     def literals(row: Row) -> Literals:
         computed = row.computed if isinstance(row, Image) else {}
-        found = list(plain(row))
+        values = list(plain(row))
         for index, write in writers.items():
             value = computed.get(index, ABSENT)
-            found[index] = UNKNOWN if value is ABSENT else NULL if value is None else write(value)
-        return tuple(found)
+            values[index] = UNKNOWN if value is ABSENT else NULL if value is None else write(value)
+        return tuple(values)
 
     return literals
 

@@ -101,5 +101,5 @@ def joined(batch: Batch, number: int, key: tuple[int, ...]) -> Any:
     old = np.where(has_old, np.cumsum(has_old) - 1, -1)
     new = np.where(has_new, np.cumsum(has_new) - 1 + np.count_nonzero(has_old), -1)
     into = np.empty_like(changes)
-    data, text = (np.frombuffer(one, np.uint8) for one in (batch.data, cells.text))
+    data, text = (np.frombuffer(buffer, np.uint8) for buffer in (batch.data, cells.text))
     return into[: join_chains(data, changes, text, cells.ends, len(key), old, new, into)]

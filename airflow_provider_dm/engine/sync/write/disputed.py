@@ -52,7 +52,7 @@ class Exchanged:
 def disputed_values(exchanged: Iterable[Exchanged]) -> Disputed:
     """Return the disputed values of an epoch. `exchanged`: of all of its buckets."""
     known = list(exchanged)
-    return _union(one.released for one in known) & _union(one.taken for one in known)
+    return _union(marks.released for marks in known) & _union(one.taken for one in known)
 
 
 def releases(part: TargetPart, disputed: Disputed | None) -> Callable[[Row, Row | None], bool]:

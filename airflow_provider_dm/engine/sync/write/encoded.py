@@ -131,7 +131,7 @@ class EncodedFold:
         if all((piece.changes[:, BEFORE] < 0).all() for piece in pieces):
             # A copy, because the buffer of a piece is larger than its rows.
             cells = [_cells(piece, AFTER) for piece in pieces]
-            rows = Cells.joined([replace(one, text=bytes(one.text)) for one in cells])
+            rows = Cells.joined([replace(joined, text=bytes(joined.text)) for joined in cells])
             return FoldedCells([], rows, Cells.none(rows.columns)) if _keys_are_distinct(rows, key) else None
         if part.unique or self._plan.policies[table] is not WritePolicy.EXACT or not can_join(of, key):
             return None
@@ -173,9 +173,9 @@ class _OneBuffer:
 
     @classmethod
     def of(cls, buffers: Iterable[bytes]) -> _OneBuffer:
-        distinct = list({id(one): one for one in buffers}.values())
+        distinct = list({id(buffer): buffer for buffer in buffers}.values())
         ends = accumulate(map(len, distinct), initial=0)
-        return cls(distinct, {id(one): start for one, start in zip(distinct, ends, strict=False)})
+        return cls(distinct, {id(buffer): start for buffer, start in zip(distinct, ends, strict=False)})
 
     @cached_property
     def data(self) -> bytes:

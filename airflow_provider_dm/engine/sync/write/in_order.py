@@ -114,10 +114,10 @@ class WritesInOrder:
         if not changes:
             return []
         keys = (self.key(_before(change)) for change in changes)
-        found = self.access.count_rows(connection, self.part.mapping, keys)
-        if found == len(changes):
+        counts = self.access.count_rows(connection, self.part.mapping, keys)
+        if counts == len(changes):
             return list(changes)
-        if not found:
+        if not counts:
             return []
         half = len(changes) // 2
         return self._existing(connection, changes[:half]) + self._existing(connection, changes[half:])

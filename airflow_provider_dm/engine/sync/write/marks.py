@@ -60,19 +60,19 @@ def marks_of(part: TargetPart) -> Marks:
 def further_marks(part: TargetPart) -> tuple[MarkOf, ...]:
     """Return for each of `part.unique` the function from a row to the mark of its value, or None for a NULL. Values
     that the target may compare as equal have equal marks; marks of other tables and keys differ."""
-    found = []
+    marks = []
     for number, key in enumerate(part.further_keys):
         name, values = f"{part.name.schema}\0{part.name.table}\0{number}=".encode(), part.known_values(key)
         columns = part.unique[number]
-        found.append(_whole_table(name) if values is None else _mark(part, name, columns, values))
-    return tuple(found)
+        marks.append(_whole_table(name) if values is None else _mark(part, name, columns, values))
+    return tuple(marks)
 
 
 def _mark(part: TargetPart, name: bytes, columns: tuple[int, ...], formed: tuple[int, ...] | None) -> MarkOf:
     """Return the mark of these columns: of the forms of the columns in `formed`; None: of the bytes of all columns."""
     digest = xxhash.xxh64_intdigest
     pairs: list[tuple[int, Transform | None]] = (
-        [(one, None) for one in columns] if formed is None else [(one, form_of(part, one)) for one in formed]
+        [(column, None) for column in columns] if formed is None else [(one, form_of(part, one)) for one in formed]
     )
     if len(columns) == len(pairs) == 1:
         (number, form) = pairs[0]

@@ -109,8 +109,8 @@ class ApplyRanges:
         plan = self.job.plan.value
         compactor = Compactor(plan)
         encoded = EncodedFold(compactor, plan, unchanged_tables(plan))
-        for one in ranges:
-            compactor.add_all(_changes(plan, self.job.source, one, partial(encoded.take, file=one.file)))
+        for range_ in ranges:
+            compactor.add_all(_changes(plan, self.job.source, range_, partial(encoded.take, file=range_.file)))
         folded = encoded.folded()
         return FoldedEpoch(folded.changes, self.job.waves(folded))
 

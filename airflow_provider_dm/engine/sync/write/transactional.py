@@ -71,10 +71,10 @@ def groups_of(
     """
     groups: list[TransactionGroup] = []
     held: list[ByteRange] = []
-    for one in ranges:
-        held.append(one)
-        if not (together or one.closes or one.counts_at):
-            groups.append(_group(held, Location(one.file, one.end, "", one.suffix).sort_key, changes_in))
+    for range_ in ranges:
+        held.append(range_)
+        if not (together or range_.closes or range_.counts_at):
+            groups.append(_group(held, Location(range_.file, range_.end, "", range_.suffix).sort_key, changes_in))
             held = []
     if held or not groups:
         groups.append(_group(held, hi, changes_in))
@@ -84,9 +84,9 @@ def groups_of(
 
 def _group(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]]) -> TransactionGroup:
     def changes() -> Iterator[Logged]:
-        return (change for one in ranges for change in changes_in(one))
+        return (change for range_ in ranges for change in changes_in(range_))
 
-    return TransactionGroup(hi, sum(one.end - one.start for one in ranges), changes)
+    return TransactionGroup(hi, sum(range_.end - range_.start for range_ in ranges), changes)
 
 
 @dataclass(frozen=True)
