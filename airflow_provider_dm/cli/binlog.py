@@ -27,8 +27,8 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.records import OperatorKind
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.binlog_operators import (
-    At,
     OperatorOutcome,
+    RequestedPlace,
     operator_json,
     revert_operators,
     set_operators,
@@ -135,8 +135,8 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
     return output.sources("List", answers)
 
 
-def _at(arguments: argparse.Namespace) -> At:
-    return At(arguments.binlog_pos, arguments.sql_pattern)
+def _at(arguments: argparse.Namespace) -> RequestedPlace:
+    return RequestedPlace(arguments.binlog_pos, arguments.sql_pattern)
 
 
 def _answered(

@@ -124,7 +124,7 @@ class CaughtUp:
 
 
 @dataclass(frozen=True)
-class Behind:
+class RelayBehind:
     """The relay has not reached the goal yet. `why`: a line for the log."""
 
     why: str
@@ -137,7 +137,7 @@ class RelayEnded:
     why: str
 
 
-RelayProgress = CaughtUp | Behind | RelayEnded
+RelayProgress = CaughtUp | RelayBehind | RelayEnded
 
 
 def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
@@ -150,7 +150,7 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     from airflow_provider_dm.engine.relay.health import SILENT_SECONDS, age_of, error_text, is_alive
 
     if status is None:
-        return Behind("no relay of this source has reported yet")
+        return RelayBehind("no relay of this source has reported yet")
     server_uuid = status.sub_dir.rpartition(".")[0]
     held = status.relay is not None and holds(replace(status.relay, server_uuid=server_uuid), goal)
     if held is None:
@@ -162,11 +162,11 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     match status.stage:
         case Stage.RUNNING | Stage.NEW:
             trouble = f"; it tries again after {error_text(status.error)}" if status.error and not silent else ""
-            return Behind(f"{where}{trouble}{silent}")
+            return RelayBehind(f"{where}{trouble}{silent}")
         case Stage.PAUSED if status.error is not None and is_alive(status, SILENT_SECONDS):
-            return Behind(f"{where}; it waits, and resumes automatically after {error_text(status.error)}")
+            return RelayBehind(f"{where}; it waits, and resumes automatically after {error_text(status.error)}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED if status.error is None:
-            return Behind(f"{where}; it is {status.stage.value.lower()}{silent}")
+            return RelayBehind(f"{where}; it is {status.stage.value.lower()}{silent}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED:
             return RelayEnded(f"{where}; it stopped: {error_text(status.error)}")
         case unknown:

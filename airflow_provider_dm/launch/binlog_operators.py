@@ -22,7 +22,7 @@ from airflow_provider_dm.launch.task_control import chosen_subtasks
 
 
 @dataclass(frozen=True)
-class At:
+class RequestedPlace:
     """A location in the log: a position, a pattern or, without both, the DDL at which a source is paused."""
 
     binlog_pos: str | None = None
@@ -38,7 +38,7 @@ class OperatorOutcome:
 
 
 def set_operators(
-    store: MetaStore, task: str, sources: Sequence[str], at: At, kind: OperatorKind, sqls: Sequence[str]
+    store: MetaStore, task: str, sources: Sequence[str], at: RequestedPlace, kind: OperatorKind, sqls: Sequence[str]
 ) -> list[OperatorOutcome]:
     """Store one operator for each chosen source; if one cannot be stored, store none.
 
@@ -54,7 +54,7 @@ def set_operators(
     return _at_places(store, task, sources, at, act)
 
 
-def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At) -> list[OperatorOutcome]:
+def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: RequestedPlace) -> list[OperatorOutcome]:
     """Remove the pending operator at a location of each chosen source.
 
     Raises InvalidInput, TaskUnknown.
@@ -77,7 +77,7 @@ def _at_places(
     store: MetaStore,
     task: str,
     sources: Sequence[str],
-    at: At,
+    at: RequestedPlace,
     act: Callable[[Sequence[tuple[SubtaskStatus, OperatorPlace]]], list[Operator]],
 ) -> list[OperatorOutcome]:
     """Find the location on each source, then call `act` on all. Without `sources`: the sources that have an error."""
@@ -97,7 +97,7 @@ def _at_places(
     return [OperatorOutcome(one.source, operator) for (one, _), operator in zip(places, act(places), strict=True)]
 
 
-def _place(at: At, subtask: SubtaskStatus, pattern: SqlPattern | None) -> OperatorPlace | DmError:
+def _place(at: RequestedPlace, subtask: SubtaskStatus, pattern: SqlPattern | None) -> OperatorPlace | DmError:
     """Return the location on one source, or the reason why it does not exist. Raises InvalidInput."""
     if pattern is not None:
         return pattern

@@ -28,9 +28,9 @@ from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, RelayStart
 from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
     Died,
+    DirectoryLocked,
     EndedByError,
     EndedOnRequest,
-    Locked,
     end_of,
     pause_after,
 )
@@ -83,7 +83,7 @@ class DetachedRelay:
                         return RelayStart(began, deaths)
                     case EndedOnRequest():
                         return None
-                    case Locked(other):
+                    case DirectoryLocked(other):
                         holder = other  # it was started first
             if holder is not None:
                 if self._holder_reports():
@@ -137,7 +137,7 @@ class DetachedRelay:
     def _note_path(self) -> Path:
         return self.log_path.parent / f"relay-{path_name(self.source_id)}.detached"
 
-    def _start(self) -> EndedOnRequest | Locked | EndedByError | Died | None:
+    def _start(self) -> EndedOnRequest | DirectoryLocked | EndedByError | Died | None:
         """Start a process and wait for its first report. Return how it has ended, or None while it lives."""
         prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.

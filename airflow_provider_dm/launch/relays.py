@@ -153,12 +153,7 @@ class Relays:
     """
 
     def __init__(
-        self,
-        upstreams: Sequence[Upstream],
-        *,
-        meta_url: Secret,
-        log_dir: Path,
-        environ: Mapping[str, str] = os.environ,
+        self, upstreams: Sequence[Upstream], *, meta_url: Secret, log_dir: Path, environ: Mapping[str, str] = os.environ
     ) -> None:
         self.error: DmError | None = None
         self._shared_failures: dict[str, DmError] = {}

@@ -80,7 +80,7 @@ class DmBinlogOperator(BaseOperator):
         from airflow_provider_dm.engine.meta.records import OperatorKind
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.binlog_operators import (
-            At,
+            RequestedPlace,
             accepted,
             operator_json,
             revert_operators,
@@ -93,7 +93,7 @@ class DmBinlogOperator(BaseOperator):
             action = chosen(self.action, "action", get_args(BinlogAction))
             task, sources = task_name(self.task, files_of(self, context)), texts(self.sources, "sources")
             push_dm_page(context, task=task)
-            at = At(self.binlog_pos or None, self.sql_pattern or None)
+            at = RequestedPlace(self.binlog_pos or None, self.sql_pattern or None)
             if action == "revert":
                 answers = revert_operators(store, task, sources, at)
             else:

@@ -26,7 +26,7 @@ from airflow.utils.session import create_session
 from fastapi import HTTPException, Request, status
 
 from airflow_provider_dm.engine.meta.records import Run
-from airflow_provider_dm.launch.status import Known
+from airflow_provider_dm.launch.status import StatusRecords
 from airflow_provider_dm.links.task_instance import dag_of
 
 PAGE_HEADER: Final = "x-dm-page"
@@ -60,7 +60,7 @@ class UserAccess:
     """What the user of a request may see: no run of a DAG that the user may not read, and nothing of a task whose last
     load or sync is such a run."""
 
-    known: Known
+    known: StatusRecords
     user: BaseUser
     request: Request
 

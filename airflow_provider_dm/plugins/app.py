@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.errors import DmError, describe
 from airflow_provider_dm.engine.meta.records import SPARK_UI, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_migrated
-from airflow_provider_dm.launch.status import Known, dm_error, lives
+from airflow_provider_dm.launch.status import StatusRecords, dm_error, lives
 from airflow_provider_dm.plugins import access, actions
 from airflow_provider_dm.plugins.documents import Selection, page_document
 from airflow_provider_dm.plugins.tabs import selection_of_request
@@ -73,7 +73,7 @@ METADATA: Final = Metadata()
 
 def visible_to(user: GetUserDep, request: Request) -> access.UserAccess:
     """Return what the user of a request may see. Raises as `Metadata.store`."""
-    return access.UserAccess(Known(METADATA.store()), user, request)
+    return access.UserAccess(StatusRecords(METADATA.store()), user, request)
 
 
 VisibleDep = Annotated[access.UserAccess, Depends(visible_to)]

@@ -15,9 +15,9 @@ from typing import Any, Final
 from airflow_provider_dm.engine.meta.records import Run
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.ddl_locks import lock_json
-from airflow_provider_dm.launch.status import Known, dm_error, lives
+from airflow_provider_dm.launch.status import StatusRecords, dm_error, lives
 from airflow_provider_dm.links.task_instance import task_instance_of
-from airflow_provider_dm.plugins.verdict import Level, verdict_of, worst
+from airflow_provider_dm.plugins.verdict import VerdictLevel, verdict_of, worst
 
 RUNS_SHOWN: Final = 20
 POINTS_SHOWN: Final = 400
@@ -40,7 +40,7 @@ def page_document(
 ) -> Json:
     """Return the page of the selected tasks and sources; None: of all. `is_visible`: whether it shows a run, and a task
     with this last load or sync."""
-    known = Known(store)
+    known = StatusRecords(store)
     listed = known.status()["tasks"]
     read = {source for task in listed for source in task["sources"]}
     listed = [task for task in listed if is_visible(known.last_run(task["taskName"]))]
@@ -58,7 +58,7 @@ def page_document(
         for name in names
     }
     documents = [_task(known, task, locks, runs[task["taskName"]], detailed=detailed) for task in chosen]
-    levels = [Level(document["verdict"]["level"]) for document in documents]
+    levels = [VerdictLevel(document["verdict"]["level"]) for document in documents]
     return {
         "tasks": documents,
         "relays": known.status(sources=relays)["sources"] if relays else [],
@@ -67,7 +67,7 @@ def page_document(
     }
 
 
-def _task(known: Known, listed: Json, locks: Sequence[Json], runs: Sequence[Run], *, detailed: bool) -> Json:
+def _task(known: StatusRecords, listed: Json, locks: Sequence[Json], runs: Sequence[Run], *, detailed: bool) -> Json:
     """Return one task: of query-status, and beside it its last runs."""
     name: str = listed["taskName"]
     shown = [run_json(one) for one in runs]

@@ -25,7 +25,7 @@ IN_SYNC_SECONDS: Final = 30.0
 Json = Mapping[str, Any]
 
 
-class Level(StrEnum):
+class VerdictLevel(StrEnum):
     GOOD = "good"
     IDLE = "idle"
     BUSY = "busy"
@@ -33,7 +33,7 @@ class Level(StrEnum):
     BAD = "bad"
 
 
-ORDER: Final = tuple(Level)
+ORDER: Final = tuple(VerdictLevel)
 """From the best to the worst."""
 
 
@@ -41,7 +41,7 @@ ORDER: Final = tuple(Level)
 class SourceVerdict:
     """The state of one source of a task."""
 
-    level: Level
+    level: VerdictLevel
     state: str
     reason: str = ""
 
@@ -59,37 +59,39 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
         return _failed(errors[0], subtask.get("resumesInSeconds"))
     for lock in locks:
         if lock["phase"] in ("conflict", "differs"):
-            return SourceVerdict(Level.BAD, "DDL conflict", f"The shards of {lock['ID']} have executed different DDL.")
+            return SourceVerdict(
+                VerdictLevel.BAD, "DDL conflict", f"The shards of {lock['ID']} have executed different DDL."
+            )
     if stage == "Paused":
-        return SourceVerdict(Level.WARN, "Paused", "A user has paused it.")
+        return SourceVerdict(VerdictLevel.WARN, "Paused", "A user has paused it.")
     if stage == "Running":
         return _running(subtask, relay)
     error = (run or {}).get("error")
     if error:
-        return SourceVerdict(Level.BAD, "Failed", _message_of(error))
+        return SourceVerdict(VerdictLevel.BAD, "Failed", _message_of(error))
     at_work = run is not None and run["stage"] == "Running"
     if run is not None and at_work and not run["lives"] and stage != "Finished":
         silent = duration(run["heartbeatAgeSeconds"])
         reason = f"Its run has not reported for {silent}: its process has died, or its machine is unreachable."
-        return SourceVerdict(Level.BAD, "Lost", reason)
+        return SourceVerdict(VerdictLevel.BAD, "Lost", reason)
     if stage == "Finished":
-        return SourceVerdict(Level.IDLE, "Finished")
+        return SourceVerdict(VerdictLevel.IDLE, "Finished")
     sync = subtask.get("sync", {})
     if sync.get("heldBackSeconds") is not None:
         reason = f"For {duration(sync['heldBackSeconds'])}; no run of the task is working."
-        return SourceVerdict(Level.WARN, "Rows held back", _held_back(sync) if at_work else reason)
+        return SourceVerdict(VerdictLevel.WARN, "Rows held back", _held_back(sync) if at_work else reason)
     if at_work and sync.get("secondsBehindMaster") is None:
-        return SourceVerdict(Level.BUSY, "Starting")
+        return SourceVerdict(VerdictLevel.BUSY, "Starting")
     if at_work:
-        return SourceVerdict(Level.IDLE, "Done", "It has reached the goal of this run; other sources have not.")
-    return SourceVerdict(Level.IDLE, "Not running" if stage == "Stopped" else "Not started")
+        return SourceVerdict(VerdictLevel.IDLE, "Done", "It has reached the goal of this run; other sources have not.")
+    return SourceVerdict(VerdictLevel.IDLE, "Not running" if stage == "Stopped" else "Not started")
 
 
 def _failed(error: Json, resumes_in: float | None) -> SourceVerdict:
     if resumes_in is None:
-        return SourceVerdict(Level.BAD, "Paused by an error", _message_of(error))
+        return SourceVerdict(VerdictLevel.BAD, "Paused by an error", _message_of(error))
     return SourceVerdict(
-        Level.WARN, "Retrying", f"{_message_of(error)} It resumes automatically in {duration(resumes_in)}."
+        VerdictLevel.WARN, "Retrying", f"{_message_of(error)} It resumes automatically in {duration(resumes_in)}."
     )
 
 
@@ -101,23 +103,23 @@ def _message_of(error: Json) -> str:
 def _running(subtask: Json, relay: Json | None) -> SourceVerdict:
     """Return the verdict on a source whose run works."""
     if subtask["unit"] in ("Dump", "Load"):
-        return SourceVerdict(Level.BUSY, "Copying")
+        return SourceVerdict(VerdictLevel.BUSY, "Copying")
     sync = subtask.get("sync")
     if sync is None:
-        return SourceVerdict(Level.BUSY, "Running")
+        return SourceVerdict(VerdictLevel.BUSY, "Running")
     lag = sync["secondsBehindMaster"]
     if sync["heldBackSeconds"] is not None or sync["unresolvedGroups"] or sync["contested_rows"]:
-        return SourceVerdict(Level.WARN, "Rows held back", _held_back(sync))
+        return SourceVerdict(VerdictLevel.WARN, "Rows held back", _held_back(sync))
     if relay is not None and relay["stage"] not in ("Running", "New") and sync["binlogType"] == "local":
         state = relay["stage"].lower()
-        return SourceVerdict(Level.WARN, f"Relay {state}", f"The relay is {state}, so no new log arrives.")
+        return SourceVerdict(VerdictLevel.WARN, f"Relay {state}", f"The relay is {state}, so no new log arrives.")
     if lag is None:
-        return SourceVerdict(Level.BUSY, "Starting")
+        return SourceVerdict(VerdictLevel.BUSY, "Starting")
     if float(lag) <= IN_SYNC_SECONDS:
-        return SourceVerdict(Level.GOOD, "In sync")
+        return SourceVerdict(VerdictLevel.GOOD, "In sync")
     left = sync["remainingSeconds"]
     pace = f", {duration(left)} left at this pace" if left else ""
-    return SourceVerdict(Level.WARN, "Behind", f"{duration(float(lag))} behind{pace}.")
+    return SourceVerdict(VerdictLevel.WARN, "Behind", f"{duration(float(lag))} behind{pace}.")
 
 
 def _held_back(sync: Json) -> str:
@@ -128,6 +130,6 @@ def _held_back(sync: Json) -> str:
     return "; ".join(waits) + ("." if held is None else f", for {duration(held)}.")
 
 
-def worst(levels: Sequence[Level]) -> Level:
+def worst(levels: Sequence[VerdictLevel]) -> VerdictLevel:
     """Return the worst of these levels; IDLE if there are none."""
-    return max(levels, key=ORDER.index, default=Level.IDLE)
+    return max(levels, key=ORDER.index, default=VerdictLevel.IDLE)

@@ -83,14 +83,14 @@ class RelayCatchUpSensor(MetadataSensor):
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll once. Raises RelayBroken."""
-        from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded
+        from airflow_provider_dm.hooks.relay import CaughtUp, RelayBehind, RelayEnded
 
         with translated():
             progress = self._progress(context)
         match progress:
             case CaughtUp(at):
                 return PokeReturnValue(is_done=True, xcom_value=str(at))
-            case Behind(why):
+            case RelayBehind(why):
                 self.log.info("%s", why)
                 return PokeReturnValue(is_done=False)
             case RelayEnded(why):
@@ -99,14 +99,14 @@ class RelayCatchUpSensor(MetadataSensor):
     def _progress(self, context: Context) -> RelayProgress:
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.hooks.relay import Behind, progress_to
+        from airflow_provider_dm.hooks.relay import RelayBehind, progress_to
 
         if self._goal is None:
             self._goal = self._goal_of(context)
             self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal)
         with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return progress_to(store.relay_status(self.source_id), self._goal)
-        return Behind("the metadata DB does not answer")
+        return RelayBehind("the metadata DB does not answer")
 
     def _goal_of(self, context: Context) -> Location:
         """Return the given goal, or the end of the source's binlog when this attempt began."""

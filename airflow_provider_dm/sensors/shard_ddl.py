@@ -91,14 +91,14 @@ class ShardDdlLockSensor(MetadataSensor):
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll once. Raises ShardDdlDiffers."""
-        from airflow_provider_dm.launch.ddl_state import Differs, Resolved
+        from airflow_provider_dm.launch.ddl_state import DdlDiffers, DdlResolved
 
         with translated():
             state = self._ddl_state(context)
         match state:
-            case Resolved():
+            case DdlResolved():
                 return PokeReturnValue(is_done=True)
-            case Differs(why, locks) if self.fail_on_conflict:
+            case DdlDiffers(why, locks) if self.fail_on_conflict:
                 _push(context, locks)
                 raise ShardDdlDiffers(why)
             case _:
@@ -114,11 +114,11 @@ class ShardDdlLockSensor(MetadataSensor):
     def _ddl_state(self, context: Context) -> DdlState:
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.ddl_state import Waits, ddl_state_in
+        from airflow_provider_dm.launch.ddl_state import DdlWaits, ddl_state_in
 
         with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return ddl_state_in(store, self._task_name(context), self.lock_id)
-        return Waits("the metadata DB does not answer")
+        return DdlWaits("the metadata DB does not answer")
 
     def _task_name(self, context: Context) -> str | None:
         """Return the name of the task. Raises AirflowFailException, ConfigError, InvalidInput."""

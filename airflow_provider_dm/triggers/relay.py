@@ -43,20 +43,20 @@ class RelayCatchUpTrigger(MetadataTrigger):
     end_from_trigger: bool
 
     async def _wait(self) -> TriggerData:
-        from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded, goal_of, progress_to
+        from airflow_provider_dm.hooks.relay import CaughtUp, RelayBehind, RelayEnded, goal_of, progress_to
 
         goal = goal_of(self.goal)
         async for progress in self._polls(
             lambda store: progress_to(store.relay_status(self.source_id), goal), deadline=self.deadline
         ):
-            match progress or Behind("the metadata DB does not answer"):
+            match progress or RelayBehind("the metadata DB does not answer"):
                 case CaughtUp(at):
                     return {"status": "caught-up", "value": str(at)}
                 case RelayEnded(why):
                     return {"status": "broken", "message": why}
-                case Behind(why) if time.time() >= self.deadline:
+                case RelayBehind(why) if time.time() >= self.deadline:
                     return {"status": "timeout", "message": f"the relay of {self.source_id} did not catch up: {why}"}
-                case Behind(why):
+                case RelayBehind(why):
                     self.log.info("%s", why)
         raise AssertionError("the loop has no end")
 
@@ -153,7 +153,7 @@ def next_event(
     if goal is not None and isinstance(progress_to(status, goal), CaughtUp):
         return {"status": "caught-up"}
     match health.relay_state(status, desired):
-        case health.Alive():
+        case health.RelayAlive():
             return None
         case health.AskedToStop():
             return {"status": "stopped"}

@@ -36,19 +36,19 @@ class ShardDdlLockTrigger(MetadataTrigger):
     end_from_trigger: bool
 
     async def _wait(self) -> TriggerData:
-        from airflow_provider_dm.launch.ddl_state import Differs, Resolved, Waits, ddl_state_in
+        from airflow_provider_dm.launch.ddl_state import DdlDiffers, DdlResolved, DdlWaits, ddl_state_in
 
         async for state in self._polls(
             lambda store: ddl_state_in(store, self.task_name, self.lock_id), deadline=self.deadline
         ):
-            match state or Waits("the metadata DB does not answer"):
-                case Resolved():
+            match state or DdlWaits("the metadata DB does not answer"):
+                case DdlResolved():
                     return {"status": "resolved"}
-                case Differs(why, locks) if self.fail_on_conflict:
+                case DdlDiffers(why, locks) if self.fail_on_conflict:
                     return {"status": "conflict", "message": why, "locks": list(locks)}
-                case Waits(why, locks) | Differs(why, locks) if time.time() >= self.deadline:
+                case DdlWaits(why, locks) | DdlDiffers(why, locks) if time.time() >= self.deadline:
                     return {"status": "timeout", "message": why, "locks": list(locks)}
-                case Waits(why) | Differs(why):
+                case DdlWaits(why) | DdlDiffers(why):
                     self.log.info("%s", why)
         raise AssertionError("the loop has no end")
 

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import PurgeRefused
-from airflow_provider_dm.engine.shard.lock import Info, reported
+from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.links.task_instance import TaskInstanceRef
 from airflow_provider_dm.plugins import access, app
@@ -167,7 +167,7 @@ def test_a_task_of_a_dag_that_a_user_may_not_read_is_hidden(store: MetaStore, mo
 def test_what_a_user_may_not_see_is_not_acted_on(store: MetaStore, monkeypatch: pytest.MonkeyPatch, route: str) -> None:
     page = Page(store, monkeypatch)
     for task in ("paid", "free"):
-        lock = reported(None, task, TableName("t", "o"), 1, Info(f"of_{task}", ("DDL",)), {"x", f"of_{task}"})
+        lock = reported(None, task, TableName("t", "o"), 1, DdlInfo(f"of_{task}", ("DDL",)), {"x", f"of_{task}"})
         store.change_ddl_lock(task, lock.id, 1, lambda _, lock=lock: lock.to_json())  # type: ignore[misc]
         names = {"task": task, "source": f"of_{task}", "lock": lock.id}
         assert (page.as_user("free").act(route, names).status_code == 403) is (task == "paid")

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import this_process
-from airflow_provider_dm.engine.shard.lock import Info, reported
+from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.launch.ddl_locks import locks_document
 from airflow_provider_dm.launch.status import status_of
 from airflow_provider_dm.links.task_instance import LONGEST_IDENTITY, TaskInstanceRef, task_instance_of
@@ -176,7 +176,7 @@ def test_sources_that_disagree_need_a_person(store: MetaStore) -> None:
             from airflow_provider_dm.engine.shard.lock import Lock
 
             before = None if found is None else Lock.from_json(found)
-            return reported(before, TASK, table, 1, Info(source, (sql,), ("a.t1",), "x"), both).to_json()
+            return reported(before, TASK, table, 1, DdlInfo(source, (sql,), ("a.t1",), "x"), both).to_json()
 
         store.change_ddl_lock(TASK, f"{TASK}-{table.quoted()}", 1, how)
 

@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.meta.records import Holder, RelayStatus, Stage, 
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.shard.lock import Info, Lock, lock_id, reported
+from airflow_provider_dm.engine.shard.lock import DdlInfo, Lock, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.triggers.events import (
     CaughtUpEventTrigger,
@@ -129,7 +129,7 @@ def test_locks_that_a_person_should_look_at(store: MetaStore) -> None:
         def how(found: Any) -> Any:
             lock = None if found is None else Lock.from_json(found)
             ddl = (f"ALTER TABLE `shop`.`orders` ADD COLUMN `c` {kind}",)
-            return reported(lock, "shops", target, 0, Info(source, ddl), {"a", "b"}).to_json()
+            return reported(lock, "shops", target, 0, DdlInfo(source, ddl), {"a", "b"}).to_json()
 
         store.change_ddl_lock("shops", lock_id("shops", target), 0, how)
 

@@ -27,7 +27,7 @@ from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import Info, reported
+from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.launch import task_control
 from airflow_provider_dm.launch.class_archive import archive_path
 from airflow_provider_dm.launch.preflight import find_java
@@ -271,7 +271,7 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two sources have made different DDL.
     with MetaStore.open(f"sqlite:///{work / 'meta.db'}") as store:
         made = [
-            Info(source, (f"ALTER TABLE `shop`.`orders` ADD COLUMN `city` varchar({size})",))
+            DdlInfo(source, (f"ALTER TABLE `shop`.`orders` ADD COLUMN `city` varchar({size})",))
             for source, size in (("mysql-01", 20), ("mysql-02", 40))
         ]
         table, both = TableName("shop", "orders"), {"mysql-01", "mysql-02"}

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import Behind, RelayEnded, RelayLogHook, goal_text, progress_to
+from airflow_provider_dm.hooks.relay import RelayBehind, RelayEnded, RelayLogHook, goal_text, progress_to
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
@@ -126,7 +126,7 @@ def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
     assert "c4nary-relay" not in said
     # Deferred until a goal, the task asks its source for that before it starts a relay: there is no row to judge then.
     ended = RelayLogHook().status("replica_01")
-    assert isinstance(progress_to(ended, GOAL), Behind if ended is None else RelayEnded)
+    assert isinstance(progress_to(ended, GOAL), RelayBehind if ended is None else RelayEnded)
     assert (ended is None) is (deferrable and until == "caught-up")
 
 

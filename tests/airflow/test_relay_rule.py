@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded, goal_of, goal_text, progress_to
+from airflow_provider_dm.hooks.relay import CaughtUp, RelayBehind, RelayEnded, goal_of, goal_text, progress_to
 
 GOAL = Location("mysql-bin.000003", 500)
 AT_GOAL = RelayStatus("one", Stage.RUNNING, relay=GOAL, heartbeat_age_seconds=1.0)
@@ -17,7 +17,7 @@ OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "9f2c5a10-71ca-11e1-9e33-c80a
 
 
 def test_a_relay_that_never_spoke_is_behind() -> None:
-    assert isinstance(progress_to(None, GOAL), Behind)
+    assert isinstance(progress_to(None, GOAL), RelayBehind)
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -26,13 +26,13 @@ def test_whatever_it_does_now_what_is_on_disk_is_on_disk(stage: Stage) -> None:
 
 
 def test_one_byte_is_missing() -> None:
-    assert isinstance(progress_to(BEHIND, GOAL), Behind)
+    assert isinstance(progress_to(BEHIND, GOAL), RelayBehind)
 
 
 def test_the_upstream_knows_no_sub_directories() -> None:
     """The relay has failed over to its second sub-directory, and the goal, asked upstream, is in no particular one."""
     moved = replace(BEHIND, relay=Location("mysql-bin.000001", 4, suffix=2))
-    assert isinstance(progress_to(moved, GOAL), Behind)
+    assert isinstance(progress_to(moved, GOAL), RelayBehind)
     assert isinstance(progress_to(replace(moved, relay=replace(GOAL, suffix=2)), GOAL), CaughtUp)
 
 
@@ -42,22 +42,22 @@ def test_another_upstream_is_never_caught_up_with() -> None:
 
 def test_a_relay_that_stopped_with_an_error_is_not_waited_for() -> None:
     assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), RelayEnded)
-    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), Behind)
+    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), RelayBehind)
 
 
 def test_silence_and_trouble_are_said() -> None:
     silent = progress_to(replace(BEHIND, heartbeat_age_seconds=300.0), GOAL)
-    assert isinstance(silent, Behind)
+    assert isinstance(silent, RelayBehind)
     assert "no report for 300 s" in silent.why
     troubled = progress_to(replace(BEHIND, error=ERROR), GOAL)
-    assert isinstance(troubled, Behind)
+    assert isinstance(troubled, RelayBehind)
     assert "gone" in troubled.why
 
 
 def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
     waits = replace(BEHIND, stage=Stage.PAUSED, error=ERROR, pid=7)
     found = progress_to(waits, GOAL)
-    assert isinstance(found, Behind)
+    assert isinstance(found, RelayBehind)
     assert "resumes automatically after [DM-4023] gone" in found.why
     assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), RelayEnded)
     assert isinstance(progress_to(replace(waits, pid=None), GOAL), RelayEnded)
@@ -73,7 +73,7 @@ def test_after_a_switch_gtids_tell_and_positions_do_not(old: str, new: str) -> N
     moved = Location("mysql-bin.000009", 4, executed(39), suffix=2)  # far behind the goal's position, by number
     status = replace(AT_GOAL, relay=moved, sub_dir=f"{new}.000002")
 
-    assert isinstance(progress_to(status, goal), Behind)
+    assert isinstance(progress_to(status, goal), RelayBehind)
     there = replace(status, relay=replace(moved, gtid_set=executed(40)))
     assert isinstance(progress_to(there, goal), CaughtUp)
     # Asked of the new server while the relay still follows the old one.
@@ -85,7 +85,7 @@ def test_after_a_switch_gtids_tell_and_positions_do_not(old: str, new: str) -> N
 @pytest.mark.parametrize(("held", "wanted"), [("", f"{OLD}:1-3"), (f"{OLD}:1-3", ""), (f"{OLD}:1-3", "0-1-3")])
 def test_without_gtids_nothing_is_known_across_servers(held: str, wanted: str) -> None:
     status = replace(AT_GOAL, relay=replace(GOAL, gtid_set=held), sub_dir=f"{NEW}.000002")
-    assert isinstance(progress_to(status, replace(GOAL, gtid_set=wanted, server_uuid=OLD)), Behind)
+    assert isinstance(progress_to(status, replace(GOAL, gtid_set=wanted, server_uuid=OLD)), RelayBehind)
 
 
 def test_a_goal_survives_being_text() -> None:

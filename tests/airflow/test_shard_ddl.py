@@ -14,10 +14,10 @@ from airflow.triggers.base import TaskSuccessEvent
 from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, continued, lock_id, reported
+from airflow_provider_dm.engine.shard.lock import Action, DdlInfo, Lock, continued, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.launch import ddl_state
-from airflow_provider_dm.launch.ddl_state import DdlState, Waits, ddl_state_in
+from airflow_provider_dm.launch.ddl_state import DdlState, DdlWaits, ddl_state_in
 from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
 from airflow_provider_dm.notifications.shard_ddl import DmDdlLockNotifier
 from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
@@ -39,7 +39,7 @@ def report(source: str, ddls: tuple[str, ...] = ADD, target: TableName = ORDERS,
 
     def how(found: Any) -> Any:
         lock = None if found is None else Lock.from_json(found)
-        return reported(lock, "shops", target, number, Info(source, ddls), {"a", "b"}).to_json()
+        return reported(lock, "shops", target, number, DdlInfo(source, ddls), {"a", "b"}).to_json()
 
     with DmMetadataHook().get_store() as store:
         store.change_ddl_lock("shops", lock_id("shops", target), number, how)
@@ -85,7 +85,7 @@ def test_sensors_of_both_modes_see_it_resolved_and_tell_what_is_missing(
 
     def resolved_behind_it(store: MetaStore, *asked: Any) -> DdlState:
         found = ddl_state_in(store, *asked)
-        if isinstance(found, Waits):
+        if isinstance(found, DdlWaits):
             resolve(store, number=next(numbers))
         return found
 

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
-from airflow_provider_dm.engine.sync.write.concurrency import Writing
+from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob, FoldRange
 from testbed import Server, ServerSpec, running_servers
 from tests.benchmarks import sync
@@ -57,7 +57,7 @@ def task_of(file: BinlogFile) -> FoldRange:
     parts = target_part(map_table(file.table, file.table))
     plan = SyncPlan((SourcePart(file.table, 0, None),), (parts,), BUCKETS, rules)
     step = EpochRange(Fence(SubtaskRef(sync.META_SCHEMA, "scale", "bench"), 1), "", "")
-    return FoldRange(EpochJob(Plan(plan), NOWHERE, NOWHERE, step, Writing()), GROUPS)
+    return FoldRange(EpochJob(Plan(plan), NOWHERE, NOWHERE, step, WriteConcurrency()), GROUPS)
 
 
 _task: FoldRange

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, Su
 from airflow_provider_dm.engine.relay.directory_lock import sole_writer
 from airflow_provider_dm.engine.relay.errors import StreamLost
 from airflow_provider_dm.engine.relay.meta import META, RelayMeta
-from airflow_provider_dm.engine.relay.open_writer import Opening
+from airflow_provider_dm.engine.relay.open_writer import WriterOpener
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.purge import BeforeFile, Inactive, PurgeRequest
 from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
@@ -48,13 +48,13 @@ class Story:
 
 
 @contextmanager
-def relay_of(root: Path, *, killed: bool = False) -> Iterator[Opening]:
+def relay_of(root: Path, *, killed: bool = False) -> Iterator[WriterOpener]:
     """A relay's process, from its lock to its orderly end; or it is `killed`: nothing more is saved."""
     directory = RelayDirectory(root)
     directory.prepare()
     with sole_writer(root):
         restore_hidden(root)
-        opening = Opening(CONFIG, directory, lambda: None, lambda: "")
+        opening = WriterOpener(CONFIG, directory, lambda: None, lambda: "")
         try:
             yield opening
         finally:
@@ -66,7 +66,7 @@ def relay_of(root: Path, *, killed: bool = False) -> Iterator[Opening]:
 
 
 def session(
-    opening: Opening,
+    opening: WriterOpener,
     upstream: Upstream,
     chance: random.Random,
     until: tuple[str, int] | None = None,

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.relay import open_writer as held_room
 from airflow_provider_dm.engine.relay import purge_files
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.errors import BinlogPurged
-from airflow_provider_dm.engine.relay.purge import HeldFile, Need
+from airflow_provider_dm.engine.relay.purge import HeldFile, LogNeed
 from airflow_provider_dm.engine.relay.purge_files import hidden_files
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.crash.disk import Operation, PowerCut, State, kills
@@ -37,7 +37,7 @@ class Story:
     operations were made before the relay saw that."""
 
     upstream: Upstream
-    need: Need
+    need: LogNeed
     operations: list[Operation]
     before: int
 
@@ -59,10 +59,10 @@ def recorded(top: Path, flavour: Flavour, *, checksum: bool) -> Story:
     return Story(left, need, recorder.operations, before)
 
 
-def need_of(upstream: Upstream, file: LogFile) -> Need:
+def need_of(upstream: Upstream, file: LogFile) -> LogNeed:
     """Return the place behind the first transaction of a file in the second sub-directory."""
     done = str(upstream.set_of(file.previous + 1))
-    return Need("shop", Location(file.name, file.ends[0], done, suffix=2), Stage.STOPPED)
+    return LogNeed("shop", Location(file.name, file.ends[0], done, suffix=2), Stage.STOPPED)
 
 
 def states_of(story: Story, *, each: int) -> Iterator[State]:
@@ -178,7 +178,7 @@ def test_a_torn_file_whose_successor_is_purged_too(memory: Path) -> None:
         with pytest.raises(BinlogPurged, match="no task needs anything"):
             opening.open(left.connection(), left.info, left.locate)
         opening.leave_file()
-        opening.needs = lambda: (Need("shop", needed, Stage.STOPPED),)
+        opening.needs = lambda: (LogNeed("shop", needed, Stage.STOPPED),)
         session(opening, left, chance)
     assert held(directory) == [(1, last.name)]
 

@@ -44,7 +44,7 @@ from airflow_provider_dm.engine.binlog.rows import malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, EVENT, LAYOUT
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.schema.charsets import TextDecoder, decoder
-from airflow_provider_dm.engine.schema.codec import Style, codec_for
+from airflow_provider_dm.engine.schema.codec import LiteralStyle, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
@@ -88,23 +88,23 @@ def arrow_form(table: Table, column: Column, *, text_as_bytes: bool = False) -> 
     style = codec_for(table.name, column).style
     read: TextDecoder | None = None
     match style:
-        case Style.PLAIN:
+        case LiteralStyle.PLAIN:
             return _cast_to(_number_type(column))
-        case Style.FLOAT:
+        case LiteralStyle.FLOAT:
             return _cast_to(pa.float64())
-        case Style.BITS:
+        case LiteralStyle.BITS:
             wide = (column.numeric_precision or 0) == 64
             kind = pa.decimal128(20, 0) if wide else pa.int64()
             return ArrowForm(kind, _by_value(_bits, kind), _by_value(lambda value: str(_bits(value)), pa.string()))
-        case Style.QUOTED:
+        case LiteralStyle.QUOTED:
             return _cast_to(pa.string())
-        case Style.ENUM:
+        case LiteralStyle.ENUM:
             return ArrowForm(pa.string(), _members, _members)
-        case Style.TEXT | Style.JSON:
+        case LiteralStyle.TEXT | LiteralStyle.JSON:
             read = _utf8
-        case Style.CHARSET | Style.CHARSET_HEX:
+        case LiteralStyle.CHARSET | LiteralStyle.CHARSET_HEX:
             read = decoder(column.charset or "")
-        case Style.HEX:
+        case LiteralStyle.HEX:
             pass
         case _:
             assert_never(style)

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.binlog.located import Events
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
-from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.binlog.xa import PreparedXa
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
@@ -85,7 +85,7 @@ def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, 
     """Return the ranges between two locations. Small ranges that only a DDL statement divides are joined."""
     ranges: list[ByteRange] = []
     files, here, passed, repetitions = reader.files(lo), lo, None, Repetitions()
-    prepared: tuple[Prepared, ...] = ()
+    prepared: tuple[PreparedXa, ...] = ()
     while True:
         planned = plan_epoch(
             files,

@@ -1,7 +1,7 @@
 """Transactions that are already applied when reading continues in another server's log.
 
 A new sub-directory begins with a complete file, so it repeats transactions of the older one. They are recognized
-individually by their ids: a replica may have committed independent transactions in another order. `Left` has the
+individually by their ids: a replica may have committed independent transactions in another order. `Remaining` has the
 applied transactions that have not yet come in this log; while any are left, each transaction is checked against it, and
 after the last one the log is an ordinary one.
 
@@ -40,14 +40,14 @@ def not_numbered(at: str) -> FailoverNotFollowed:
     )
 
 
-class Left(ABC):
+class Remaining(ABC):
     """The applied transactions that have not come yet in the log that is read.
 
     Mutable; true while there are any.
     """
 
     @staticmethod
-    def of(applied: GtidSet, read: GtidSet, server_uuid: str) -> Left:
+    def of(applied: GtidSet, read: GtidSet, server_uuid: str) -> Remaining:
         """Return the applied transactions that are still to come.
 
         `read`: everything before the location where reading begins, in this server's log.
@@ -72,7 +72,7 @@ class Left(ABC):
         """
 
 
-class _MysqlLeft(Left):
+class _MysqlLeft(Remaining):
     """The exact set, with gaps and tags: transaction numbers of one server may come in any order."""
 
     def __init__(self, applied: MysqlGtidSet, read: MysqlGtidSet, server_uuid: str) -> None:
@@ -114,7 +114,7 @@ class _MysqlLeft(Left):
         return True
 
 
-class _MariadbLeft(Left):
+class _MariadbLeft(Remaining):
     """The set by domain: within a domain the order is the same on all servers, so the last sequence number suffices."""
 
     def __init__(self, applied: MariadbGtidSet, read: MariadbGtidSet, server_uuid: str) -> None:

@@ -50,7 +50,7 @@ from airflow_provider_dm.engine.binlog.transaction import (
     NOWHERE,
     OPENED,
     OUTSIDE,
-    Ended,
+    ScanEnd,
     ScannedRange,
     ScanState,
     Seam,
@@ -106,7 +106,7 @@ def last_boundary(path: str, size: int) -> FileTail | None:
         if log is None:
             return None
         scanned = scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False)
-        if scanned.ended is Ended.EVENT:  # damage: raise the error for its location
+        if scanned.ended is ScanEnd.EVENT:  # damage: raise the error for its location
             scan(log, scanned.end, cut=size + 1, apply=False)
         return FileTail(scanned.end, scanned.trail.added_to("", log.format.flavour))
 
@@ -173,7 +173,7 @@ def scan(
     except DmError:
         if not walk.found.transactions:
             raise
-        walk.found.ended = Ended.EVENT
+        walk.found.ended = ScanEnd.EVENT
     return walk.found
 
 
@@ -234,7 +234,7 @@ def verify_events(log: OpenLog, start: int, end: int) -> None:
 
 def _walk(
     walk: ScanState, window: Bytes, cut: int, trailer: int, part: int = NOWHERE, hopper: Hopper | None = None
-) -> Ended:
+) -> ScanEnd:
     """Scan the headers. One long loop, because function calls would take most of its time.
 
     `hopper` takes ordinary transactions, as long as they end before a possible seam.
@@ -269,7 +269,7 @@ def _walk(
             if size > (LARGEST_UNPACKED if walk.inside_payload else LARGEST_EVENT) and walk.apply:
                 raise EventTooLarge(walk.at(position), size)
             if event_end > file_size:
-                return Ended.TORN
+                return ScanEnd.TORN
         do = do_of[code]
         if do >= _MAP and do != _PAYLOAD:
             if state != BEGUN:
@@ -292,7 +292,7 @@ def _walk(
                 verify_checksum(window.read(position, size), walk.at(position))
                 decrypted = _has_valid_checksum(window, event_end)
                 if decrypted is None:
-                    return Ended.FILE if event_end == file_size else Ended.TORN
+                    return ScanEnd.FILE if event_end == file_size else ScanEnd.TORN
                 if decrypted:
                     walk.skip_event(event_end)
                     position = event_end
@@ -304,7 +304,7 @@ def _walk(
                 buffer, base, offset = window.read(position, max(CHUNK_SIZE, size)), position, 0
                 limit = position + len(buffer)
                 if event_end > limit:  # the file is shorter than its published size
-                    return Ended.TORN
+                    return ScanEnd.TORN
             body = offset + HEADER_SIZE
             if code == _XID and state == BEGUN and walk.ddl is None:
                 scanned.end = event_end
@@ -346,15 +346,15 @@ def _walk(
                     unpacked += _walk_payload(walk, position, event_end, timestamp, event[HEADER_SIZE : size - trailer])
                 else:
                     handle_event(walk, position, event_end, timestamp, code, bytes(event[HEADER_SIZE : size - trailer]))
-                if scanned.ended is Ended.DDL:
-                    return Ended.DDL
+                if scanned.ended is ScanEnd.DDL:
+                    return ScanEnd.DDL
                 state = walk.state
                 if state == OUTSIDE:
                     seam = 0
         position = event_end
         if unpacked and state == OUTSIDE:
             scanned.unpacked, cut, unpacked = scanned.unpacked + unpacked, cut - unpacked, 0
-    return Ended.CUT if scanned.ddl is None else Ended.DDL
+    return ScanEnd.CUT if scanned.ddl is None else ScanEnd.DDL
 
 
 def _has_valid_checksum(window: Bytes, position: int) -> bool | None:
@@ -391,7 +391,7 @@ def _walk_payload(walk: ScanState, position: int, event_end: int, timestamp: int
     inner = ScanState(place, ScannedRange(0, 0), walk.apply, walk.flavour, OPENED, inside_payload=True, records_xa=True)
     ended = _walk(inner, window, 1, 0)
     end = inner.found.end if inner.found.ddl is None else inner.found.ddl.end
-    if ended not in (Ended.CUT, Ended.DDL) or end != window.size:
+    if ended not in (ScanEnd.CUT, ScanEnd.DDL) or end != window.size:
         raise MalformedEvent(at, f"its {window.size} bytes are not one transaction")
     walk.add_payload(inner, event_end)
     return max(0, window.size - len(body)) if walk.apply else 0
@@ -412,7 +412,7 @@ def _is_begin(buffer: bytes, body: int, end: int) -> bool:
     return buffer[text:end] == b"BEGIN"
 
 
-def _ended_at_end_of_bytes(state: int, bytes_left: int) -> Ended:
+def _ended_at_end_of_bytes(state: int, bytes_left: int) -> ScanEnd:
     if bytes_left:
-        return Ended.TORN
-    return Ended.FILE if state == OUTSIDE else Ended.INSIDE
+        return ScanEnd.TORN
+    return ScanEnd.FILE if state == OUTSIDE else ScanEnd.INSIDE

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.session_variables import Session
 from airflow_provider_dm.engine.binlog.transaction import Seam
 from airflow_provider_dm.engine.binlog.window import MemoryWindow, Window
-from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.binlog.xa import PreparedXa
 from airflow_provider_dm.engine.mysql.location import Location
 
 UNLIMITED: Final = sys.maxsize
@@ -100,7 +100,7 @@ class Epoch:
     transactions: int
     bytes: int
     newest_timestamp: int
-    prepared: tuple[Prepared, ...] | None = None
+    prepared: tuple[PreparedXa, ...] | None = None
     unpacked: int = 0
 
     @property

@@ -44,8 +44,8 @@ from airflow_provider_dm.engine.binlog.planned import (
 )
 from airflow_provider_dm.engine.binlog.prepared_ranges import ListLogFiles, PreparedRanges
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, cross
-from airflow_provider_dm.engine.binlog.transaction import NOWHERE, Ended, FoundDdl, ScannedRange
-from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.binlog.transaction import NOWHERE, FoundDdl, ScanEnd, ScannedRange
+from airflow_provider_dm.engine.binlog.xa import PreparedXa
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
 
@@ -58,7 +58,7 @@ def plan_epoch(
     limits: EpochLimits = NO_LIMITS,
     *,
     repetitions: Repetitions | None = None,
-    prepared: Sequence[Prepared] = (),
+    prepared: Sequence[PreparedXa] = (),
     held: ListLogFiles | None = None,
     bounds_only: bool = False,
     open_places: Sequence[OpenPlace] = (),
@@ -137,7 +137,7 @@ class _Plan:
             raise LocationNotInLog(str(self.here), f"{file.name} ends at {file.size}")
         with opened_log(file.path, file.size, file.name) as log:
             if log is None:
-                self._check_dropped(file, None, Ended.TORN, following)
+                self._check_dropped(file, None, ScanEnd.TORN, following)
             elif not self._scan_file(file, log, following):
                 return False
         return self._step_over(file, following)
@@ -165,13 +165,13 @@ class _Plan:
                 self._add(file, log.format, self._scan(log, error.position, apply=apply))
                 return False
             match scanned.ended:
-                case Ended.CUT:
+                case ScanEnd.CUT:
                     continue
-                case Ended.DDL | Ended.EVENT:
+                case ScanEnd.DDL | ScanEnd.EVENT:
                     if scanned.ddl is not None and not self.transactions:
                         self.ddl = self._statement(file, log, scanned.ddl, scanned.ddl_trail)
                     return False
-                case Ended.FILE | Ended.INSIDE | Ended.TORN:
+                case ScanEnd.FILE | ScanEnd.INSIDE | ScanEnd.TORN:
                     self._check_dropped(file, log, scanned.ended, following)
                     return True
         return False
@@ -253,11 +253,11 @@ class _Plan:
             seams=statement.seams,
         )
 
-    def _check_dropped(self, file: LogFile, log: OpenLog | None, ended: Ended, following: LogFile | None) -> None:
+    def _check_dropped(self, file: LogFile, log: OpenLog | None, ended: ScanEnd, following: LogFile | None) -> None:
         """Check the rest at the end of a finished file: no bytes, or events with valid checksums."""
-        if following is None or ended is Ended.FILE:
+        if following is None or ended is ScanEnd.FILE:
             return
-        if ended is Ended.TORN or log is None:
+        if ended is ScanEnd.TORN or log is None:
             raise MalformedEvent(str(self.here), f"{file.name} is finished but ends within an event")
         verify_events(log, self.here.position, file.size)
         logger.warning("the transaction at %s was never completed by its source; it is dropped", self.here)

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, NoRows, XaR
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.transaction import FoundXaEnd, FoundXaPrepare, ScannedRange, Seam
-from airflow_provider_dm.engine.binlog.xa import Prepared, Xid, file_of
+from airflow_provider_dm.engine.binlog.xa import PreparedXa, Xid, file_of
 from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 
@@ -29,7 +29,7 @@ class PreparedRanges:
     """XA transactions that are prepared at the end of a growing plan. Mutable; `changed`: not those of the start."""
 
     def __init__(
-        self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: ListLogFiles | None, *, bounds_only: bool
+        self, prepared: dict[Xid, PreparedXa], files: Sequence[LogFile], held: ListLogFiles | None, *, bounds_only: bool
     ) -> None:
         self.prepared = prepared
         self.changed = False
@@ -62,7 +62,7 @@ class PreparedRanges:
             known = prepared.pop(one.xid, None)
             if isinstance(one, FoundXaPrepare):
                 at = Location(file.name, one.start, "", file.suffix, file.server_uuid)
-                prepared[one.xid] = Prepared(one.xid, at, one.end, one.rows, one.seams)
+                prepared[one.xid] = PreparedXa(one.xid, at, one.end, one.rows, one.seams)
                 left_out = one
             elif one.committed and not self._bounds_only:
                 rows = self._rows_of(one.xid, known, file, one.start)
@@ -75,7 +75,7 @@ class PreparedRanges:
         self.prepared, self.changed = prepared, True
         return tuple(ranges)
 
-    def _rows_of(self, xid: Xid, known: Prepared | None, file: LogFile, position: int) -> tuple[ByteRange, ...]:
+    def _rows_of(self, xid: Xid, known: PreparedXa | None, file: LogFile, position: int) -> tuple[ByteRange, ...]:
         """Return the ranges of a prepared transaction that is committed at `position` of `file`. Raises NoRows."""
         if known is not None and not known.rows:
             return ()
@@ -117,11 +117,11 @@ def _not_seen(xid: Xid, commit: Location) -> ChangeNotInLog:
     )
 
 
-def _gone(commit: Location, known: Prepared) -> XaRowsGone:
+def _gone(commit: Location, known: PreparedXa) -> XaRowsGone:
     return XaRowsGone(str(commit), str(known.xid), str(known.at))
 
 
-def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Prepared, LogFile] | None:
+def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[PreparedXa, LogFile] | None:
     """Find the last transaction of this name that was prepared before `commit`; None if the files do not have it.
 
     They are read from the newest on, up to the first gap: a missing file may contain its end. Raises OSError.
@@ -145,5 +145,5 @@ def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Pre
                 if not isinstance(prepared, FoundXaPrepare):
                     return None  # it had ended before, so the committed one is unknown
                 at = Location(file.name, prepared.start, "", file.suffix, file.server_uuid)
-                return Prepared(xid, at, prepared.end, prepared.rows), file
+                return PreparedXa(xid, at, prepared.end, prepared.rows), file
     return None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.applied import FROM_THE_NEW_SERVER, Left, history_diverged, not_numbered
+from airflow_provider_dm.engine.binlog.applied import FROM_THE_NEW_SERVER, Remaining, history_diverged, not_numbered
 from airflow_provider_dm.engine.binlog.boundary import OpenLog, list_transactions, opened_log, scan
 from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed, LocationNotInLog
 from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gtids
@@ -84,7 +84,7 @@ class Repetitions:
 class _Sorter:
     """One file, sorted from the boundary `begin` up to the last requested position."""
 
-    def __init__(self, file: LogFile, begin: int, left: Left) -> None:
+    def __init__(self, file: LogFile, begin: int, left: Remaining) -> None:
         self.left = left
         self._file = (file.suffix, file.path)
         self._begin = self._end = begin
@@ -94,7 +94,7 @@ class _Sorter:
     def at(cls, file: LogFile, log: OpenLog, here: Location) -> _Sorter:
         read = held_before(log, here.position)
         applied = GtidSet.parse(here.gtid_set, log.format.flavour)
-        return cls(file, here.position, Left.of(applied, read, file.server_uuid))
+        return cls(file, here.position, Remaining.of(applied, read, file.server_uuid))
 
     def holds(self, file: LogFile, position: int) -> bool:
         return self._file == (file.suffix, file.path) and self._begin <= position <= self._end

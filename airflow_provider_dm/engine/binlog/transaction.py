@@ -58,7 +58,7 @@ NOWHERE: Final = 1 << 62
 """Greater than every position in a log."""
 
 
-class Ended(Enum):
+class ScanEnd(Enum):
     """Why a scan has stopped."""
 
     CUT = "the requested boundary"
@@ -123,7 +123,7 @@ class ScannedRange:
     transactions: int = 0
     newest_timestamp: int = 0
     unpacked: int = 0
-    ended: Ended = Ended.FILE
+    ended: ScanEnd = ScanEnd.FILE
     ddl: FoundDdl | None = None
     seams: list[Seam] = field(default_factory=list)
     xa: list[FoundXaPrepare | FoundXaEnd] = field(default_factory=list)
@@ -208,7 +208,7 @@ class ScanState:
             self.found.xa += [replace(transaction, start=self.opened_at, end=event_end) for transaction in scanned.xa]
             self.close(event_end, scanned.newest_timestamp)
         elif self.found.transactions:
-            self.found.ended = Ended.DDL
+            self.found.ended = ScanEnd.DDL
         else:
             self.rows, self.ddl = scanned.ddl.rows, scanned.ddl.query
             self.close(event_end, scanned.ddl.timestamp)
@@ -323,7 +323,7 @@ def _xa(walk: ScanState, position: int, event_end: int, timestamp: int, sql: byt
 def _ddl(walk: ScanState, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
     if walk.apply and not (walk.void and walk.state == OPENED):  # `void` is about the statement directly after the GTID
         if walk.found.transactions:
-            walk.found.ended = Ended.DDL
+            walk.found.ended = ScanEnd.DDL
             return
         if walk.ddl is None or is_of_temporary_table(walk.ddl.sql):
             walk.ddl = query  # one statement represents the transaction: preferably one that changes tables

@@ -75,7 +75,7 @@ def read_end(sql: bytes) -> tuple[Xid, bool] | None:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedXa:
     """A prepared transaction: from `at`, its beginning in the log, to position `end` of the same file.
 
     `rows`: it has rows. `seams`: (position, end) where it may be cut into ranges.
@@ -97,7 +97,7 @@ class Prepared:
         return {"xid": xid, "at": self.at.to_json(), "end": self.end, "rows": self.rows, "seams": self.seams}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Prepared:
+    def from_json(cls, value: dict[str, Any]) -> PreparedXa:
         number, gtrid, bqual = value["xid"]
         return cls(
             Xid(number, bytes.fromhex(gtrid), bytes.fromhex(bqual)),
@@ -108,7 +108,7 @@ class Prepared:
         )
 
 
-def file_of(group: Prepared, files: Iterable[LogFile]) -> LogFile | None:
+def file_of(group: PreparedXa, files: Iterable[LogFile]) -> LogFile | None:
     """Return the file that contains the prepared transaction; None if no file does."""
     for file in files:
         same_server = not (group.at.server_uuid and file.server_uuid) or group.at.server_uuid == file.server_uuid
@@ -117,6 +117,6 @@ def file_of(group: Prepared, files: Iterable[LogFile]) -> LogFile | None:
     return None
 
 
-def needed_location(here: Location, prepared: Sequence[Prepared]) -> Location:
+def needed_location(here: Location, prepared: Sequence[PreparedXa]) -> Location:
     """Return the location from which on the log is needed: `here`, or the start of the oldest prepared transaction."""
     return min((here, *(group.at for group in prepared)), key=lambda place: place.sort_key)

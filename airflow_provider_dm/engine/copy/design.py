@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
 from airflow_provider_dm.engine.rules.kept_keys import check_identity_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
-from airflow_provider_dm.engine.rules.row_filter import Loss, row_filter
+from airflow_provider_dm.engine.rules.row_filter import FilterLoss, row_filter
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import check_source_column
 from airflow_provider_dm.engine.schema.model import Table
@@ -125,7 +125,7 @@ def _check_sync(
     for one, mapping in zip(survey.tables, mappings, strict=True):
         check_same_columns(mapping.source, firsts[one.target])
         found = row_filter(rules.events, rules.expressions, one.table)
-        most = Loss.NOTHING if len(feeders[one.target]) == 1 else Loss.DELETES
+        most = FilterLoss.NOTHING if len(feeders[one.target]) == 1 else FilterLoss.DELETES
         if found is not None and found.loss > most and not subtask.overwrites:
             check_identity_kept(mapping)
 

@@ -29,7 +29,7 @@ import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy.errors import NotGathered, ReadLockNotPermitted
-from airflow_provider_dm.engine.copy.snapshot import Held, SourceLock, read_under_lock
+from airflow_provider_dm.engine.copy.snapshot import HeldLock, SourceLock, read_under_lock
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import (
     BinlogSize,
@@ -252,7 +252,7 @@ class Gathering:
             self._take(f"ready-{number}")
         log.info("%s: readers that are ready: %d of %d", self.source.name, len(ready), self.group.readers)
 
-    def _open(self, held: Held) -> _Opened:
+    def _open(self, held: HeldLock) -> _Opened:
         """Open the snapshots under the lock. Raises NotGathered, ReadLockNotGranted."""
         if self._go_released:
             raise NotGathered(self.source.name, "the read lock was lost")
@@ -276,7 +276,7 @@ class Gathering:
             raise NotGathered(self.source.name, f"none of {len(expected)} readers was done in {seconds} s")
         return done
 
-    def _place(self, held: Held) -> Location:
+    def _place(self, held: HeldLock) -> Location:
         """Return the end of the binlog; without its GTID set if the server would have to compute it, which may take
         long, while the log moves.
         """

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.copy.begin_load import OnBegun, begin, is_loaded
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.preconditions import check_all_copied
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
-from airflow_provider_dm.engine.downstream.contested_row import Waiting, waiting
+from airflow_provider_dm.engine.downstream.contested_row import WaitingRows, waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction
@@ -237,7 +237,7 @@ def load_progress(target: Endpoint, ref: SubtaskRef) -> Json:
     {"unit": "load", "phase", "rows", "chunks", "chunks_done", "contested_rows"}.
     """
 
-    def look(connection: Connection) -> tuple[list[ChunkProgress], list[Waiting]]:
+    def look(connection: Connection) -> tuple[list[ChunkProgress], list[WaitingRows]]:
         return load_chunks(connection, ref), waiting(connection, ref)
 
     try:

@@ -102,7 +102,7 @@ def locks_of(consistency: Consistency, flavour: Flavour) -> tuple[SourceLock, ..
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldLock:
     """A held lock: its connection and tables. `lock`: None if there was no table to lock."""
 
     connection: Connection
@@ -153,7 +153,7 @@ def _shown_place(connection: Connection) -> BinlogSize:
 def read_under_lock(
     endpoint: Endpoint,
     tables: Collection[TableName],
-    read: Callable[[Held], T],
+    read: Callable[[HeldLock], T],
     consistency: Consistency = Consistency.AUTO,
 ) -> ReadUnderLock[T]:
     """Call `read` while no transaction that changes `tables` is in commit.
@@ -200,12 +200,12 @@ class _Locker:
     """Locks that the account may not take, with the server's message."""
     blocked_seconds: float = 0.0
 
-    def attempt(self, number: int, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
+    def attempt(self, number: int, tables: Collection[TableName], read: Callable[[HeldLock], T]) -> T:
         """Take one lock and call `read`. Raises _NotGranted, ReadLockNotGranted, ReadLockNotPermitted."""
         there = sorted(set(list_tables(self.guard)).intersection(tables))
         if not there:
             with connected(self.endpoint) as connection:
-                return read(Held(connection, None, frozenset()))
+                return read(HeldLock(connection, None, frozenset()))
         while True:
             lock = self._choose(number)
             try:
@@ -231,7 +231,7 @@ class _Locker:
             self.endpoint.name, privileges, " or ".join(self.denied[lock] for lock in self.locks)
         )
 
-    def _request(self, lock: SourceLock, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
+    def _request(self, lock: SourceLock, tables: Collection[TableName], read: Callable[[HeldLock], T]) -> T:
         """Raises _NotGranted, _Denied, and the errors of `read`."""
         began = time.monotonic()
         try:
@@ -243,7 +243,7 @@ class _Locker:
                 began = time.monotonic()
                 with self._ended_in_time(connection):
                     query(connection, lock.statement(tables))
-                value = read(Held(connection, lock, frozenset(tables)))
+                value = read(HeldLock(connection, lock, frozenset(tables)))
                 query(connection, "UNLOCK TABLES")  # fails if the server closed the session, and with it the lock
                 return value
         except pymysql.err.MySQLError as error:

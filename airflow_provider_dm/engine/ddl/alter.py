@@ -44,7 +44,7 @@ def _spec(reader: Reader) -> tuple[ddl.Spec, ...]:
     start = reader.at
     for words in _UPKEEP:
         if reader.skip(*words):
-            return (ddl.Upkeep(" ".join(words)),)
+            return (ddl.MaintenanceClause(" ".join(words)),)
     if reader.peek() in _OF_PARTITIONS and reader.peek(1) == "PARTITION":
         return (ddl.Repartition(reader.up_to()),)  # no other clause follows; a comma separates names
     match reader.word():
@@ -77,13 +77,13 @@ def _spec(reader: Reader) -> tuple[ddl.Spec, ...]:
             return (ddl.TruncatePartitions(() if reader.skip("ALL") else _names(reader)),)
         case "ORDER" if reader.skip("BY"):
             reader.listed(lambda: _part_of_ordering(reader))
-            return (ddl.Upkeep(reader.code_from(start)),)
+            return (ddl.MaintenanceClause(reader.code_from(start)),)
         case "DISCARD" | "IMPORT":
             return (ddl.SwapTablespace(_tablespace(reader, start)),)
         case "ALGORITHM" | "LOCK":
             reader.skip("=")
             reader.identifier()
-            return (ddl.Upkeep(reader.code_from(start)),)
+            return (ddl.MaintenanceClause(reader.code_from(start)),)
         case "PARTITION" if reader.peek() == "BY":
             return (ddl.Repartition(f"PARTITION {reader.up_to()}"),)
         case "REMOVE" if reader.skip("PARTITIONING"):

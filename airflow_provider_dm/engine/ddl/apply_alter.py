@@ -246,7 +246,7 @@ def _constraints_left(
     old = by_name(table.columns)
     names = {name: column.name for name, column in by_old_name.items() if column is not None}
     dropped = set(_dropped(table, specs))
-    is_rename = all(isinstance(spec, ddl.RenameTo | ddl.Upkeep) for spec in specs)
+    is_rename = all(isinstance(spec, ddl.RenameTo | ddl.MaintenanceClause) for spec in specs)
     for constraint in table.constraints:
         if constraint in dropped:
             continue

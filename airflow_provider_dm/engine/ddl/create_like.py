@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for, r
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget, NotCopyable, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, TableDefinition
-from airflow_provider_dm.engine.ddl.target_definitions import Carrier, Way
+from airflow_provider_dm.engine.ddl.target_definitions import ConversionContext, TableConverter
 from airflow_provider_dm.engine.ddl.write import definition_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -131,7 +131,7 @@ def create_table_like(
                 return shown
             return replace(shown, type=replace(shown.type, charset=known.charset, collation=known.collation))
 
-        way = Way(
+        way = ConversionContext(
             sql_mode=0,
             source=servers.source,
             target_can=CAPABILITIES[servers.target],
@@ -141,7 +141,7 @@ def create_table_like(
             collation=lambda _: collation or None,
             strict_collations=servers.strict,
         )
-        made = Carrier(way, source.name, notes).definition(definition)
+        made = TableConverter(way, source.name, notes).definition(definition)
         if way.target_can.spreads_rows:
             made = spread.over(made, source)
     except NotCopyable as error:

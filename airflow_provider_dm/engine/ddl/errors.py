@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow_provider_dm.engine.ddl.parse import About
+    from airflow_provider_dm.engine.ddl.parse import AffectedTables
 from airflow_provider_dm.engine.errors import DownstreamError
 
 
@@ -34,7 +34,7 @@ class Unreadable(Exception):
 class NotRead(Unreadable):
     """A statement that could not be read to its end. `about`: the certain part."""
 
-    def __init__(self, why: str, about: About) -> None:
+    def __init__(self, why: str, about: AffectedTables) -> None:
         super().__init__(why, about)
         self.about = about
 

@@ -5,7 +5,7 @@ any text). Any other statement is read to its end. If that fails, the error is N
 statement changes, otherwise Unreadable.
 
     RENAME TABLE a TO b.c  (in the schema s)  ─▶  RenameTables(((s.a, b.c),))
-    ALTER TABLE a FROBNICATE                  ─▶  NotRead("FROBNICATE is not understood", About((s.a,)))
+    ALTER TABLE a FROBNICATE                  ─▶  NotRead("FROBNICATE is not understood", AffectedTables((s.a,)))
     DROP TABLE a b                            ─▶  Unreadable("its list of tables is not understood")
 
 sqlglot was evaluated for this and rejected: docs/architecture.md has the figures.
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class About:
+class AffectedTables:
     """All tables that a statement changes, and whether it has no effect if the table that it creates exists."""
 
     tables: tuple[TableName, ...]
@@ -63,21 +63,21 @@ def parse(sql: str, sql_mode: int, schema: str) -> ddl.Statement:
     if head == "ANALYZE":
         return _analyze(reader)
     if head in _HARMLESS_HEADS:
-        return ddl.PassedOver(head)
+        return ddl.IrrelevantStatement(head)
     if head == "TRUNCATE":
         reader.skip("TABLE")
         table = reader.table()
-        with _certain(About((table,))):
+        with _certain(AffectedTables((table,))):
             return _to_the_end(reader, ddl.TruncateTable(table))
     if head == "RENAME":
-        return ddl.PassedOver("RENAME USER") if reader.skip("USER") else _rename(reader)
+        return ddl.IrrelevantStatement("RENAME USER") if reader.skip("USER") else _rename(reader)
     if head not in ("CREATE", "ALTER", "DROP"):
         raise Unreadable("its kind is not known")
     modifiers, kind = _object_kind(reader)
     if kind == "VIEW" and head != "ALTER":
         return _views(head, reader)
     if kind in _HARMLESS_OBJECTS or "TEMPORARY" in modifiers:
-        return ddl.PassedOver(f"{head} {kind}")
+        return ddl.IrrelevantStatement(f"{head} {kind}")
     match head, kind:
         case _, "DATABASE" | "SCHEMA":
             return _database(head, modifiers, reader)
@@ -128,7 +128,7 @@ def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
 
 
 @contextmanager
-def _certain(about: About) -> Iterator[None]:
+def _certain(about: AffectedTables) -> Iterator[None]:
     """Read the rest of a statement; an Unreadable becomes a NotRead with what is certain."""
     try:
         yield
@@ -153,18 +153,18 @@ def _past_waiting(reader: Reader) -> None:
     reader.skip("NOWAIT")
 
 
-def _analyze(reader: Reader) -> ddl.PassedOver:
+def _analyze(reader: Reader) -> ddl.IrrelevantStatement:
     reader.skip_any(("NO_WRITE_TO_BINLOG", "LOCAL"))
     if reader.peek() not in ("TABLE", "TABLES"):
         raise Unreadable("it may run the statement that it analyzes")  # MariaDB
-    return ddl.PassedOver("ANALYZE TABLE")
+    return ddl.IrrelevantStatement("ANALYZE TABLE")
 
 
 def _create(kind: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statement:
     if_not_exists = reader.skip("IF", "NOT", "EXISTS")
     table = reader.table()
     reader.home = table.schema
-    with _certain(About((table,), if_not_exists)):
+    with _certain(AffectedTables((table,), if_not_exists)):
         return _created(kind, table, (if_not_exists, "REPLACE" in modifiers), reader)
 
 
@@ -205,7 +205,7 @@ def _alter_table(reader: Reader) -> ddl.AlterTable:
             word = reader.word()
             if reader.peek() not in _NO_TABLE_FOLLOWS.get(word, (reader.peek(),)):
                 raise
-        raise NotRead(str(error), About((table,))) from None
+        raise NotRead(str(error), AffectedTables((table,))) from None
 
 
 def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statement:
@@ -216,7 +216,7 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statemen
     reader.expect("ON")
     table = reader.table()
 
-    with _certain(About((table,))):
+    with _certain(AffectedTables((table,))):
         _past_waiting(reader)
         if not create:
             key_options(reader)  # ALGORITHM and LOCK
@@ -227,13 +227,13 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statemen
         return _to_the_end(reader, ddl.CreateIndex(table, made, condition, "REPLACE" in modifiers))
 
 
-def _views(head: str, reader: Reader) -> ddl.Views:
+def _views(head: str, reader: Reader) -> ddl.ViewStatement:
     """Read only the names: the query that follows does not matter."""
     if head == "CREATE":
         reader.skip("IF", "NOT", "EXISTS")
-        return ddl.Views(created=(reader.table(),))
+        return ddl.ViewStatement(created=(reader.table(),))
     reader.skip("IF", "EXISTS")
-    return ddl.Views(dropped=reader.listed(reader.table))
+    return ddl.ViewStatement(dropped=reader.listed(reader.table))
 
 
 def _drop(kind: str, reader: Reader) -> ddl.DropTables:
@@ -268,7 +268,7 @@ def _database(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.State
         if_exists = reader.skip("IF", "EXISTS")
         return _to_the_end(reader, ddl.DropDatabase(reader.identifier(), if_exists))
 
-    with _certain(About(())):
+    with _certain(AffectedTables(())):
         if_not_exists = reader.skip("IF", "NOT", "EXISTS")
         named = head == "CREATE" or reader.peek() not in ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT")
         name = reader.identifier() if named else reader.schema()

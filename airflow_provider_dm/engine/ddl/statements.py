@@ -312,7 +312,7 @@ class Repartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class MaintenanceClause:
     """A clause that changes neither definition nor rows: ENABLE KEYS, FORCE, ALGORITHM, LOCK, ORDER BY, …"""
 
     what: Code
@@ -330,7 +330,7 @@ Spec: TypeAlias = (
     | AddConstraint | DropKey | DropForeignKey | DropConstraint | RenameKey | SetKeyVisibility | EnforceCheck
     | RenameTo | ConvertCharset | SetOptions
     | DropPartitions | TruncatePartitions | ExchangePartition | PartitionToTable | TableToPartition | Repartition
-    | Upkeep | SwapTablespace
+    | MaintenanceClause | SwapTablespace
 )  # fmt: skip
 
 
@@ -462,7 +462,7 @@ class DropDatabase:
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
+class ViewStatement:
     """CREATE VIEW or DROP VIEW. Views and tables share one namespace, so no table has the name of a view."""
 
     created: tuple[TableName, ...] = ()
@@ -471,7 +471,7 @@ class Views:
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOver:
+class IrrelevantStatement:
     """A statement that changes no table, no row and no view's name: triggers, accounts, …"""
 
     what: str
@@ -480,8 +480,8 @@ class PassedOver:
 
 Statement: TypeAlias = (
     CreateTable | CreateTableLike | CreateTableSelect | CreateSequence | AlterTable | AlterSequence | CreateIndex
-    | DropIndex | DropTables | RenameTables | TruncateTable | CreateDatabase | AlterDatabase | DropDatabase | Views
-    | PassedOver
+    | DropIndex | DropTables | RenameTables | TruncateTable | CreateDatabase | AlterDatabase | DropDatabase
+    | ViewStatement | IrrelevantStatement
 )  # fmt: skip
 
 

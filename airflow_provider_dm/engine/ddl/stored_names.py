@@ -30,9 +30,9 @@ def as_stored(statement: ddl.Statement, server: Server) -> ddl.Statement:
             return replace(statement, tables=tuple(map(stored, tables)))
         case ddl.CreateDatabase(name) | ddl.AlterDatabase(name) | ddl.DropDatabase(name):
             return replace(statement, name=name.lower())
-        case ddl.Views(created, dropped):
-            return ddl.Views(tuple(map(stored, created)), tuple(map(stored, dropped)))
-        case ddl.PassedOver():
+        case ddl.ViewStatement(created, dropped):
+            return ddl.ViewStatement(tuple(map(stored, created)), tuple(map(stored, dropped)))
+        case ddl.IrrelevantStatement():
             return statement
         case ddl.CreateTableLike(table, like):
             return replace(statement, table=stored(table), like=stored(like))

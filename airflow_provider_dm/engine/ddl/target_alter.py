@@ -5,8 +5,8 @@
     ─▶ one by one: DROP KEY k · ADD COLUMN c text …
 
 Clauses that change neither rows nor definitions are left out; AUTO_INCREMENT= is kept where it numbers existing rows.
-Refused are, besides what `Carrier` refuses, clauses that move rows without logging them (tablespaces, exchange of
-partitions with tables), and an AUTO_INCREMENT that numbers existing rows in an order that only the source knows: the
+Besides what `TableConverter` refuses, it refuses clauses that move rows without logging them (tablespaces, exchange of
+partitions with tables) and an AUTO_INCREMENT that numbers existing rows in an order that only the source knows: the
 order of a primary key is the same on both sides, within a family.
 """
 
@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.ddl.constraints import name_under
 from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.target_code import is_maintenance, is_moment
-from airflow_provider_dm.engine.ddl.target_definitions import Carrier
+from airflow_provider_dm.engine.ddl.target_definitions import TableConverter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 
@@ -40,7 +40,7 @@ _COLUMNS: Final = (
 )
 
 
-def altered(statement: ddl.AlterTable, carrier: Carrier) -> tuple[ddl.Spec, ...]:
+def altered(statement: ddl.AlterTable, carrier: TableConverter) -> tuple[ddl.Spec, ...]:
     """Return the clauses for the target's table; none if nothing changes. Raises NotCopyable."""
     specs = _with_their_defaults(statement.specs)
     table = None if carrier.way.target_can.changes_charsets else carrier.way.was(carrier.table)
@@ -49,7 +49,7 @@ def altered(statement: ddl.AlterTable, carrier: Carrier) -> tuple[ddl.Spec, ...]
     return (*steps, *_first_number(statement.specs, carrier.way.target))
 
 
-def _by_columns(specs: Sequence[ddl.Spec], table: ddl.TableDefinition, carrier: Carrier) -> Iterator[ddl.Spec]:
+def _by_columns(specs: Sequence[ddl.Spec], table: ddl.TableDefinition, carrier: TableConverter) -> Iterator[ddl.Spec]:
     """Yield CONVERT TO as changes of single columns, some of which get a longer type, too. `table`: before them.
 
     The table's default charset stays: no column depends on it, as all have their own. Raises NotCopyable.
@@ -69,14 +69,14 @@ def _by_columns(specs: Sequence[ddl.Spec], table: ddl.TableDefinition, carrier: 
                     yield ddl.ChangeColumn(old.name, new)
 
 
-def _column_before(name: str, carrier: Carrier) -> ddl.ColumnDefinition | None:
+def _column_before(name: str, carrier: TableConverter) -> ddl.ColumnDefinition | None:
     """Return the column before the statement; None if it is not known."""
     table = carrier.way.was(carrier.table)
     columns = () if table is None else table.columns
     return next((column for column in columns if column.name.lower() == name.lower()), None)
 
 
-def _column_with_moments(name: str, carrier: Carrier) -> ddl.ColumnDefinition | None:
+def _column_with_moments(name: str, carrier: TableConverter) -> ddl.ColumnDefinition | None:
     """Return the column after the statement if it is the current time by default and ON UPDATE before it: MariaDB loses
     ON UPDATE with the default, the other family keeps it."""
     old = _column_before(name, carrier)
@@ -84,7 +84,7 @@ def _column_with_moments(name: str, carrier: Carrier) -> ddl.ColumnDefinition | 
     return carrier.way.resolve(carrier.table, name) if both else None
 
 
-def _by_a_longer_type(spec: ddl.Spec, carrier: Carrier) -> tuple[ddl.Spec, ...]:
+def _by_a_longer_type(spec: ddl.Spec, carrier: TableConverter) -> tuple[ddl.Spec, ...]:
     """Return the clause, behind one that makes its column longer if the target changes charsets only together with a
     length."""
     way = carrier.way
@@ -130,11 +130,11 @@ def _with_their_defaults(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
     return found
 
 
-def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
+def _spec(spec: ddl.Spec, carrier: TableConverter) -> ddl.Spec | None:
     way, source = carrier.way, carrier.table
     target, one_family = way.route(source), way.one_family
     match spec:
-        case ddl.Upkeep():
+        case ddl.MaintenanceClause():
             return None
         case ddl.AddColumn(column):
             if column.auto_increment and not (one_family and way.numbers_alike(source)):

@@ -1,9 +1,8 @@
 """Columns, keys, constraints and options of a statement, as the target's table gets them.
 
-The source's server fills in what a statement leaves out: the collation of a text column, whether a TIMESTAMP may be
-NULL. Another server would fill it in differently, so the target's statement has it explicitly, from `Way.resolve`; if
-neither that nor the statement has it, NotCopyable is raised. Between flavours the rules of `dialects` apply, and in
-addition:
+The source's server has defaults for a text column's collation and a TIMESTAMP's NULL. Another server has others, so
+the target's statement is explicit: it has the values of the statement or of `ConversionContext.resolve`; if both lack
+one, NotCopyable is raised. Between flavours the rules of `dialects` apply, and in addition:
 
     CHECK            within a family it is copied if all of it is known; between families it is left out with a note:
                      the rows have satisfied it at the source
@@ -70,7 +69,7 @@ _SILENTLY_DROPPED: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Way:
+class ConversionContext:
     """The context of a source and its target: servers, rules, and functions for what only a server or the tracker
     knows.
 
@@ -116,10 +115,10 @@ class Way:
 
 
 @dataclass
-class Carrier:
+class TableConverter:
     """Converts the definitions of one table of the source for the target, and collects notes for a person."""
 
-    way: Way
+    way: ConversionContext
     table: TableName
     notes: list[str]
 

@@ -8,9 +8,9 @@
                                   ─▶ ALTER TABLE one.a ADD COLUMN c text CHARACTER SET … COLLATE …
     ALTER TABLE a ENGINE=InnoDB   ─▶ none: neither rows nor definitions change
 
-Pure: no server is queried; what only a server or the tracker knows is passed as functions (`Way`). The statements are
-for a session that has the statement's sql_mode, foreign_key_checks=0, explicit_defaults_for_timestamp=1, and the clock,
-time zone and auto_increment_increment/offset of the source's session; `statement_sql` renders them.
+Pure: no server is queried; `ConversionContext` has functions for facts that only a server or the tracker knows. The
+statements are for a session that has the statement's sql_mode, foreign_key_checks=0, explicit_defaults_for_timestamp=1,
+and the clock, time zone and auto_increment_increment/offset of the source's session; `statement_sql` renders them.
 
 The input is the part of a statement that is about migrated tables: a created table is given as the tracker has it,
 however it was created, and DROP DATABASE as the tables that it drops.
@@ -30,27 +30,27 @@ from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.expressions import definition_in_mode
 from airflow_provider_dm.engine.ddl.if_exists import split_inline_key
 from airflow_provider_dm.engine.ddl.target_alter import altered, one_by_one, unconditional
-from airflow_provider_dm.engine.ddl.target_definitions import Carrier, Way
+from airflow_provider_dm.engine.ddl.target_definitions import ConversionContext, TableConverter
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
 @dataclass(frozen=True)
-class ForTarget:
+class TargetStatements:
     """Statements for the target, in order. `notes`: differences from the source that a person may want to know."""
 
     statements: tuple[ddl.Statement, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def for_target(statement: ddl.Statement, way: Way) -> ForTarget:
+def for_target(statement: ddl.Statement, way: ConversionContext) -> TargetStatements:
     """Return the statements that the target has to run. Raises NotCopyable, which names what cannot be converted."""
     notes: list[str] = []
-    return ForTarget(tuple(_Maker(way, notes).of(statement)), tuple(notes))
+    return TargetStatements(tuple(_Maker(way, notes).of(statement)), tuple(notes))
 
 
 @dataclass(frozen=True)
 class _Maker:
-    way: Way
+    way: ConversionContext
     notes: list[str]
 
     def of(self, statement: ddl.Statement) -> list[ddl.Statement]:
@@ -82,8 +82,8 @@ class _Maker:
             case ddl.TruncateTable():
                 return ddl.TruncateTable(table)
 
-    def _carrier(self, table: TableName) -> Carrier:
-        return Carrier(self.way, table, self.notes)
+    def _carrier(self, table: TableName) -> TableConverter:
+        return TableConverter(self.way, table, self.notes)
 
     def _renames(self, statement: ddl.RenameTables) -> list[ddl.Statement]:
         found = [self._carrier(old).renamed(new) for old, new in statement.pairs]

@@ -162,10 +162,10 @@ class Tracker:
                 return self.without([table]) if or_replace else self
             case ddl.CreateDatabase() | ddl.AlterDatabase() | ddl.DropDatabase():
                 return self._after_database(statement, session)
-            case ddl.Views(created, dropped):
+            case ddl.ViewStatement(created, dropped):
                 gone = frozenset(map(self._key, dropped))
                 return replace(self, _views=self._views - gone | frozenset(map(self._key, created)))
-            case ddl.AlterSequence() | ddl.PassedOver():
+            case ddl.AlterSequence() | ddl.IrrelevantStatement():
                 return self
 
     def _after_create(
@@ -248,7 +248,7 @@ class Tracker:
 
     def _renamed(self, old: TableName, new: TableName) -> Tracker:
         if self.is_view(old):
-            return self.after(ddl.Views(created=(new,), dropped=(old,)), AS_SHOWN)
+            return self.after(ddl.ViewStatement(created=(new,), dropped=(old,)), AS_SHOWN)
         name, definition = self._known(old)
         if self._has(new) and self._key(new) != self._key(old):
             raise CannotTrack(f"{old} is renamed to {new}, which exists already")

@@ -329,7 +329,7 @@ def _spec_sql(spec: ddl.Spec, sql_mode: int, flavour: Flavour) -> str:
             return f"CONVERT PARTITION {quote(partition)} TO TABLE {table.quoted()}"
         case ddl.TableToPartition(table, code):
             return f"CONVERT TABLE {table.quoted()} TO PARTITION {code}"
-        case ddl.Repartition(code) | ddl.Upkeep(code) | ddl.SwapTablespace(code):
+        case ddl.Repartition(code) | ddl.MaintenanceClause(code) | ddl.SwapTablespace(code):
             return code
         case _:
             assert_never(spec)

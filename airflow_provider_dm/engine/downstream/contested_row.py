@@ -53,7 +53,7 @@ class ContestedRow:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingRows:
     """The number of rows of one source table that wait for a key in one target table.
 
     `since`: the time from which the oldest has waited, by the target's clock, in seconds since 1970.
@@ -188,7 +188,7 @@ def oldest_rows(
     return [_row(row) for row in _ROWS.select(connection, ref, _COLUMNS, where, (behind, seconds, most))]
 
 
-def waiting(connection: Connection, ref: SubtaskRef) -> list[Waiting]:
+def waiting(connection: Connection, ref: SubtaskRef) -> list[WaitingRows]:
     """Count the waiting rows of all sources of the task."""
     rows = query(
         connection,
@@ -198,7 +198,7 @@ def waiting(connection: Connection, ref: SubtaskRef) -> list[Waiting]:
         (ref.task,),
     )
     return [
-        Waiting(text(source), name_of(schema, table), name_of(to_schema, to_table), int(count), float(since))
+        WaitingRows(text(source), name_of(schema, table), name_of(to_schema, to_table), int(count), float(since))
         for source, schema, table, to_schema, to_table, count, since in rows
     ]
 

@@ -41,7 +41,7 @@ import pymysql
 from airflow_provider_dm.engine.downstream.already import has_result
 from airflow_provider_dm.engine.downstream.ddl_journal import (
     CreateTexts,
-    Entry,
+    JournalEntry,
     note_done,
     note_holder,
     note_intent,
@@ -180,7 +180,7 @@ def sql_mode_of(session: Sequence[Setting]) -> int:
     return sum(mode_bits(str(variable.value)) for variable in session if variable.name == "sql_mode")
 
 
-def _checked_entries(connection: Connection, fence: Fence, position: str) -> dict[int, Entry]:
+def _checked_entries(connection: Connection, fence: Fence, position: str) -> dict[int, JournalEntry]:
     fence.check(connection)
     return read_entries(connection, fence.ref, position)
 
@@ -195,7 +195,7 @@ class _DdlRun:
     position: str
     sql_mode: int = 0
 
-    def do(self, number: int, statement: TargetDdl, entry: Entry | None) -> int:
+    def do(self, number: int, statement: TargetDdl, entry: JournalEntry | None) -> int:
         """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
         begun = None if entry is None else _begun_part(statement, entry)
         noted = statement.comparable or statement.sql  # the source of another shard may continue this entry
@@ -282,13 +282,13 @@ def _as_part(at: int, sql: str) -> str:
     return f"part {at + 1}: {sql}"
 
 
-def is_noted(statement: TargetDdl, entry: Entry) -> bool:
+def is_noted(statement: TargetDdl, entry: JournalEntry) -> bool:
     """Return True if the entry is about this statement, and it may have been executed."""
     texts = (statement.comparable or statement.sql, statement.sql)
     return _begun_part(statement, entry) is not None or entry.sql in texts
 
 
-def _begun_part(statement: TargetDdl, entry: Entry) -> int | None:
+def _begun_part(statement: TargetDdl, entry: JournalEntry) -> int | None:
     """Return the number of the part that was started last; None if the statement was not divided."""
     noted, sql = [_as_part(at, part) for at, part in enumerate(_parts(statement))], entry.sql.removeprefix(REFUSED)
     return noted.index(sql) if sql in noted else None

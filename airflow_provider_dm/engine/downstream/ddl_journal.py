@@ -44,7 +44,7 @@ CreateTexts: TypeAlias = Mapping[TableName, str | None]
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """One statement for the target. `before`: its tables' definitions when it was recorded."""
 
     number: int
@@ -53,12 +53,12 @@ class Entry:
     done: bool
 
 
-def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict[int, Entry]:
+def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict[int, JournalEntry]:
     """Return the entries of the DDL at this location (`Location.sort_key`), by number. Raises IncompleteResult."""
     where, columns = "position = %s", "number, statement, looks, done"
     rows = JOURNAL.read(connection, ref, columns, where, (position,), "ORDER BY number")
     return {
-        int(number): Entry(int(number), text(sql), _looks(text(looks)), bool(int(done)))
+        int(number): JournalEntry(int(number), text(sql), _looks(text(looks)), bool(int(done)))
         for number, sql, looks, done in rows
     }
 

@@ -62,7 +62,7 @@ _WRITTEN: Final = tuple(name for name in COLUMNS if not name.endswith("_time"))
 
 
 @dataclass(frozen=True)
-class Point:
+class DmPoint:
     """A location in DM's format; its `suffix` counts the sub-directories of DM's relay log, 0 without one."""
 
     place: Location | None
@@ -85,7 +85,7 @@ class Point:
 class TablePoint:
     """A table's point, and the table's definition there as TiDB's TableInfo; None: DM has none."""
 
-    point: Point
+    point: DmPoint
     table_info: dict[str, Any] | None = None
 
 
@@ -95,8 +95,8 @@ class DmCheckpoint:
 
     table: str
     source: str
-    point: Point
-    exit_safe: Point | None
+    point: DmPoint
+    exit_safe: DmPoint | None
     tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -223,14 +223,14 @@ def seconds_since_written(connection: Connection, ref: SubtaskRef) -> int | None
 def checkpoint_of(table: str, source: str, rows: Sequence[Mapping[str, Any]]) -> DmCheckpoint | None:
     """Return the checkpoint in the rows of a source. Raises CheckpointUnusable."""
 
-    def point(row: Mapping[str, Any], prefix: str = "") -> Point | None:
+    def point(row: Mapping[str, Any], prefix: str = "") -> DmPoint | None:
         name, gtid_set = (_text(row[f"{prefix}binlog_{one}"]) for one in ("name", "gtid"))
         try:
             place = location_of(name, int(row[f"{prefix}binlog_pos"] or 0)) if name else None
             place = replace(place, suffix=0) if place is not None and "|" not in name else place
         except InvalidLocation:
             raise CheckpointUnusable(table, source, f"{name!r} is not the name of a binlog file") from None
-        return Point(place, gtid_set) if place is not None or gtid_set else None
+        return DmPoint(place, gtid_set) if place is not None or gtid_set else None
 
     rows = [row for row in rows if _text(row["id"]) == source]  # the column's collation may be case-insensitive
     global_rows = [row for row in rows if int(row["is_global"] or 0)]

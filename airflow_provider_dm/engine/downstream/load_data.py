@@ -37,9 +37,9 @@ from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.charsets import MULTI_BYTE, text_of
-from airflow_provider_dm.engine.schema.codec import Style, codec_for
+from airflow_provider_dm.engine.schema.codec import LiteralStyle, codec_for
 
-_AS_NUMBERS: Final = frozenset({Style.PLAIN, Style.FLOAT, Style.BITS})
+_AS_NUMBERS: Final = frozenset({LiteralStyle.PLAIN, LiteralStyle.FLOAT, LiteralStyle.BITS})
 """Styles whose literals are numbers."""
 _QUOTES_AND_SEPARATORS_BYTES: Final = 32
 
@@ -106,18 +106,18 @@ def _load_statement(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any,
     """Return the statement, and the columns and characters for `write_lines`; None if the table is not loaded."""
     from airflow_provider_dm.engine.binlog.kernels.lines import CHARSET, DIGITS, ESCAPED, MEMBER, NUMBER, RAW
 
-    conversions: dict[Style, tuple[int, Callable[[str], str] | None]] = {
-        Style.PLAIN: (RAW, None),
-        Style.FLOAT: (RAW, None),
-        Style.QUOTED: (RAW, None),
-        Style.TEXT: (ESCAPED, None),
-        Style.CHARSET: (CHARSET, None),
-        Style.ENUM: (MEMBER, None),
-        Style.HEX: (DIGITS, "UNHEX({})".format),
-        Style.BITS: (NUMBER, "CAST({} AS UNSIGNED)".format),
+    conversions: dict[LiteralStyle, tuple[int, Callable[[str], str] | None]] = {
+        LiteralStyle.PLAIN: (RAW, None),
+        LiteralStyle.FLOAT: (RAW, None),
+        LiteralStyle.QUOTED: (RAW, None),
+        LiteralStyle.TEXT: (ESCAPED, None),
+        LiteralStyle.CHARSET: (CHARSET, None),
+        LiteralStyle.ENUM: (MEMBER, None),
+        LiteralStyle.HEX: (DIGITS, "UNHEX({})".format),
+        LiteralStyle.BITS: (NUMBER, "CAST({} AS UNSIGNED)".format),
     }
     if not CAPABILITIES[target].json_keeps_decimals:
-        conversions[Style.JSON] = (ESCAPED, None)
+        conversions[LiteralStyle.JSON] = (ESCAPED, None)
     places: list[str] = []
     computed: list[str] = []
     columns: list[tuple[int, int, int]] = []

@@ -21,7 +21,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.binlog.xa import PreparedXa
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
 from airflow_provider_dm.engine.mysql.connection import Connection, text
@@ -30,7 +30,7 @@ _ROWS: Final = MetaRows("dm_xa")
 _HAS_ENDED: Final = "ended_at <> '' AND ended_at <= %s"
 
 
-def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Prepared]:
+def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[PreparedXa]:
     """Return, inside a transaction, what is prepared at the sort key `here`, and remove all other rows.
 
     Raises Fenced, TargetWentBack, IncompleteResult.
@@ -40,14 +40,14 @@ def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Pr
     return read_prepared(connection, fence.ref)
 
 
-def read_prepared(connection: Connection, ref: SubtaskRef) -> list[Prepared]:
+def read_prepared(connection: Connection, ref: SubtaskRef) -> list[PreparedXa]:
     """Return all rows in the order of the log. Raises IncompleteResult."""
     rows = _ROWS.read(connection, ref, "log_place", tail="ORDER BY prepared_at")
-    return [Prepared.from_json(json.loads(text(place))) for (place,) in rows]
+    return [PreparedXa.from_json(json.loads(text(place))) for (place,) in rows]
 
 
 def note_prepared(
-    connection: Connection, fence: Fence, *, began: Sequence[Prepared], ended: Sequence[Prepared], hi: str
+    connection: Connection, fence: Fence, *, began: Sequence[PreparedXa], ended: Sequence[PreparedXa], hi: str
 ) -> None:
     """Record, inside a transaction, what the epoch that ends at the sort key `hi` prepares without ending, and ends.
 

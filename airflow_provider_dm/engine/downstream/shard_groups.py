@@ -25,13 +25,13 @@ from airflow_provider_dm.engine.downstream.meta_rows import FRONTIER, OF_TABLE, 
 from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Group, Item, Member, Resync
+from airflow_provider_dm.engine.shard.group import Group, Member, Resync, ShardDdl
 from airflow_provider_dm.engine.shard.lock import Ddls
 
 _GROUPS: Final = MetaRows("dm_shard_group")
 _MEMBERS: Final = MetaRows("dm_shard_member")
 _RESYNC: Final = TypeAdapter(Resync)
-_ITEMS: Final = TypeAdapter(tuple[Item, ...])
+_ITEMS: Final = TypeAdapter(tuple[ShardDdl, ...])
 _MEMBER: Final = "source, table_schema, table_name, target_schema, target_name, base, items"
 
 

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.downstream.row_statements import (
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for, row_literals
+from airflow_provider_dm.engine.schema.codec import LiteralStyle, Row, codec_for, row_literals
 
 FEWEST_FOR_KERNEL: Final = 32
 """Fewer rows than this are written without a kernel."""
@@ -130,10 +130,10 @@ def _columns_for_kernel(mapping: TableMapping, target: Flavour) -> tuple[Any, An
     for index in mapping.written:
         codec = codec_for(mapping.source.name, mapping.source.columns[index])
         style = codec.style
-        if style is Style.JSON:
+        if style is LiteralStyle.JSON:
             if CAPABILITIES[target].json_keeps_decimals:
                 return None
-            style = Style.TEXT
+            style = LiteralStyle.TEXT
         introduced = codec.introducer and not CAPABILITIES[target].text_is_utf8
         name = b"_" + codec.introducer + b" " if introduced else b""
         columns.append((index, int(style), len(charsets), len(name)))

@@ -24,14 +24,14 @@ BYTES_OF_A_STATEMENT: Final = 256 << 10
 """Below the default of `max_allowed_packet` in every release. One comparison of two keys may be larger."""
 
 
-class Question(NamedTuple):
+class KeyPair(NamedTuple):
     """Two SQL expressions whose order only the source knows."""
 
     left: bytes
     right: bytes
 
 
-class Answers(dict[Question, int]):
+class KeyOrders(dict[KeyPair, int]):
     """The sign of each comparison: -1, 0 or 1. An unanswered question is recorded and counts as equal.
 
     A comparison continues after equal values, so all questions on which it may depend are recorded at once.
@@ -39,9 +39,9 @@ class Answers(dict[Question, int]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.unanswered: set[Question] = set()
+        self.unanswered: set[KeyPair] = set()
 
-    def __missing__(self, question: Question) -> int:
+    def __missing__(self, question: KeyPair) -> int:
         self.unanswered.add(question)
         return 0
 
@@ -89,7 +89,7 @@ class KeyComparison:
     def of(cls, order: KeyOrder) -> KeyComparison:
         return cls(order, tuple(_SORTABLE.get(column.data_type.lower()) for column in order.columns))
 
-    def compare(self, left: PageKey, right: PageKey, answers: Answers) -> int:
+    def compare(self, left: PageKey, right: PageKey, answers: KeyOrders) -> int:
         """Return the sign of the comparison. It is final only if `answers` has no unanswered question."""
         for number, (one, other) in enumerate(zip(left, right, strict=True)):
             if one == other:
@@ -99,14 +99,14 @@ class KeyComparison:
                 sign = _sign(sortable(one), sortable(other))
             else:
                 column = self.order.columns[number]
-                sign = answers[Question(_expression(column, one), _expression(column, other))]
+                sign = answers[KeyPair(_expression(column, one), _expression(column, other))]
             if sign:
                 return sign
         return 0
 
 
-def _batches(questions: Collection[Question]) -> Iterator[list[Question]]:
-    held: list[Question] = []
+def _batches(questions: Collection[KeyPair]) -> Iterator[list[KeyPair]]:
+    held: list[KeyPair] = []
     size = 0
     for question in questions:
         cost = 2 * (len(question.left) + len(question.right))

@@ -11,7 +11,7 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
-from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.binlog.xa import PreparedXa
 from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import Server
@@ -26,7 +26,7 @@ LOG_POLL_SECONDS: Final = 0.5
 STILL_SECONDS: Final = 10.0
 """A private log that has not grown for this long is complete."""
 
-Plans = Callable[[Location, tuple[Prepared, ...]], Planned]
+Plans = Callable[[Location, tuple[PreparedXa, ...]], Planned]
 """Plans the next part of the log after a location, given the XA transactions that are prepared there."""
 
 
@@ -45,7 +45,7 @@ def statements_between(
     `idle`: called while the log does not grow, to check why. `bounded`: the log may end before `hi`, which ends the
     search.
     """
-    here, prepared, since = lo, tuple[Prepared, ...](), time.monotonic()
+    here, prepared, since = lo, tuple[PreparedXa, ...](), time.monotonic()
     while not reached(here, hi):
         match plans(here, prepared):
             case Epoch() as epoch:
@@ -71,7 +71,7 @@ def statements_between(
 def private_log_plans(reader: RelayReader, hi: Location) -> Plans:
     """Return a function that plans a task's private log up to `hi`, but does not allow its relay to remove files."""
 
-    def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
+    def plans(here: Location, prepared: tuple[PreparedXa, ...]) -> Planned:
         files = reader.files(here)
         if not files:
             return UpToDate(here)

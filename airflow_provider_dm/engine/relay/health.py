@@ -33,7 +33,7 @@ _FINAL_STAGES: Final = (Stage.STOPPED, Stage.FINISHED)
 
 
 @dataclass(frozen=True)
-class Alive:
+class RelayAlive:
     """A running relay, with or without an error."""
 
 
@@ -61,7 +61,7 @@ class RelayGone:
     why: str
 
 
-RelayState = Alive | AskedToStop | RelayCaughtUp | RelayFailure | RelayGone
+RelayState = RelayAlive | AskedToStop | RelayCaughtUp | RelayFailure | RelayGone
 
 
 def relay_state(status: RelayStatus | None, desired: Stage | None, gone_seconds: float = GONE_SECONDS) -> RelayState:
@@ -71,7 +71,7 @@ def relay_state(status: RelayStatus | None, desired: Stage | None, gone_seconds:
     if status.stage is Stage.FINISHED:
         return RelayCaughtUp()
     if status.stage is not Stage.STOPPED and is_alive(status, gone_seconds):
-        return Alive()
+        return RelayAlive()
     if status.pid is None and status.error is not None:
         return RelayFailure(status.error)
     if desired is Stage.STOPPED:

@@ -19,7 +19,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, TransientErrorsLogged
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import Inactive, Need, PurgeRequest, needs_of
+from airflow_provider_dm.engine.relay.purge import Inactive, LogNeed, PurgeRequest, needs_of
 from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
 from airflow_provider_dm.engine.relay.purge_order import obey, requests_for
 from airflow_provider_dm.engine.relay.spec import RelaySpec
@@ -122,7 +122,7 @@ class Housekeeper:
             return (Inactive(),)
         return requests_for(self.spec.source.config.purge, self._root)
 
-    def _needs(self) -> Sequence[Need]:
+    def _needs(self) -> Sequence[LogNeed]:
         spool = self.spec.spool
         statuses = self.store.list_subtasks(source=self.spec.source.config.source_id)
         return needs_of(statuses, only_task=spool.task if spool else None)

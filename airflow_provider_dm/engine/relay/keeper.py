@@ -3,13 +3,13 @@
 The end of a relay's process is one value for all starters:
 
     EndedOnRequest  it has caught up, or was requested to end   exit code 0
-    Locked          another relay writes to the directory       2, with RelayLocked
+    DirectoryLocked another relay writes to the directory       2, with RelayLocked
     EndedByError    a user has to act                           2, with any other typed error
     Died            unexpected                                  anything else
 
-The keeper waits after Locked, and restarts after Died with growing delays. It returns any other end, and a death beyond
-the allowed number, to its owner, which decides whether it can continue without this relay. It never blocks: the owner
-calls `check` often.
+The keeper waits after DirectoryLocked, and restarts after Died with growing delays. It returns any other end, and
+a death beyond the allowed number, to its owner, which decides whether it can continue without this relay. It never
+blocks: the owner calls `check` often.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class EndedOnRequest:
 
 
 @dataclass(frozen=True)
-class Locked:
+class DirectoryLocked:
     holder: str
 
 
@@ -62,7 +62,7 @@ class Died:
     """The end of its log, which may contain secrets."""
 
 
-def end_of(process: RelayProcess) -> EndedOnRequest | Locked | EndedByError | Died | None:
+def end_of(process: RelayProcess) -> EndedOnRequest | DirectoryLocked | EndedByError | Died | None:
     """Return how a relay has ended; None while it runs. The log alone does not show that, as two processes may write to
     it."""
     code = process.exit_code()
@@ -71,7 +71,7 @@ def end_of(process: RelayProcess) -> EndedOnRequest | Locked | EndedByError | Di
     error = process.error() if code == EXIT_ERROR else None
     if error is None:
         return Died(code, process.tail())
-    return Locked(error.message) if error.code == RelayLocked.code else EndedByError(error)
+    return DirectoryLocked(error.message) if error.code == RelayLocked.code else EndedByError(error)
 
 
 def pause_after(deaths: int) -> float:
@@ -109,7 +109,7 @@ class KeptRelay:
         match end_of(self.process):
             case None:
                 return None
-            case Locked():
+            case DirectoryLocked():
                 self.delay_start(STAND_BY_SECONDS)
                 return None
             case Died(code) as end:

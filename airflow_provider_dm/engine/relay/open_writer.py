@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.relay.errors import (
     UpstreamSwitched,
 )
 from airflow_provider_dm.engine.relay.meta import RelayMeta
-from airflow_provider_dm.engine.relay.purge import Need
+from airflow_provider_dm.engine.relay.purge import LogNeed
 from airflow_provider_dm.engine.relay.purge_files import clear
 from airflow_provider_dm.engine.relay.recovery import recover
 from airflow_provider_dm.engine.relay.writer import RelayWriter
@@ -58,7 +58,7 @@ Has = Callable[[RelayFile], bool]
 
 
 @dataclass
-class Opening:
+class WriterOpener:
     """The opener of the writer for all sessions of a relay; keeps the writer between sessions."""
 
     config: SourceConfig
@@ -67,7 +67,7 @@ class Opening:
     """The oldest location that a task needs."""
     last_known: Callable[[], str]
     """The sub-directory in the last report of this source's relay."""
-    needs: Callable[[], Sequence[Need]] = tuple
+    needs: Callable[[], Sequence[LogNeed]] = tuple
     """The needs of all tasks; while there are none, no log is given up. May raise NeedUnknown."""
     writer: RelayWriter | None = None
     backlog: int = 0

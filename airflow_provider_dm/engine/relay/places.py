@@ -41,14 +41,14 @@ from airflow_provider_dm.engine.relay.protocol import (
 _FOUR_GIB: Final = 1 << 32
 
 
-class Head(NamedTuple):
+class FileHead(NamedTuple):
     """The head of a file: its creation time, and what was committed before it (None if it does not state it)."""
 
     timestamp: int
     before: GtidSet | None
 
 
-class Begin(NamedTuple):
+class TransactionBegin(NamedTuple):
     """The beginning of a transaction. `gtid`: a set of one; None for a transaction without GTID."""
 
     position: int
@@ -61,8 +61,8 @@ class Log:
     """A source's log, file by file. `begins`: the beginnings of a file's transactions, in log order."""
 
     files: Sequence[BinlogSize]
-    head: Callable[[BinlogSize], Head]
-    begins: Callable[[BinlogSize], Iterator[Begin]]
+    head: Callable[[BinlogSize], FileHead]
+    begins: Callable[[BinlogSize], Iterator[TransactionBegin]]
 
 
 # Decisions
@@ -233,7 +233,7 @@ class _Dumps:
     endpoint: Endpoint
     flavour: Flavour
 
-    def head(self, file: BinlogSize) -> Head:
+    def head(self, file: BinlogSize) -> FileHead:
         """Return the contents of a file before its first transaction."""
         timestamp, before = 0, None
         for _, header, event in self._events(file):
@@ -242,15 +242,15 @@ class _Dumps:
                 before = read(event[HEADER_SIZE:], f"the head of {file.name}")
             if header.code in events.GTIDS or before is not None:
                 break
-        return Head(timestamp, before)
+        return FileHead(timestamp, before)
 
-    def begins(self, file: BinlogSize) -> Iterator[Begin]:
+    def begins(self, file: BinlogSize) -> Iterator[TransactionBegin]:
         """Yield the beginnings of a file's transactions."""
         for position, header, event in self._events(file):
             if header.code in events.GTIDS:
                 named = header.code != events.ANONYMOUS_GTID
                 gtid = fold([event[:HEAD_SIZE]], self.flavour, f"{file.name}:{position}") if named else None
-                yield Begin(position, header.timestamp, gtid)
+                yield TransactionBegin(position, header.timestamp, gtid)
 
     def _events(self, file: BinlogSize) -> Iterator[tuple[int, EventHeader, bytes]]:
         """Yield a file's events with their positions; the bytes of irrelevant events are left empty."""

@@ -40,7 +40,7 @@ def _need_unrelated(task: str, needed: str, held: str) -> PurgeRefused:
     )
 
 
-class Need(NamedTuple):
+class LogNeed(NamedTuple):
     """A task's need of the log from `at` on, including the file of `at`."""
 
     task: str
@@ -56,7 +56,7 @@ class Need(NamedTuple):
         return f"task {self.task} ({self.stage}) needs {self.at}"
 
 
-def needs_of(statuses: Iterable[SubtaskStatus], *, only_task: str | None = None) -> tuple[Need, ...]:
+def needs_of(statuses: Iterable[SubtaskStatus], *, only_task: str | None = None) -> tuple[LogNeed, ...]:
     """List the needs of one source's subtasks, oldest first; `only_task`: of a task with a directory of its own.
 
     Raises NeedUnknown.
@@ -67,11 +67,11 @@ def needs_of(statuses: Iterable[SubtaskStatus], *, only_task: str | None = None)
             continue
         if status.needed is None:
             raise NeedUnknown(status.task, status.source, status.stage.value)
-        needs.append(Need(status.task, status.needed, status.stage))
+        needs.append(LogNeed(status.task, status.needed, status.stage))
     return tuple(sorted(needs, key=lambda need: (need.order, need.task)))
 
 
-def check_related(needs: Sequence[Need], held: Iterable[tuple[SubDir, BinlogFile]]) -> None:
+def check_related(needs: Sequence[LogNeed], held: Iterable[tuple[SubDir, BinlogFile]]) -> None:
     """Check that the needs belong to this log. `held`: sub-directory and file, oldest first.
 
     Raises PurgeRefused for a need in another server's log, with another base name, or in a sub-directory that does not
@@ -187,7 +187,7 @@ class KeptFile:
     """A requested file that is kept: `needs` are those of tasks; without any it is the newest file."""
 
     file: HeldFile
-    needs: tuple[Need, ...]
+    needs: tuple[LogNeed, ...]
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.needs)) if self.needs else f"{self.file} is the newest file"
@@ -247,7 +247,7 @@ class PurgeReport:
         return f"{first} {size}" if first is last else f"{len(self.files)} files {size}, {first} to {last}"
 
 
-def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) -> PurgePlan:
+def plan_purge(log: RelayLog, needs: Sequence[LogNeed], *requests: PurgeRequest) -> PurgePlan:
     """Plan the removal for all of `requests`. Raises PurgeRefused."""
     wanted = max((_wanted(log.files, request) for request in requests), default=0)
     floor = first_kept(log.files, needs)
@@ -255,7 +255,7 @@ def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) ->
     return PurgePlan(log.files[: min(wanted, floor)], kept)
 
 
-def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
+def first_kept(files: Sequence[HeldFile], needs: Sequence[LogNeed]) -> int:
     """Return the index of the first file that must be kept. Raises PurgeRefused."""
     check_related(needs, ((file.sub_dir, file.file) for file in files))
     oldest = min((need.order for need in needs), default=None)
@@ -263,7 +263,7 @@ def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
     return sum(1 for _ in droppable)
 
 
-def _kept(file: HeldFile, needs: Sequence[Need]) -> KeptFile:
+def _kept(file: HeldFile, needs: Sequence[LogNeed]) -> KeptFile:
     return KeptFile(file, tuple(need for need in needs if need.order <= file.order))
 
 

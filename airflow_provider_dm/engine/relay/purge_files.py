@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.relay.errors import NoRelayLog, PurgeRefused, Pu
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import (
     HeldFile,
-    Need,
+    LogNeed,
     PurgeReport,
     PurgeRequest,
     RelayLog,
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 PURGE_LOCK: Final = "purge.lock"
 _HIDDEN: Final = ".purged"
 
-ReadNeeds = Callable[[], Sequence[Need]]
+ReadNeeds = Callable[[], Sequence[LogNeed]]
 """Returns the present needs of the source's tasks. May raise any DmError: then nothing is purged."""
 
 

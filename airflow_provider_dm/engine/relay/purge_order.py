@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.errors import DmError, InvalidInput, ReportedError, describe
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import Need, PurgeReport, PurgeRequest, needs_of, plan_purge, requests_of
+from airflow_provider_dm.engine.relay.purge import LogNeed, PurgeReport, PurgeRequest, needs_of, plan_purge, requests_of
 from airflow_provider_dm.engine.relay.purge_files import check_reported, purge, survey
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def carried_out(store: MetaStore, source: str, root: Path, order: PurgeOrder) ->
     log = survey(source, root)
     check_reported(log, store.relay_status(source))
 
-    def read_needs() -> Sequence[Need]:
+    def read_needs() -> Sequence[LogNeed]:
         return needs_of(store.list_subtasks(source=source))
 
     requests = requests_for(order.wanted, root) if isinstance(order.wanted, PurgeConfig) else (order.wanted,)

@@ -44,11 +44,11 @@ from airflow_provider_dm.engine.relay.errors import (
 )
 from airflow_provider_dm.engine.relay.event_runs import RunTaker
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
-from airflow_provider_dm.engine.relay.open_writer import Opening
+from airflow_provider_dm.engine.relay.open_writer import WriterOpener
 from airflow_provider_dm.engine.relay.places import file_after, has_bytes
 from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 from airflow_provider_dm.engine.relay.pull import Puller
-from airflow_provider_dm.engine.relay.purge import Need, needs_of
+from airflow_provider_dm.engine.relay.purge import LogNeed, needs_of
 from airflow_provider_dm.engine.relay.reporting import Reporter
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.relay.spool import LogPosition, SpoolBound
@@ -126,7 +126,7 @@ class _Service:
     known_sub_dir: str
     """The sub-directory in the last report of this source's relay before this one."""
     bound: SpoolBound | None = field(init=False)
-    opening: Opening = field(init=False)
+    opening: WriterOpener = field(init=False)
     goal: Location | None = None
     """The location to pull up to, in the newest sub-directory."""
     connected_once: bool = False
@@ -143,7 +143,9 @@ class _Service:
         self.bound = SpoolBound.of(self.directory.root, spool) if spool is not None else None
         # With a log the configuration was right once: an unreachable upstream will return.
         self.connected_once = any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs())
-        self.opening = Opening(self.spec.source.config, self.directory, self._needed, self._last_known, self._needs)
+        self.opening = WriterOpener(
+            self.spec.source.config, self.directory, self._needed, self._last_known, self._needs
+        )
 
     @property
     def writer(self) -> RelayWriter | None:
@@ -176,13 +178,13 @@ class _Service:
         known = [location for location in (*own, self.spec.spool.start) if location is not None]
         return max(known, key=lambda location: location.sort_key, default=None)
 
-    def _needs(self) -> Sequence[Need]:
+    def _needs(self) -> Sequence[LogNeed]:
         """Return the needs of all tasks that this log serves. Raises NeedUnknown."""
         spool = self.spec.spool
         if spool is None:
             return needs_of(self.reporter.store.list_subtasks(source=self.spec.source.config.source_id))
         needed = self._needed()
-        return (Need(spool.task, needed, Stage.RUNNING),) if needed is not None else ()
+        return (LogNeed(spool.task, needed, Stage.RUNNING),) if needed is not None else ()
 
     def _last_known(self) -> str:
         return self.reporter.snapshot.sub_dir or self.known_sub_dir

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
 from airflow_provider_dm.engine.relay.directory import SubDir
 from airflow_provider_dm.engine.relay.errors import BinlogPurged, InvalidSubDir, UpstreamLogDiffers, UpstreamSwitched
-from airflow_provider_dm.engine.relay.purge import Need
+from airflow_provider_dm.engine.relay.purge import LogNeed
 from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
@@ -178,7 +178,7 @@ def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
     return file.base == oldest.base and file.number < oldest.number
 
 
-def begin_anew(end: Location, needs: Sequence[Need], binlogs: Sequence[BinlogSize]) -> Location:
+def begin_anew(end: Location, needs: Sequence[LogNeed], binlogs: Sequence[BinlogSize]) -> Location:
     """Return the oldest need, if no task needs the log, which the upstream has left behind at `end`, any more.
 
     Without any need the log stays: a later task may need it, and there is no location at which to begin. Raises

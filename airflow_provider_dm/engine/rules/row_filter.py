@@ -5,8 +5,8 @@ DELETE, and for an UPDATE the old row and the new row, or both if both expressio
 missing column ignores nothing, as in DM: the column may be added later.
 
 The effect of an ignored change never reaches the target, so the target may differ from what the log implies: a row may
-still exist although its DELETE was ignored, or be missing because its INSERT was. How much of this is possible is the
-filter's `Loss`, which decides how changes are folded and written (`sync.write.compactor`, `sync.write.causality`)."""
+still exist although its DELETE was ignored, or be missing because its INSERT was. The filter's
+`FilterLoss` is how much of this is possible; it decides how changes are folded and written (`sync.write`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_SUCH_COLLATION: Final = frozenset({1253, 1273})
 """The server lacks a collation, or the collation does not belong to the charset."""
 
 
-class Loss(IntEnum):
+class FilterLoss(IntEnum):
     """The rows that a filter may ignore, from none to any."""
 
     NOTHING = 0
@@ -66,12 +66,12 @@ class RowFilter:
     """The session in which the expressions are evaluated."""
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> FilterLoss:
         ignored = {event for event, verdict in self.verdicts if verdict is EventAction.IGNORE}
         if self.inserts or self.updates or ignored & {"insert", "update"}:
-            return Loss.ROWS
+            return FilterLoss.ROWS
         fewer = self.deletes or self.keeps_rows or "delete" in ignored
-        return Loss.DELETES if fewer else Loss.NOTHING
+        return FilterLoss.DELETES if fewer else FilterLoss.NOTHING
 
     def columns(self) -> frozenset[int]:
         """Return the positions of the columns in the expressions."""

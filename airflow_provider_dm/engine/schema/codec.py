@@ -60,7 +60,7 @@ ENUM_INVALID: Final = b"0"
 """The literal of an ENUM's index 0, which a strict session rejects (see downstream/row_statements.py)."""
 
 
-class Style(IntEnum):
+class LiteralStyle(IntEnum):
     """The conversion of a canonical value to a SQL literal."""
 
     PLAIN = 0  # unchanged: integers, decimals
@@ -77,7 +77,7 @@ class Style(IntEnum):
 
 @dataclass(frozen=True)
 class Codec:
-    style: Style
+    style: LiteralStyle
     key_form: Transform | None
     """A coarse normal form for hashing rows to buckets: values that a target may treat as equal have the same form.
     None: no such form is known without the collation's weights. It considers only its own column's collation: use it
@@ -129,17 +129,17 @@ def _enum_literal(value: bytes) -> bytes:
     return ENUM_INVALID if value == strings.INVALID_MEMBER else quote_utf8(value)
 
 
-_LITERALS: Final[dict[Style, Callable[[Codec, Flavour | None], Transform]]] = {
-    Style.PLAIN: lambda *_: bytes,
-    Style.FLOAT: lambda *_: numbers.float_literal,
-    Style.BITS: lambda *_: numbers.bits_literal,
-    Style.QUOTED: lambda *_: temporal.quoted_time,
-    Style.TEXT: lambda *_: quote_utf8,
-    Style.CHARSET: _charset_literal,
-    Style.CHARSET_HEX: _charset_hex_literal,
-    Style.HEX: lambda *_: hexadecimal,
-    Style.JSON: _json_literal,
-    Style.ENUM: lambda *_: _enum_literal,
+_LITERALS: Final[dict[LiteralStyle, Callable[[Codec, Flavour | None], Transform]]] = {
+    LiteralStyle.PLAIN: lambda *_: bytes,
+    LiteralStyle.FLOAT: lambda *_: numbers.float_literal,
+    LiteralStyle.BITS: lambda *_: numbers.bits_literal,
+    LiteralStyle.QUOTED: lambda *_: temporal.quoted_time,
+    LiteralStyle.TEXT: lambda *_: quote_utf8,
+    LiteralStyle.CHARSET: _charset_literal,
+    LiteralStyle.CHARSET_HEX: _charset_hex_literal,
+    LiteralStyle.HEX: lambda *_: hexadecimal,
+    LiteralStyle.JSON: _json_literal,
+    LiteralStyle.ENUM: lambda *_: _enum_literal,
 }
 
 
@@ -170,24 +170,26 @@ def _codec_of_type(column: Column) -> Codec | None:
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
         case data_type if data_type in INTEGERS:
-            return Codec(Style.PLAIN, bytes, from_text=numbers.integer_from_text if zerofill else None)
+            return Codec(LiteralStyle.PLAIN, bytes, from_text=numbers.integer_from_text if zerofill else None)
         case "decimal":
-            return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
+            return Codec(
+                LiteralStyle.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None
+            )
         case "float" | "double":
             # No key form: the target may have a FLOAT, in which several of these numbers are equal.
-            return Codec(Style.FLOAT, None, select=_as_double, from_text=numbers.float_from_text)
+            return Codec(LiteralStyle.FLOAT, None, select=_as_double, from_text=numbers.float_from_text)
         case "bit":
-            return Codec(Style.BITS, numbers.bits_key)
+            return Codec(LiteralStyle.BITS, numbers.bits_key)
         case "date" | "year" | "uuid" | "inet4" | "inet6":
-            return Codec(Style.QUOTED, bytes)
+            return Codec(LiteralStyle.QUOTED, bytes)
         case "time" | "datetime" | "timestamp":
-            return Codec(Style.QUOTED, temporal.time_key)
+            return Codec(LiteralStyle.QUOTED, temporal.time_key)
         case "json":
-            return Codec(Style.JSON, None)
+            return Codec(LiteralStyle.JSON, None)
         case data_type if data_type in BINARIES:
-            return Codec(Style.HEX, strings.binary_key)
+            return Codec(LiteralStyle.HEX, strings.binary_key)
         case data_type if data_type in _RAW:
-            return Codec(Style.HEX, None)
+            return Codec(LiteralStyle.HEX, None)
     return None
 
 
@@ -196,7 +198,7 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
         by_code_points = (column.collation or "").endswith("_bin")
         enum = column.data_type == "enum"
         return Codec(
-            Style.ENUM if enum else Style.TEXT,
+            LiteralStyle.ENUM if enum else LiteralStyle.TEXT,
             strings.member_key if by_code_points else None,
             select=_as_member if enum else _as_utf8,
         )
@@ -204,8 +206,8 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
         return None
     key_form = strings.text_key(column.charset, column.collation)
     if column.charset in strings.UTF8_CHARSETS:
-        return Codec(Style.TEXT, key_form)
-    style = Style.CHARSET if column.charset in strings.ASCII_CHARSETS else Style.CHARSET_HEX
+        return Codec(LiteralStyle.TEXT, key_form)
+    style = LiteralStyle.CHARSET if column.charset in strings.ASCII_CHARSETS else LiteralStyle.CHARSET_HEX
     return Codec(style, key_form, introducer=column.charset.encode(), column=f"{table}.{column.name}")
 
 

@@ -56,7 +56,7 @@ _LONGEST_TABLE_PART: Final = 24
 
 @dataclass(frozen=True)
 class NewName:
-    """A new name of a held shard, for its rows after `end`. `name` None: it was dropped. `at`, `end`: see `Item`."""
+    """A new name of a held shard for its rows after `end`; None: it was dropped. `at`, `end`: see `ShardDdl`."""
 
     at: Location
     end: Location
@@ -64,7 +64,7 @@ class NewName:
 
 
 @dataclass(frozen=True)
-class Item:
+class ShardDdl:
     """A DDL that a shard has executed. `at`, `end`: the locations at which its transaction begins and ends.
 
     `ddls`: the target's statements for it, the same texts for all shards. `table`: the shard's definition after it.
@@ -113,7 +113,7 @@ class Member:
 
     table: TableName
     base: StoredTable
-    items: tuple[Item, ...]
+    items: tuple[ShardDdl, ...]
 
     @property
     def is_dropped(self) -> bool:
@@ -124,8 +124,8 @@ class Member:
 @dataclass(frozen=True)
 class HeldRows:
     """Held rows of one shard that can be applied: of transactions whose ends are after `after` and up to `until`.
-    `table`: the shard's definition for them, under its name in the log there. `needs`: see `Item`. `shard`: the name by
-    which the shard is identified."""
+    `table`: the shard's definition for them, under its name in the log there. `needs`: see `ShardDdl`. `shard`: the
+    name that identifies the shard."""
 
     table: StoredTable
     after: Location
@@ -201,7 +201,7 @@ class Group:
         return min((time for time in times if time is not None), default=None)
 
 
-def after_ddl(group: Group, source: str, table: TableName, base: Table, item: Item) -> Group:
+def after_ddl(group: Group, source: str, table: TableName, base: Table, item: ShardDdl) -> Group:
     """Return the group after a shard has executed a DDL. `base`: the shard's definition before it.
 
     Raises ShardDdlOutOfSequence.
@@ -221,7 +221,7 @@ def after_create(
     shards with its definition. None: no shard has it, or shards that have executed different DDL have it.
 
     `base`: the definition of shards that have executed none (None: all have). `like`: the shards with a literally equal
-    definition; they decide if more shards have the same rows, as after the DDL of a plain key. `needs`: see `Item`.
+    definition; they decide if more shards have the same rows, as after the DDL of a plain key. `needs`: see `ShardDdl`.
     """
     longest = group.longest()
     if longest is None or not longest.items:
@@ -272,7 +272,7 @@ def name_of_dropped(table: TableName, at: Location) -> TableName:
     return TableName(table.schema, f"{name} dropped at {place}")
 
 
-def due_item(group: Group, tables: Collection[TableName]) -> Item | None:
+def due_item(group: Group, tables: Collection[TableName]) -> ShardDdl | None:
     """Return the current DDL if all shards have executed it; None if a shard has not, or a re-sync is pending.
 
     `tables`: all existing shards of the group. The item is that of the shard that executed the DDL first.

@@ -66,7 +66,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True)
-class Info:
+class DdlInfo:
     """The report of one source. `tables`: its shards. `at`: the location of the DDL in its log. It never changes within
     one life of a task; another location belongs to an earlier task of this name."""
 
@@ -88,7 +88,7 @@ class Lock:
     target: TableName
     number: int
     owner: str
-    infos: tuple[Info, ...]
+    infos: tuple[DdlInfo, ...]
     expected: tuple[str, ...]
     decision: Action | None = None
     executed: bool = False
@@ -106,7 +106,7 @@ class Lock:
     def unsynced(self) -> list[str]:
         return sorted(set(self.expected) - set(self.synced))
 
-    def info(self, source: str) -> Info | None:
+    def info(self, source: str) -> DdlInfo | None:
         return next((info for info in self.infos if info.source == source), None)
 
     @property
@@ -159,7 +159,7 @@ def reported(
     task: str,
     target: TableName,
     number: int,
-    info: Info,
+    info: DdlInfo,
     expected: Collection[str],
     decided: Collection[Ddls] | None = None,
 ) -> Lock:
@@ -218,7 +218,7 @@ def executed(lock: Lock, source: str) -> Lock:
 
 def continued(lock: Lock, source: str) -> Lock | None:
     """Return the lock after a source has continued past the executed DDL; None after the last source."""
-    known = lock.infos if lock.info(source) is not None else (*lock.infos, Info(source, lock.ddls))
+    known = lock.infos if lock.info(source) is not None else (*lock.infos, DdlInfo(source, lock.ddls))
     infos = tuple(replace(info, done=info.done or info.source == source) for info in known)
     kept = replace(lock, infos=infos, executed=True)
     return None if all(info.done for info in infos) and not kept.unsynced else kept

@@ -13,9 +13,9 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.concurrency import Writing
+from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
-from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 
 
 @dataclass
@@ -30,7 +30,7 @@ class EpochApplier:
     _shared: tuple[SyncPlan, Runner, Shared[SyncPlan]] | None = field(default=None, init=False)
     """The plan that was last shared with tasks, and their runner."""
 
-    def apply(self, epoch: Epoch, state: LoopState, following: Future[Planned] | None = None) -> Applied:
+    def apply(self, epoch: Epoch, state: LoopState, following: Future[Planned] | None = None) -> ApplyResult:
         """Apply all of an epoch by the plan `state.written_by`. `following`: the piece that is planned meanwhile.
 
         Raises the errors of `apply_epoch`.
@@ -44,7 +44,7 @@ class EpochApplier:
             source.upstream,
             source.target,
             state.step(epoch.hi),
-            Writing.of(source.config.syncer, plan, tasks=size.tasks(epoch.size, runner.slots)),
+            WriteConcurrency.of(source.config.syncer, plan, tasks=size.tasks(epoch.size, runner.slots)),
             log_bytes=0 if plan.alone else epoch.size,  # a re-sync writes a small part of the rows of the log
             next_ranges=size.next_ranges(epoch.size, following),
         )
@@ -59,7 +59,7 @@ class EpochApplier:
         """Move all buckets to `hi`: the log in between has no changes."""
         WaveWriter(state.plan, self.target, state.step(hi)).advance({}, range(state.plan.buckets))
 
-    def learn(self, epoch: Epoch, seconds: float, applied: Applied) -> None:
+    def learn(self, epoch: Epoch, seconds: float, applied: ApplyResult) -> None:
         """Adapt the size of the next epochs to the duration and the changes of this one."""
         self.size = self.size.after(epoch.size, seconds, applied.changes, applied.largest)
 

@@ -63,7 +63,7 @@ NEVER: Final = float("-inf")
 
 
 @dataclass(frozen=True)
-class Points:
+class CheckpointPoints:
     """The locations that a checkpoint records for a subtask, whose changes are applied up to `at`.
 
     `again`: the location from which the log must be read again for rows that are held back or prepared.
@@ -80,7 +80,7 @@ class Points:
     @classmethod
     def of(
         cls, at: Location, prepared: Location, groups: Iterable[Group], *, uncertain: Location | None = None
-    ) -> Points:
+    ) -> CheckpointPoints:
         """Return the points of a sync at `at`. `prepared`: the location of the oldest XA transaction that is prepared
         there, or `at`."""
         groups = list(groups)
@@ -168,8 +168,8 @@ class DmPoints:
             self._try(self._forget_exit)
         self._begun = True
 
-    def write(self, applied: Points, furthest: Location | None = None) -> None:
-        """Write the position of the sync. `furthest`: see `Points.exit_point`. Raises Fenced, TargetWentBack."""
+    def write(self, applied: CheckpointPoints, furthest: Location | None = None) -> None:
+        """Write the sync's position. `furthest`: see `CheckpointPoints.exit_point`. Raises Fenced, TargetWentBack."""
         self._written_at = time.monotonic()
         exit_point = applied.exit_point(furthest)
         places = (applied.at, applied.again, *([exit_point] if exit_point is not None else []))
@@ -202,7 +202,7 @@ class DmPoints:
         forget_exit_point(connection, self.source.fence.ref)
         return True
 
-    def _write(self, connection: Connection, applied: Points, exit_point: Location | None) -> bool:
+    def _write(self, connection: Connection, applied: CheckpointPoints, exit_point: Location | None) -> bool:
         """Write the points. Return True if the table points were written or are not due.
 
         Until changes are applied, DM's own global point stays (the task began there); only the exit point is written.

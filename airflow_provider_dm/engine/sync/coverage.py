@@ -26,21 +26,21 @@ from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.key_comparison import KEYS_OF_A_STATEMENT, Answers, KeyComparison
+from airflow_provider_dm.engine.reading.key_comparison import KEYS_OF_A_STATEMENT, KeyComparison, KeyOrders
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, PageKey, read_key
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
 
 
-class Whole(Enum):
+class UniformCoverage(Enum):
     """The coverage of a table of which no key, or every key, is covered."""
 
     NONE = "none"
     ALL = "all"
 
 
-NONE: Final = Whole.NONE
-ALL: Final = Whole.ALL
+NONE: Final = UniformCoverage.NONE
+ALL: Final = UniformCoverage.ALL
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PartlyCovered:
     ranges: tuple[KeyRange, ...]
 
 
-Coverage: TypeAlias = Whole | PartlyCovered
+Coverage: TypeAlias = UniformCoverage | PartlyCovered
 
 
 def coverages(chunks: Iterable[ChunkProgress]) -> dict[TableName, Coverage]:
@@ -97,7 +97,7 @@ class _Border:
         lows = tuple(range_.low for range_ in part.ranges if range_.low is not None)
         return cls(part, KeyComparison.of(order), order.positions, lows)
 
-    def covered(self, row: Row | None, answers: Answers) -> Row | None:
+    def covered(self, row: Row | None, answers: KeyOrders) -> Row | None:
         """Return the row if its key is covered according to `answers`, else None."""
         if row is None:
             return None
@@ -131,14 +131,14 @@ class CoverageFilter:
         """Yield the changes, restricted to covered keys. Raises the errors of `source_session.read`."""
         changes = iter(changes)
         while batch := list(islice(changes, KEYS_OF_A_STATEMENT)):
-            answers = Answers()
+            answers = KeyOrders()
             kept = [self._covered(change, answers) for change in batch]
             if answers.unanswered:
                 answers.complete(self._source)
                 kept = [self._covered(change, answers) for change in batch]
             yield from (change for change in kept if change.before is not None or change.after is not None)
 
-    def _covered(self, change: RowChange, answers: Answers) -> RowChange:
+    def _covered(self, change: RowChange, answers: KeyOrders) -> RowChange:
         border = self._borders.get(change.table)
         if border is None:
             return change

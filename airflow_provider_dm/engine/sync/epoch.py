@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.sync.write.tasks import (
     FindExchanged,
     FoldRange,
 )
-from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, Applied
+from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, ApplyResult
 
 MIB: Final = 1 << 20
 DRIVER: Final = LocalRunner(1)
@@ -44,7 +44,7 @@ LONGEST_SECONDS: Final = 10.0
 """If an epoch of the usual size takes longer, epochs become smaller than the usual size."""
 
 
-def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Applied:
+def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> ApplyResult:
     """Apply all of an epoch, in `job.writing.tasks` tasks.
 
     `ship`: send the bytes of the log with the tasks, for executors without access to the relay directory.
@@ -57,7 +57,7 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> A
         raise replace(error, log=f"from {epoch.lo} to {epoch.hi}") from error.__cause__
 
 
-def _applied(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Applied:
+def _applied(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> ApplyResult:
     ranges = [with_data(range_) for range_ in epoch.ranges] if ship else list(epoch.ranges)
     groups = job.writing.tasks
     if job.plan.value.whole:
@@ -67,14 +67,14 @@ def _applied(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Appl
         (applied,) = runner.run(ApplyRanges(job), [tuple(ranges)])
         return applied
     exchange = runner.exchange(FoldRange(job, groups), ranges, groups)
-    released: list[Applied] = []
+    released: list[ApplyResult] = []
     disputed: Disputed = frozenset()
     if any(part.unique for part in job.plan.value.targets):
         disputed = disputed_values(exchange.run(FindExchanged(job)))
         released = exchange.run(ApplyGroup(job, groups, FrontierMove.RELEASE, disputed))
     done = exchange.run(ApplyGroup(job, groups, FrontierMove.ADVANCE, disputed))
     collisions = tuple(collision for batch in released for collision in batch.collisions)
-    return sum(done, Applied(collisions=collisions))
+    return sum(done, ApplyResult(collisions=collisions))
 
 
 def with_data(part: ByteRange) -> ByteRange:

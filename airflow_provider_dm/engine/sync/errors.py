@@ -67,7 +67,7 @@ class EarlierLogMissing(DescribedError):
     reaction = Reaction.RETRY
 
 
-class NeitherServes(UpstreamError):
+class BothLogsFailed(UpstreamError):
     """The relay log and the upstream both failed. `local`, `upstream`: the messages of their errors; `wanted`: the
     reaction."""
 

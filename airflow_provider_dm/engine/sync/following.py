@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.downstream.ddl_journal import (
     COMMITTED,
     IN_FRONT,
     INJECTED,
-    Entry,
+    JournalEntry,
     forget_entries,
     note_intent,
     read_entries,
@@ -72,7 +72,7 @@ from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps, r
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
 from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, SkipDdl
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, after_resync
@@ -81,8 +81,8 @@ from airflow_provider_dm.engine.sync.ddl.chunks_after import ChunksAfter, chunks
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
 from airflow_provider_dm.engine.sync.ddl.source_definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.ddl.statement_session import session_of
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables, Surroundings
-from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_ignored_by_filter, judge_ddl
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import DdlContext, SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.sync.ddl.verdict import RelevantDdl, is_ignored_by_filter, judge_ddl
 from airflow_provider_dm.engine.sync.errors import CannotFollow, NeededByRows, ValuesDiffer
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -95,11 +95,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Meaning:
+class DdlMeaning:
     """The meaning of one statement of the log for the task."""
 
     ddl: DdlStatement
-    outcome: PassOver | Concerns | ApplyDdl
+    outcome: SkipDdl | RelevantDdl | ApplyDdl
     before: OnlineDdls
     """The state of online DDL before the statement."""
     behind: OnlineDdls
@@ -115,22 +115,22 @@ class Following:
     """The groups of merged tables."""
     _collation_names: Mapping[int, str] = field(default_factory=dict, init=False)
 
-    def meaning(self, ddl: DdlStatement, state: LoopState) -> Meaning:
+    def meaning(self, ddl: DdlStatement, state: LoopState) -> DdlMeaning:
         """Return the meaning of a statement for the task. Changes nothing."""
         parsed, memory = read_ddl(ddl), state.online_ddl
         if memory is None:
             memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
             memory = memory.under_rules(self.source.rules.block_allow)
         behind, action = self._meaning(parsed, ddl, state.plan, memory)
-        not_understood = isinstance(action, Concerns) and action.statement is None
+        not_understood = isinstance(action, RelevantDdl) and action.statement is None
         if not_understood and is_ignored_by_filter(parsed, ddl, self.source.rules.events):
             log.warning("DDL at %s cannot be parsed, and a filter rule skips it", ddl.at)
-            action = PassOver("a filter rule skips it")
-        return Meaning(ddl, action, memory, behind)
+            action = SkipDdl("a filter rule skips it")
+        return DdlMeaning(ddl, action, memory, behind)
 
     def _meaning(
         self, parsed: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan, memory: OnlineDdls
-    ) -> tuple[OnlineDdls, PassOver | Concerns | ApplyDdl]:
+    ) -> tuple[OnlineDdls, SkipDdl | RelevantDdl | ApplyDdl]:
         rules = self.source.rules.block_allow
         tables = {table.name: table for table in plan.tables()}
         if isinstance(parsed, Unreadable) and not isinstance(parsed, NotRead):
@@ -144,18 +144,18 @@ class Following:
             applied=plan.applied_up_to(ddl.end.sort_key),
         )
         match outcome:
-            case PassOver() | ApplyDdl():
+            case SkipDdl() | ApplyDdl():
                 return behind, outcome
-            case outcomes.Remember(ghost):
-                return behind, PassOver(f"it is recorded for the ghost table {ghost}")
-            case outcomes.Stop(why):
-                return behind, Concerns(why)
-            case outcomes.Ordinary(rest):
+            case outcomes.RecordGhost(ghost):
+                return behind, SkipDdl(f"it is recorded for the ghost table {ghost}")
+            case outcomes.StopAtDdl(why):
+                return behind, RelevantDdl(why)
+            case outcomes.OrdinaryDdl(rest):
                 return behind, judge_ddl(rest, ddl, rules, tables)
             case _:
                 assert_never(outcome)
 
-    def pass_over(self, meaning: Meaning, state: LoopState) -> LoopState:
+    def pass_over(self, meaning: DdlMeaning, state: LoopState) -> LoopState:
         """Save the state of online DDL after a skipped statement, and move the frontier past it if it has no rows.
 
         Raises Fenced, TargetWentBack.
@@ -177,7 +177,7 @@ class Following:
         return read_entries(connection, self.source.fence.ref, ddl.end.sort_key).keys()
 
     def follow(
-        self, meaning: Meaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
+        self, meaning: DdlMeaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
     ) -> LoopState:
         """Execute the effect of a statement in the target; return the state with the plan that is valid after it.
 
@@ -273,7 +273,7 @@ class Following:
         statement: Statement | ApplyDdl | None,
         operator: Operator | None,
         tables: SubtaskTables,
-        around: Surroundings,
+        around: DdlContext,
     ) -> SchemaChange:
         if (instead := _instead(operator)) is not None:
             return change_by_hand(statement, statements_of(instead), tables, around)
@@ -288,7 +288,7 @@ class Following:
 
     def _commit(
         self,
-        meaning: Meaning,
+        meaning: DdlMeaning,
         before: SubtaskTables,
         change: SchemaChange,
         state: LoopState,
@@ -346,7 +346,7 @@ class Following:
 
     def _surroundings(
         self, ddl: DdlStatement, statement: Statement | ApplyDdl | None, tables: SubtaskTables
-    ) -> Surroundings:
+    ) -> DdlContext:
         target, server = server_info(target_connection(self.source.target)), tables.tracker.server
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
@@ -356,7 +356,7 @@ class Following:
             elsewhere |= {target for target in mine_go_to if any(one.routes_to(target) for one in late)}
             elsewhere |= unfinished_targets(target_connection(self.source.target), self.source.fence.ref, elsewhere)
         defaults = self._defaults(ddl, statement, server)
-        return Surroundings(
+        return DdlContext(
             self.source.rules,
             target.capabilities,
             defaults,
@@ -428,7 +428,7 @@ class Following:
             )
 
 
-def _shared(tables: SubtaskTables, around: Surroundings) -> frozenset[TableName]:
+def _shared(tables: SubtaskTables, around: DdlContext) -> frozenset[TableName]:
     """Return the target tables that receive, or have received, rows of several source tables."""
     counted = Counter(schema.target for schema in tables.schemas)
     several = {target for target, number in counted.items() if number > 1}
@@ -440,7 +440,7 @@ def _instead(operator: Operator | None) -> Operator | None:
     return None if operator is None or operator.kind is OperatorKind.INJECT else operator
 
 
-def _injected(operator: Operator | None, tables: SubtaskTables, around: Surroundings) -> Sequence[TargetDdl]:
+def _injected(operator: Operator | None, tables: SubtaskTables, around: DdlContext) -> Sequence[TargetDdl]:
     """Return the statements that an operator injects before a statement. Raises CannotFollow."""
     if operator is None or operator.kind is not OperatorKind.INJECT:
         return ()
@@ -448,7 +448,7 @@ def _injected(operator: Operator | None, tables: SubtaskTables, around: Surround
 
 
 def untouched(
-    plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], entries: Mapping[int, Entry]
+    plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], entries: Mapping[int, JournalEntry]
 ) -> dict[TableName, Table]:
     """Return the target tables of the plan that a statement does not affect."""
     touched = {table.target for table in altered} | {name for statement in statements for name in statement.tables}

@@ -21,7 +21,7 @@ OLDER_POINTS: Final = 90
 
 
 @dataclass
-class History:
+class CheckpointHistory:
     """The points of the last hours. Thread-safe."""
 
     _recent: deque[LagPoint] = field(default_factory=lambda: deque(maxlen=RECENT_POINTS))
@@ -31,7 +31,7 @@ class History:
     def note(self, now: float, lag_seconds: float | None, rows_per_second: float) -> None:
         """Add one measurement.
 
-        >>> history = History()
+        >>> history = CheckpointHistory()
         >>> for second in range(0, 60, 5):
         ...     history.note(1010 * 15 + second, float(second), 2.0)
         >>> history.points()

@@ -17,7 +17,7 @@ from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.ddl.first_words import first_words
-from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
+from airflow_provider_dm.engine.ddl.statements import IrrelevantStatement, Statement
 from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.subtask import note_plan
@@ -27,10 +27,10 @@ from airflow_provider_dm.engine.meta.records import Operator, Stage
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.errors import StoppedByFilter
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, SkipDdl
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.applying import EpochApplier
-from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, stop_error
+from airflow_provider_dm.engine.sync.ddl.verdict import RelevantDdl, stop_error
 from airflow_provider_dm.engine.sync.errors import (
     NOT_UNDERSTOOD,
     CannotFollow,
@@ -40,15 +40,15 @@ from airflow_provider_dm.engine.sync.errors import (
     RoutedElsewhere,
     TransactionGroupsChanged,
 )
-from airflow_provider_dm.engine.sync.following import Meaning
+from airflow_provider_dm.engine.sync.following import DdlMeaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
-from airflow_provider_dm.engine.sync.noting import Notes
+from airflow_provider_dm.engine.sync.noting import SyncNotes
 from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.ports import Follower, MergedTables
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 from airflow_provider_dm.engine.sync.xa_records import forget_xa, note_xa
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Loop:
     applier: EpochApplier
     following: Follower
     merged: MergedTables
-    notes: Notes
+    notes: SyncNotes
     progress: SyncProgress
     stop: threading.Event
     collisions: Collisions = field(init=False)
@@ -184,11 +184,11 @@ class Loop:
         self.notes.begins()
         self.state = replace(self.state, furthest=end)
 
-    def _count(self, applied: Applied) -> None:
+    def _count(self, applied: ApplyResult) -> None:
         self.progress.wrote(applied.changes, applied.rows)
         self._count_collisions(applied.collisions)
 
-    def _apply_with_retries(self, epoch: Epoch, following: Future[Planned] | None) -> Applied:
+    def _apply_with_retries(self, epoch: Epoch, following: Future[Planned] | None) -> ApplyResult:
         for attempt in range(RETRIES):
             try:
                 return self.applier.apply(epoch, self.state, following)
@@ -272,13 +272,13 @@ class Loop:
         operator = None if too_late else self.planning.by_hand.at(ddl)
         meaning = self.following.meaning(ddl, self.state)
         match meaning.outcome:
-            case PassOver(why) if operator is None:
+            case SkipDdl(why) if operator is None:
                 log.info("skipped the DDL at %s: %s", ddl.at, why)
                 self.state = self.following.pass_over(meaning, self.state)
                 self._has_moved()
-            case PassOver(why):
-                self._follow(meaning, PassedOver(why), why, operator)
-            case Concerns(why, statement):
+            case SkipDdl(why):
+                self._follow(meaning, IrrelevantStatement(why), why, operator)
+            case RelevantDdl(why, statement):
                 self._follow(meaning, statement, why, operator)
             case ApplyDdl(real) as repeat:
                 self._follow(meaning, repeat, f"it ends an online DDL on {real}", operator)
@@ -291,7 +291,7 @@ class Loop:
         self.planning.by_hand.passed(self.state.applied)
 
     def _follow(
-        self, meaning: Meaning, statement: Statement | ApplyDdl | None, why: str, operator: Operator | None
+        self, meaning: DdlMeaning, statement: Statement | ApplyDdl | None, why: str, operator: Operator | None
     ) -> None:
         ddl = meaning.ddl
         self.progress.ddl_begun(ddl.at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
-from airflow_provider_dm.engine.binlog.xa import Prepared, needed_location
+from airflow_provider_dm.engine.binlog.xa import PreparedXa, needed_location
 from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
@@ -39,7 +39,7 @@ class LoopState:
     written_by: SyncPlan
     """The plan of the next epoch: if that is half applied, the plan with which it was begun (frontier rule 6)."""
     safe_mode: SafeMode
-    prepared: tuple[Prepared, ...] = ()
+    prepared: tuple[PreparedXa, ...] = ()
     """The XA transactions that are prepared at `applied` and `here`."""
     tables: SubtaskTables | None = None
     """The tables at `applied`; None: not read yet, as most runs have no DDL."""
@@ -92,6 +92,6 @@ class LoopState:
         return replace(self, edge=epoch.hi)
 
 
-def prepared_after(prepared: tuple[Prepared, ...], epoch: Epoch) -> tuple[Prepared, ...]:
+def prepared_after(prepared: tuple[PreparedXa, ...], epoch: Epoch) -> tuple[PreparedXa, ...]:
     """Return the XA transactions that are prepared after an epoch, before which `prepared` are."""
     return prepared if epoch.prepared is None else epoch.prepared

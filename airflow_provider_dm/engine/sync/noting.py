@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.group import needed_with
-from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
+from airflow_provider_dm.engine.sync.checkpoint import CheckpointPoints, DmPoints
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 
@@ -23,7 +23,7 @@ NOTE_SECONDS: Final = 2.0
 
 
 @dataclass
-class Notes:
+class SyncNotes:
     """The reports of one sync. `points` None: DM's checkpoint table is not written. `unit`: the unit that is reported,
     LOAD while a load applies the log between its rounds."""
 
@@ -87,6 +87,6 @@ class Notes:
             log.warning("the position %s was not reported to the metadata DB: %s", applied, error)
         self._noted_at = time.monotonic()
 
-    def _points(self, state: LoopState) -> Points:
+    def _points(self, state: LoopState) -> CheckpointPoints:
         at, groups = state.applied, self.shards.groups.values()
-        return Points.of(at, state.needed, groups, uncertain=state.uncertain)
+        return CheckpointPoints.of(at, state.needed, groups, uncertain=state.uncertain)

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, reached
-from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.loop_state import LoopState
@@ -27,7 +27,7 @@ class Planning:
     """Plans the pieces of one source's log."""
 
     tail: SourceLog
-    by_hand: ByHand
+    by_hand: SubtaskOperators
     open_places: tuple[OpenPlace, ...]
     runner: Runner
 

@@ -18,13 +18,13 @@ from airflow_provider_dm.engine.meta.records import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
-from airflow_provider_dm.engine.sync.following import Meaning
+from airflow_provider_dm.engine.sync.following import DdlMeaning
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
-from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 
 
 class SourceLog(Protocol):
@@ -59,7 +59,7 @@ class SourceLog(Protocol):
 class Follower(Protocol):
     """The follower of one source's DDL (`Following`)."""
 
-    def meaning(self, ddl: DdlStatement, state: LoopState) -> Meaning:
+    def meaning(self, ddl: DdlStatement, state: LoopState) -> DdlMeaning:
         """Return the meaning of a statement for the task."""
         ...
 
@@ -67,12 +67,12 @@ class Follower(Protocol):
         """Return the numbers of the statement's entries in the DDL journal."""
         ...
 
-    def pass_over(self, meaning: Meaning, state: LoopState) -> LoopState:
+    def pass_over(self, meaning: DdlMeaning, state: LoopState) -> LoopState:
         """Save the state of online DDL after a skipped statement."""
         ...
 
     def follow(
-        self, meaning: Meaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
+        self, meaning: DdlMeaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
     ) -> LoopState:
         """Execute the effect of a statement in the target, except the rows of its transaction."""
         ...
@@ -124,7 +124,7 @@ class SharedTables(Protocol):
         ...
 
 
-RunResync: TypeAlias = Callable[[Group, LoopState, Callable[[Applied], None]], bool]
+RunResync: TypeAlias = Callable[[Group, LoopState, Callable[[ApplyResult], None]], bool]
 """Apply all held-back rows of a group, and report each epoch. Return False after a stop request before the end."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.history import History
+from airflow_provider_dm.engine.sync.history import CheckpointHistory
 
 LATELY_SECONDS: Final = 30.0
 """The interval for recent speeds, as in DM."""
@@ -114,7 +114,7 @@ class SyncProgress:
     """DM's word for the log that is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
     meter: Meter = field(default_factory=Meter, repr=False)
-    history: History = field(default_factory=History, repr=False)
+    history: CheckpointHistory = field(default_factory=CheckpointHistory, repr=False)
     _speeds: dict[str, Speed] = field(default_factory=lambda: defaultdict(lambda: Speed(0.0, 0.0)), repr=False)
 
     # Set by the loop and by the reader of the log

@@ -14,13 +14,13 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints
-from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.loop_state import LoopState
-from airflow_provider_dm.engine.sync.noting import Notes
+from airflow_provider_dm.engine.sync.noting import SyncNotes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.ports import MergedTables
@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target
 from airflow_provider_dm.engine.sync.write.concurrency import most_held, spreads
-from airflow_provider_dm.engine.sync.write.transactional import RANGE_BYTES, SMALL_CHANGE_BYTES, Applied
+from airflow_provider_dm.engine.sync.write.transactional import RANGE_BYTES, SMALL_CHANGE_BYTES, ApplyResult
 
 
 def run_sync(
@@ -62,17 +62,17 @@ def run_sync(
         target, sharing = Target.at(source.target), Sharing.of(source, loaded=opened.loaded)
         applier = EpochApplier(source, runner, target, sized(size, source, state.plan))
 
-        def resync(group: Group, at: LoopState, on_applied: Callable[[Applied], None]) -> bool:
+        def resync(group: Group, at: LoopState, on_applied: Callable[[ApplyResult], None]) -> bool:
             return Resyncing(applier, store, stop, at, on_applied).run(group)
 
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, target.transactions), Unit.SYNC)
         loop = Loop(
             state=state,
-            planning=Planning(tail, ByHand(store, *source.fence.ref.key), opened.open_places, runner),
+            planning=Planning(tail, SubtaskOperators(store, *source.fence.ref.key), opened.open_places, runner),
             applier=applier,
             following=Following(source, shards=shards),
             merged=MergedTables(sharing, shards, resync),
-            notes=Notes(target.transactions, store, shards, points, unit),
+            notes=SyncNotes(target.transactions, store, shards, points, unit),
             progress=shown,
             stop=stop,
         )

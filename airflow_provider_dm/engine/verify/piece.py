@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.reading.source_session import source_connection,
 from airflow_provider_dm.engine.reading.text_rows import TextCells, packed_rows, split_row
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.verify.row_bytes import RowForm
-from airflow_provider_dm.engine.verify.sums import Focus, Sums, hash_rows, in_focus
+from airflow_provider_dm.engine.verify.sums import HashFocus, Sums, hash_rows, in_focus
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SumPieces:
 
     servers: dict[str, Endpoint]
 
-    def __call__(self, work: tuple[TablePiece, Focus]) -> Sums:
+    def __call__(self, work: tuple[TablePiece, HashFocus]) -> Sums:
         """Return the sums of the piece's rows that are in the focus. Raises the errors of `with_retries`."""
         piece, focus = work
         endpoint = self.servers[piece.server]
@@ -96,7 +96,7 @@ class FindRows:
     servers: dict[str, Endpoint]
     most: int
 
-    def __call__(self, work: tuple[TablePiece, Focus]) -> list[FoundRow]:
+    def __call__(self, work: tuple[TablePiece, HashFocus]) -> list[FoundRow]:
         """Return the piece's rows that are in the focus. Reading stops after the batch in which their number reaches
         `most`. Raises the errors of `with_retries`.
         """

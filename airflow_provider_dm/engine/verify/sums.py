@@ -2,7 +2,7 @@
 
 Each row has a 128-bit hash with a fixed seed. The rows of a class are counted, and both halves of their hashes are
 added modulo 2^64. XOR would be wrong: equal duplicates would cancel out. The low 8 bits of the first half assign a row
-to one of 256 classes, the next 8 bits to a class within that class, and so on: a `Focus` names one class. If the sums
+to one of 256 classes, the next 8 bits to a class within that class, and so on: `HashFocus` is one class. If the sums
 of all classes are equal, so are the tables, except with a probability of about 2^-128. An unequal class is read again
 one level deeper, until it is small enough to compare its rows one by one.
 """
@@ -25,15 +25,15 @@ Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Focus:
+class HashFocus:
     """The rows whose hash ends with `value`, a number of `level` times 8 bits. Level 0 is all rows."""
 
     level: int = 0
     value: int = 0
 
-    def inside(self, number: int) -> Focus:
+    def inside(self, number: int) -> HashFocus:
         """Return the focus on class `number` inside this focus."""
-        return Focus(self.level + 1, self.value | number << self.level * LEVEL_BITS)
+        return HashFocus(self.level + 1, self.value | number << self.level * LEVEL_BITS)
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class Sums:
     def rows(self) -> int:
         return int(self.counts.sum())
 
-    def add(self, hashes: Words, focus: Focus) -> None:
+    def add(self, hashes: Words, focus: HashFocus) -> None:
         """Add rows given by `hash_rows`; ignore rows outside the focus."""
         hashes = hashes[in_focus(hashes, focus)]
         classes = ((hashes[:, 0] >> np.uint64(focus.level * LEVEL_BITS)) & np.uint64(CLASSES - 1)).astype(np.intp)
@@ -86,7 +86,7 @@ def hash_rows(rows: Iterable[bytes]) -> Words:
     return np.frombuffer(joined, dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 
-def in_focus(hashes: Words, focus: Focus) -> NDArray[np.bool_]:
+def in_focus(hashes: Words, focus: HashFocus) -> NDArray[np.bool_]:
     """Return a mask of the rows that are in the focus."""
     mask = (1 << focus.level * LEVEL_BITS) - 1
     selected: NDArray[np.bool_] = (hashes[:, 0] & np.uint64(mask)) == np.uint64(focus.value)

@@ -46,7 +46,7 @@ from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, DataD
 from airflow_provider_dm.engine.verify.held_back import HeldBack, read_held_back, with_lock
 from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, SumPieces, TablePiece
 from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
-from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
+from airflow_provider_dm.engine.verify.sums import CLASSES, HashFocus, Sums, total
 
 log = logging.getLogger(__name__)
 
@@ -275,7 +275,7 @@ def _sum_up(
     sides: Sequence[Sequence[TablePiece]],
     runner: PieceRunner,
     servers: dict[str, Endpoint],
-    focus: Focus = Focus(),  # noqa: B008
+    focus: HashFocus = HashFocus(),  # noqa: B008
 ) -> list[Sums]:
     """Return the sums of each side. All pieces of all sides are submitted to the runner at once."""
     work = [(piece, focus) for side in sides for piece in side]
@@ -325,13 +325,13 @@ def _differing(one: Compared, here: Sums, there: Sums, runner: PieceRunner, serv
 
 def _small_foci(
     one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]
-) -> list[Focus]:
+) -> list[HashFocus]:
     """Return unequal classes small enough to compare row by row: the smallest first, then classes inside large ones.
 
     More than one is needed, because the old and the new version of a changed row are in different classes.
     """
-    small: list[Focus] = []
-    large = [(Focus(), here, there)]
+    small: list[HashFocus] = []
+    large = [(HashFocus(), here, there)]
     while large and len(small) < MOST_FOCI:
         focus, here, there = large.pop(0)
         sizes = {number: int(here.counts[number] + there.counts[number]) for number in here.unequal(there)}

@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import snapshot
 from airflow_provider_dm.engine.copy.errors import ReadLockNotGranted, ReadLockNotPermitted
-from airflow_provider_dm.engine.copy.snapshot import Held, SourceLock, read_under_lock
+from airflow_provider_dm.engine.copy.snapshot import HeldLock, SourceLock, read_under_lock
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
@@ -44,7 +44,7 @@ def made(server: Server, schema: str) -> list[TableName]:
     return [TableName(schema, "t"), TableName(schema, "u")]
 
 
-def end_of_log(held: Held) -> Location:
+def end_of_log(held: HeldLock) -> Location:
     return current_location(held.connection)
 
 
@@ -237,7 +237,7 @@ def test_a_process_that_freezes_loses_the_lock(mysql_source: Server, tables: lis
     """And what was read under the lost lock is read again."""
     reads = list[Any]()
 
-    def read(held: Held) -> Location:
+    def read(held: HeldLock) -> Location:
         reads.append(held)
         if len(reads) == 1:
             insert(mysql_source, tables[0], 60)  # granted when the server has closed the lock's session

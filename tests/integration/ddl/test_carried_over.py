@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.ddl.dialects import COLLATIONS
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable
-from airflow_provider_dm.engine.ddl.target_definitions import Way
+from airflow_provider_dm.engine.ddl.target_definitions import ConversionContext
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -141,7 +141,7 @@ def test_the_target_has_the_mapped_tables(source: Server, target: Server, fresh_
             statement = parse(sql, sql_mode, schema)
             if " RENAME TO " in sql:
                 known.new_names[statement.tables[0]] = statement.tables[1]
-            way = Way(
+            way = ConversionContext(
                 sql_mode=sql_mode,
                 source=flavours[0],
                 target_can=CAPABILITIES[flavours[1]],

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import Info, reported
+from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.errors import ShardDdlRefused
 from airflow_provider_dm.engine.sync.runner import LocalRunner
@@ -110,7 +110,7 @@ def test_the_seeds_example_of_two_sources_with_one_table_each(shops: Shops, firs
     shops.load()
     # What another life of a task of this name has left behind is no report of this one.
     target = TableName(shops.schema, "o")
-    stale = reported(None, "test", target, 0, Info(second, ("ADD x",), at="long ago"), {"a", "b"})
+    stale = reported(None, "test", target, 0, DdlInfo(second, ("ADD x",), at="long ago"), {"a", "b"})
     shops.store.change_ddl_lock("test", stale.id, 0, lambda _: stale.to_json())
     table = {"a": "o_1", "b": "o_2"}
     shops.write(first, f"ALTER TABLE {table[first]} ADD COLUMN c int DEFAULT 7")

@@ -25,8 +25,8 @@ from airflow_provider_dm.engine.meta.records import Holder, Stage
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.shard.lock import Info, reported
-from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
+from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
+from airflow_provider_dm.engine.sync.checkpoint import CheckpointPoints, DmPoints
 from airflow_provider_dm.engine.sync.start import begin_incremental
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.launch.ddl_locks import withdraw_reports
@@ -215,12 +215,12 @@ def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> No
     before = dm.rows()
     assert [(row[1], row[3]) for row in before] == [("", end.position), ("plain", end.position), ("uniq", end.position)]
     source = SyncSource.of(kit.spec(), Fence(kit.ref, current_generation(target_connection(target), kit.ref)))
-    later = Points(end.at(end.position + 1), end)
+    later = CheckpointPoints(end.at(end.position + 1), end)
     with pytest.raises(TargetWentBack):
         points(source, target).write(later)
     claim_generation(target, Fence(kit.ref, source.fence.generation + 1))
     with pytest.raises(Fenced):
-        points(source, target).write(Points(end, end))
+        points(source, target).write(CheckpointPoints(end, end))
     assert dm.rows() == before
     # What has begun here goes on here, whatever the table says by now; and the table is no part of that.
     dm.target.sql(f"UPDATE {dm.name} SET binlog_pos = 4, binlog_name = '{kit.first_file}'")
@@ -309,7 +309,7 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(
     # Tables of the metadata DB may be in the same schema.
     lease_table = f"`{kit.meta_schema}`.dm_lease"
     kit.target.sql(f"CREATE TABLE {lease_table} AS SELECT task, source FROM `{kit.meta_schema}`.dm_subtask")
-    info, merged = Info(SOURCE_ID, ("ADD c int",)), TableName(kit.schema, "merged")
+    info, merged = DdlInfo(SOURCE_ID, ("ADD c int",)), TableName(kit.schema, "merged")
     lock = reported(None, kit.task, merged, 0, info, {SOURCE_ID, "another"})
     kit.store.change_ddl_lock(kit.task, lock.id, 0, lambda _found: lock.to_json())
     assert forget() == [SOURCE_ID]

@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindo
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.errors import MissingRow
-from airflow_provider_dm.engine.sync.noting import Notes
+from airflow_provider_dm.engine.sync.noting import SyncNotes
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from tests.dm_tables import DmTable
 from tests.integration.sync.conftest import SyncKit, rows_of
@@ -177,7 +177,7 @@ def test_a_restart_after_a_clean_stop_needs_no_safe_mode(one_kit: SyncKit, monke
     columns = "binlog_pos, exit_safe_binlog_name, exit_safe_binlog_pos"
 
     with monkeypatch.context() as patched:  # as if it were killed in there
-        patched.setattr(Notes, "exit_point", lambda *_: None)
+        patched.setattr(SyncNotes, "exit_point", lambda *_: None)
         with pytest.raises(MissingRow):
             run(one_kit, {})
     assert there(one_kit) == []

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.relay import health
-from airflow_provider_dm.engine.sync.errors import NeitherServes
+from airflow_provider_dm.engine.sync.errors import BothLogsFailed
 from airflow_provider_dm.engine.sync.log import tail, upstream
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
@@ -202,8 +202,8 @@ def a_lost_file(kit: TailKit) -> str:
     return lost
 
 
-def both_fail(kit: TailKit) -> NeitherServes:
-    with pytest.raises(NeitherServes) as caught:
+def both_fail(kit: TailKit) -> BothLogsFailed:
+    with pytest.raises(BothLogsFailed) as caught:
         kit.run(kit.spec("forever"), LocalRunner(), threading.Event(), kit.progress)
     return caught.value
 
@@ -236,7 +236,7 @@ def test_nobody_answers(kit: TailKit) -> None:
     spec = kit.spec("forever")
     (source,) = spec.sources
     nowhere = source.model_copy(update={"endpoint": source.endpoint.model_copy(update={"port": 1})})
-    with pytest.raises(NeitherServes) as caught:
+    with pytest.raises(BothLogsFailed) as caught:
         kit.run(spec.model_copy(update={"sources": (nowhere,)}))
     assert "DM-2001" in caught.value.upstream
     assert caught.value.reacts() is Reaction.RETRY

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log, scan
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, UnsupportedFormat
-from airflow_provider_dm.engine.binlog.transaction import Ended, ScannedRange
+from airflow_provider_dm.engine.binlog.transaction import ScanEnd, ScannedRange
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
 
@@ -31,9 +31,9 @@ def test_wherever_the_bytes_end_only_whole_transactions_count(flavour: str, tmp_
         found = scanned(log, tmp_path, start, size=size)
         whole = [end for end in ends if end <= size]
         assert (found.end, found.transactions) == (whole[-1] if whole else start, len(whole))
-        expected = Ended.FILE if size in (start, *ends) else found.ended
+        expected = ScanEnd.FILE if size in (start, *ends) else found.ended
         assert found.ended is expected
-        assert (found.ended is Ended.FILE) == (size in (start, *ends))
+        assert (found.ended is ScanEnd.FILE) == (size in (start, *ends))
 
 
 @FLAVOURS
@@ -140,7 +140,7 @@ def test_an_alter_in_two_phases_counts_where_it_is_committed(grouped: bool, tmp_
     end = log.position
     log.transaction()
     before = scanned(log, tmp_path, start)
-    assert (before.end, before.transactions, before.ended) == (committed, 2, Ended.DDL)
+    assert (before.end, before.transactions, before.ended) == (committed, 2, ScanEnd.DDL)
     assert before.trail.added_to("", Flavour.MARIADB) == "0-7-2"
     found = scanned(log, tmp_path, committed)
     assert found.ddl is not None
@@ -158,7 +158,7 @@ def test_an_alter_that_was_rolled_back_or_never_ended_counts_for_nothing(tmp_pat
     log.gtid(standalone=True)
     log.query("ALTER TABLE t ADD d INT")
     found = scanned(log, tmp_path, start)
-    assert (found.end, found.transactions, found.ended) == (end, 4, Ended.DDL)
+    assert (found.end, found.transactions, found.ended) == (end, 4, ScanEnd.DDL)
     assert found.trail.added_to("", Flavour.MARIADB) == "0-7-4"
     assert scanned(log, tmp_path, end).ddl is not None
 
@@ -173,7 +173,7 @@ def test_ddl_is_left_for_the_next_scan_and_then_found_whole(flavour: str, tmp_pa
     log.transaction()
 
     first = scanned(log, tmp_path, start)
-    assert (first.ended, first.end, first.ddl) == (Ended.DDL, end, None)
+    assert (first.ended, first.end, first.ddl) == (ScanEnd.DDL, end, None)
 
     second = scanned(log, tmp_path, end)
     assert second.ddl is not None
@@ -242,10 +242,10 @@ def test_positions_have_64_bits(tmp_path: Path) -> None:
 def test_a_file_shorter_than_published_is_torn(tmp_path: Path) -> None:
     log = Log()
     start, _ = log.transaction()
-    assert scanned(log, tmp_path, start, size=log.position + 1000).ended is Ended.FILE
+    assert scanned(log, tmp_path, start, size=log.position + 1000).ended is ScanEnd.FILE
     log.query("x" * 500)
     del log.data[-100:]
-    assert scanned(log, tmp_path, start, size=log.position + 1000).ended is Ended.TORN
+    assert scanned(log, tmp_path, start, size=log.position + 1000).ended is ScanEnd.TORN
 
 
 @FLAVOURS

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.binlog.errors import (
 from airflow_provider_dm.engine.binlog.payload import PayloadWindow, inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
-from airflow_provider_dm.engine.binlog.transaction import Ended, ScannedRange
+from airflow_provider_dm.engine.binlog.transaction import ScanEnd, ScannedRange
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -199,7 +199,7 @@ def test_a_compressed_transaction_is_a_transaction(server: str, compression: str
     log.tagged_gtid("late")
     log.payload(inner("rows", end="COMMIT"))
     found = scanned(log, tmp_path, start)
-    assert (found.ended, found.transactions, found.end) == (Ended.FILE, 3, log.position)
+    assert (found.ended, found.transactions, found.end) == (ScanEnd.FILE, 3, log.position)
     ids = found.trail.added_to("", Flavour.MYSQL)
     assert ids.split(":", 1)[1] == "1-2:late:3"
     assert scanned(log, tmp_path, end).transactions == 2
@@ -253,7 +253,7 @@ def test_what_stops_outside_stops_inside_and_names_the_place(
     before.gtid()
     before.payload(events)
     found = scanned(before, tmp_path, start)
-    assert (found.ended, found.end) == (Ended.EVENT, end)
+    assert (found.ended, found.end) == (ScanEnd.EVENT, end)
 
 
 @pytest.mark.parametrize("code", [5, 13, 14, 17, 26, 99])

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.planned import Epoch, EpochLimits, UpToDa
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.prepared_ranges import look_back
 from airflow_provider_dm.engine.binlog.rows import decode_range
-from airflow_provider_dm.engine.binlog.xa import Prepared, Xid, read_end, read_prepare
+from airflow_provider_dm.engine.binlog.xa import PreparedXa, Xid, read_end, read_prepare
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.building import ORDERS, Log, order
 
@@ -70,7 +70,7 @@ def ids(epoch: Epoch, skip_until: str = "") -> list[int]:
 def plan(
     files: Sequence[LogFile],
     lo: Location,
-    prepared: Sequence[Prepared] = (),
+    prepared: Sequence[PreparedXa] = (),
     *,
     max_bytes: int = HUGE,
     part: int = HUGE,
@@ -85,7 +85,7 @@ def plan(
 def epochs(files: Sequence[LogFile], lo: Location, *, max_bytes: int = HUGE, part: int = HUGE) -> list[Epoch]:
     """All of a log, each plan with what the one before has left prepared."""
     found: list[Epoch] = []
-    prepared: tuple[Prepared, ...] = ()
+    prepared: tuple[PreparedXa, ...] = ()
     while (one := plan(files, lo, prepared, max_bytes=max_bytes, part=part)) is not None:
         found.append(one)
         lo, prepared = one.hi, prepared if one.prepared is None else one.prepared
@@ -124,9 +124,9 @@ def test_what_is_prepared_travels_with_the_epoch_and_through_json(flavour: str, 
     files = [log.file(tmp_path)]
     first = plan(files, Location(log.name, start))
     assert first is not None
-    assert first.prepared == (Prepared(B, Location(log.name, start), end, rows=True),)
+    assert first.prepared == (PreparedXa(B, Location(log.name, start), end, rows=True),)
     assert (first.ranges, first.bytes, first.transactions, first.hi.position) == ((), 0, 1, end)
-    kept = [Prepared.from_json(json.loads(json.dumps(one.to_json()))) for one in first.prepared]
+    kept = [PreparedXa.from_json(json.loads(json.dumps(one.to_json()))) for one in first.prepared]
     assert kept == list(first.prepared)
 
     insert(log, 2)
@@ -210,7 +210,7 @@ def test_a_compressed_one_is_read_too(tmp_path: Path) -> None:
     (epoch,) = epochs([file], Location(log.name, start))
     assert ids(epoch) == [2, 1]
     found = look_back(A, Location(log.name, commit), [file])
-    assert found == (Prepared(A, Location(log.name, start), end, rows=True), file)
+    assert found == (PreparedXa(A, Location(log.name, start), end, rows=True), file)
 
 
 def test_one_of_a_file_that_is_read_no_more_is_found_among_those_held(tmp_path: Path) -> None:
@@ -367,8 +367,8 @@ def test_any_name_is_the_same_in_all_its_forms(xid: Xid, commit: bool) -> None:
     assert read_end(f"XA {verb} {xid}".encode()) == (xid, commit)
     body = struct.pack("<BIII", 0, xid.format, len(xid.gtrid), len(xid.bqual)) + xid.gtrid + xid.bqual
     assert read_prepare(body, "here") == (xid, False)
-    group = Prepared(xid, Location("bin.000001", 4), 100, rows=True, seams=((7, 100),))
-    assert Prepared.from_json(json.loads(json.dumps(group.to_json()))) == group
+    group = PreparedXa(xid, Location("bin.000001", 4), 100, rows=True, seams=((7, 100),))
+    assert PreparedXa.from_json(json.loads(json.dumps(group.to_json()))) == group
 
 
 ACTS = st.lists(st.tuples(st.sampled_from(["row", "prepare", "commit", "rollback"]), st.integers(0, 3)), max_size=25)

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, continued, reported
+from airflow_provider_dm.engine.shard.lock import Action, DdlInfo, Lock, continued, reported
 
 ID = "test-`shop`.`o`"
 DDL = "ALTER TABLE `shop`.`o` ADD COLUMN `c` int NULL"
@@ -22,7 +22,7 @@ def url(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'meta.db'}"
     migrate(url)
     with MetaStore.open(url) as store:
-        lock = reported(None, "test", TableName("shop", "o"), 3, Info("mysql-1", (DDL,)), {"mysql-1", "mysql-2"})
+        lock = reported(None, "test", TableName("shop", "o"), 3, DdlInfo("mysql-1", (DDL,)), {"mysql-1", "mysql-2"})
         store.change_ddl_lock("test", ID, 3, lambda _found: lock.to_json())
     return url
 

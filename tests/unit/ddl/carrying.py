@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_dm.engine.ddl import target_definitions
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
-from airflow_provider_dm.engine.ddl.target_statements import ForTarget, for_target
+from airflow_provider_dm.engine.ddl.target_statements import TargetStatements, for_target
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -32,14 +32,14 @@ def route(table: TableName) -> TableName:
 
 
 def carried(sql: str, way: Way = (MYSQL, MYSQL), *, sql_mode: int = 0, columns: Mapping[str, str] | None = None,
-            **more: Any) -> ForTarget:  # fmt: skip
+            **more: Any) -> TargetStatements:  # fmt: skip
     """`columns`: how the source has resolved them, as CREATE TABLE says it."""
     resolved = parse(
         f"CREATE TABLE t ({', '.join(f'`{k}` {v}' for k, v in (columns or {'x': 'int'}).items())})", 0, "s"
     )
     assert isinstance(resolved, CreateTable)
     known = {column.name: column for column in resolved.definition.columns}
-    between = target_definitions.Way(
+    between = target_definitions.ConversionContext(
         sql_mode=sql_mode,
         source=way[0],
         target_can=CAPABILITIES[way[1]],

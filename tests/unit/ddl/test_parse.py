@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES
-from airflow_provider_dm.engine.ddl.parse import About, parse
+from airflow_provider_dm.engine.ddl.parse import AffectedTables, parse
 from airflow_provider_dm.engine.ddl.statements import AlterTable, CreateTable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.ddl.table_of_statements import Entry, entries, meaning
@@ -37,15 +37,15 @@ def test_how_it_is_written_does_not_matter() -> None:
 @pytest.mark.parametrize(
     ("sql", "about"),
     [
-        ("ALTER TABLE t FROB", About((TableName("s", "t"),))),
-        ("ALTER TABLE t RENAME COLUMN a TO b, CONVERT TO CHARSET utf8, FROB", About((TableName("s", "t"),))),
-        ("CREATE TABLE IF NOT EXISTS a.t (a frob)", About((TableName("a", "t"),), if_not_exists=True)),
-        ("CREATE TABLE t (a int COMMENT 'open)", About((TableName("s", "t"),))),
-        ("CREATE INDEX i ON t FROB", About((TableName("s", "t"),))),
-        ("ALTER DATABASE d FROB", About(())),
+        ("ALTER TABLE t FROB", AffectedTables((TableName("s", "t"),))),
+        ("ALTER TABLE t RENAME COLUMN a TO b, CONVERT TO CHARSET utf8, FROB", AffectedTables((TableName("s", "t"),))),
+        ("CREATE TABLE IF NOT EXISTS a.t (a frob)", AffectedTables((TableName("a", "t"),), if_not_exists=True)),
+        ("CREATE TABLE t (a int COMMENT 'open)", AffectedTables((TableName("s", "t"),))),
+        ("CREATE INDEX i ON t FROB", AffectedTables((TableName("s", "t"),))),
+        ("ALTER DATABASE d FROB", AffectedTables(())),
     ],
 )
-def test_what_is_certain_of_a_statement_that_is_not_understood(sql: str, about: About) -> None:
+def test_what_is_certain_of_a_statement_that_is_not_understood(sql: str, about: AffectedTables) -> None:
     with pytest.raises(NotRead) as not_read:
         parse(sql, 0, "s")
     assert not_read.value.about == about

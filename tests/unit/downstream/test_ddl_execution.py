@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
-from airflow_provider_dm.engine.downstream.ddl_journal import CreateTexts, Entry
+from airflow_provider_dm.engine.downstream.ddl_journal import CreateTexts, JournalEntry
 from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -33,7 +33,7 @@ class Target:
     looks: dict[TableName, str] = field(default_factory=lambda: {A: "old"})
     refuses: dict[str, int] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
-    noted: dict[int, Entry] = field(default_factory=dict)
+    noted: dict[int, JournalEntry] = field(default_factory=dict)
 
     def query(self, _connection: object, sql: str) -> None:
         if sql in self.refuses:
@@ -41,11 +41,11 @@ class Target:
         self.taken.append(sql)
 
     def note_intent(self, _tx: object, _fence: object, _at: str, number: int, sql: str, before: CreateTexts) -> None:
-        self.noted[number] = Entry(number, sql, dict(before), False)
+        self.noted[number] = JournalEntry(number, sql, dict(before), False)
 
     def note_done(self, _tx: object, _fence: object, _at: str, number: int) -> None:
         entry = self.noted[number]
-        self.noted[number] = Entry(number, entry.sql, entry.before, True)
+        self.noted[number] = JournalEntry(number, entry.sql, entry.before, True)
 
     def follow(self, *statements: TargetDdl) -> list[str]:
         """Return what it takes of them in this run."""
@@ -110,7 +110,7 @@ def test_what_stands_in_for_a_statement_is_executed(server: Target, refused: Tar
 
 @pytest.mark.parametrize(("looks", "begun"), [("changed", []), ("old", [ADD.sql])])
 def test_what_was_begun_and_not_refused_shows_by_its_looks(server: Target, looks: str, begun: Sequence[str]) -> None:
-    server.noted = {0: Entry(0, ADD.sql, {A: "old"}, False)}
+    server.noted = {0: JournalEntry(0, ADD.sql, {A: "old"}, False)}
     server.looks = {A: looks}
 
     assert server.follow(ADD) == begun
@@ -119,7 +119,7 @@ def test_what_was_begun_and_not_refused_shows_by_its_looks(server: Target, looks
 @pytest.mark.parametrize("done", [True, False])
 def test_a_truncate_does_not_show_by_its_looks(server: Target, *, done: bool) -> None:
     truncate = TargetDdl("TRUNCATE TABLE `one`.`a`", (A,))
-    server.noted = {0: Entry(0, truncate.sql, {A: "old"}, done)}
+    server.noted = {0: JournalEntry(0, truncate.sql, {A: "old"}, done)}
     server.looks = {A: "altered by what was executed in front of it meanwhile"}
 
     assert server.follow(truncate) == ([] if done else [truncate.sql])

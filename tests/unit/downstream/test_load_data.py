@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.charsets import text_of
-from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for
+from airflow_provider_dm.engine.schema.codec import LiteralStyle, Row, codec_for
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 from tests.unit.downstream.test_tuples import FLAVOURS, KINDS, mapping_of
 
@@ -64,11 +64,11 @@ def read_back(content: bytes) -> list[list[bytes | None]]:
 def value_in_file(kind: str, value: bytes | None) -> bytes | None:
     mapping = mapping_of(kind)
     match codec_for(mapping.source.name, mapping.source.columns[0]).style:
-        case Style.HEX if value is not None:
+        case LiteralStyle.HEX if value is not None:
             return value.hex().encode()
-        case Style.BITS if value is not None:
+        case LiteralStyle.BITS if value is not None:
             return b"%d" % int.from_bytes(value, "big")
-        case Style.CHARSET if value is not None:
+        case LiteralStyle.CHARSET if value is not None:
             return text_of(mapping.source.columns[0].charset or "", value).encode()
     return value
 

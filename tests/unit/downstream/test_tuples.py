@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for, row_literals
+from airflow_provider_dm.engine.schema.codec import LiteralStyle, Row, codec_for, row_literals
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
@@ -105,7 +105,7 @@ def test_a_kernel_writes_every_type_but_documents_that_are_binary(kind: str, fla
 def test_each_style_has_a_type_here() -> None:
     columns = [column for kind in KINDS for column in mapping_of(kind).source.columns]
 
-    assert {codec_for(TableName("shop", "t"), column).style for column in columns} == set(Style)
+    assert {codec_for(TableName("shop", "t"), column).style for column in columns} == set(LiteralStyle)
 
 
 @example(b"'", 0)

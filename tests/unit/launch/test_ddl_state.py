@@ -12,12 +12,12 @@ from airflow_provider_dm.engine.errors import describe
 from airflow_provider_dm.engine.meta.records import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
-from airflow_provider_dm.engine.shard.lock import Action, Info, Lock
-from airflow_provider_dm.launch.ddl_state import DdlState, Differs, Resolved, TaskRecords, Waits, ddl_state_of
+from airflow_provider_dm.engine.shard.lock import Action, DdlInfo, Lock
+from airflow_provider_dm.launch.ddl_state import DdlDiffers, DdlResolved, DdlState, DdlWaits, TaskRecords, ddl_state_of
 
 NOW = 1_800_000_000.0
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-A, B = Info("a", ("ADD c int",)), Info("b", ("ADD c int",))
+A, B = DdlInfo("a", ("ADD c int",)), DdlInfo("b", ("ADD c int",))
 LOCK = Lock("t", TableName("s", "o"), 0, "a", (A,), ("a", "b"))
 ID = LOCK.id
 GROUP = {
@@ -69,30 +69,30 @@ def standing(
 def test_a_lock_is_waited_for_until_all_have_gone_on(lock: Lock, said: str) -> None:
     for lock_id in (None, ID):
         found = standing(lock, lock_id=lock_id)
-        assert isinstance(found, Waits)
+        assert isinstance(found, DdlWaits)
         assert said in found.why
         assert [one["ID"] for one in found.locks] == [ID]
         assert "no sync of the task is running" in found.why
-    assert standing(lock, lock_id="t-`s`.`another`") == Resolved()
+    assert standing(lock, lock_id="t-`s`.`another`") == DdlResolved()
     running = standing(lock, runs=(replace(QUIET, stage=Stage.RUNNING),))
-    assert isinstance(running, Waits)
+    assert isinstance(running, DdlWaits)
     assert "no sync" not in running.why
 
 
 def test_who_was_not_waited_for_is_not_waited_for_afterwards() -> None:
     """Forced: b has not come to it, goes on by the DDL that it makes later, and holds nothing back until then."""
-    assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == Resolved()
+    assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == DdlResolved()
 
 
 def test_different_ddl_is_told_at_once_with_both_sides_until_a_person_has_decided() -> None:
-    differ = replace(LOCK, infos=(A, Info("b", ("ADD c bigint",))))
+    differ = replace(LOCK, infos=(A, DdlInfo("b", ("ADD c bigint",))))
     another = replace(LOCK, target=TableName("s", "p"))
     found = standing(another, differ)
-    assert isinstance(found, Differs)
+    assert isinstance(found, DdlDiffers)
     assert "a has executed ADD c int; b has executed ADD c bigint" in found.why
     assert [one["conflict"] for one in found.locks] == [{}, {"a": ["ADD c int"], "b": ["ADD c bigint"]}]
-    assert isinstance(standing(another, differ, lock_id=another.id), Waits)
-    assert isinstance(standing(replace(differ, decision=Action.SKIP)), Waits)
+    assert isinstance(standing(another, differ, lock_id=another.id), DdlWaits)
+    assert isinstance(standing(replace(differ, decision=Action.SKIP)), DdlWaits)
 
 
 def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
@@ -100,36 +100,36 @@ def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
     stopped = (subtask("a", stage=Stage.PAUSED, error=error), subtask("b"))
     for lock_id in (None, ID):
         found = standing(subtasks=stopped, lock_id=lock_id)
-        assert isinstance(found, Differs)
+        assert isinstance(found, DdlDiffers)
         assert "s.o_2 has executed: ADD d int" in found.why
         assert "s.o_1 has executed" in found.why
     for another in ("another", "o_", "", "o_2"):  # the message names s.o_2 as well, a shard
-        assert standing(subtasks=stopped, lock_id=f"t-`s`.`{another}`") == Resolved()
-    assert standing(subtasks=(subtask("a", stage=Stage.RUNNING, error=None), subtask("b"))) == Resolved()
+        assert standing(subtasks=stopped, lock_id=f"t-`s`.`{another}`") == DdlResolved()
+    assert standing(subtasks=(subtask("a", stage=Stage.RUNNING, error=None), subtask("b"))) == DdlResolved()
 
 
 def test_shards_of_one_source_are_missing_before_there_is_a_lock() -> None:
     found = standing(runs=(run(2, a=[GROUP], b=[]), QUIET))
-    assert isinstance(found, Waits)
+    assert isinstance(found, DdlWaits)
     assert "DDL of `s`.`o` in a, 1 min 15 s old, waits for its shards `s`.`o_2`" in found.why
-    assert standing(runs=(run(2, a=[GROUP], b=[]), QUIET), lock_id="t-`s`.`another`") == Resolved()
+    assert standing(runs=(run(2, a=[GROUP], b=[]), QUIET), lock_id="t-`s`.`another`") == DdlResolved()
 
 
 def test_what_nobody_knows_is_not_resolved() -> None:
     """A run that begins has not looked yet; one that the metadata DB has never heard of may hold anything back."""
     begins = run(3, Stage.RUNNING, a=None)
-    assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), Waits)
-    assert standing(runs=(begins, QUIET)) == Resolved()
+    assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), DdlWaits)
+    assert standing(runs=(begins, QUIET)) == DdlResolved()
     silent = replace(run(2, Stage.RUNNING, a=[], b=[]), heartbeat_age_seconds=31.0)
     loaded = replace(run(2), progress={"a": {"unit": "load"}, "b": {"unit": "load"}})
     for last in (silent, replace(silent, progress={}), loaded):  # killed; before its first beat; of an earlier life
-        assert isinstance(standing(runs=(last, QUIET)), Waits)
-        assert isinstance(standing(runs=(begins, last, QUIET)), Waits)
-        assert standing(runs=(run(3, a=[], b=[]), last)) == Resolved()
-    assert standing(runs=(replace(silent, progress={}, app="verify"), QUIET)) == Resolved()
+        assert isinstance(standing(runs=(last, QUIET)), DdlWaits)
+        assert isinstance(standing(runs=(begins, last, QUIET)), DdlWaits)
+        assert standing(runs=(run(3, a=[], b=[]), last)) == DdlResolved()
+    assert standing(runs=(replace(silent, progress={}, app="verify"), QUIET)) == DdlResolved()
     unknown = standing(runs=(run(2, a=[]),))
-    assert isinstance(unknown, Waits)
+    assert isinstance(unknown, DdlWaits)
     assert "b: no sync has reported yet" in unknown.why
     nothing = standing(subtasks=(), runs=())
-    assert isinstance(nothing, Waits)
+    assert isinstance(nothing, DdlWaits)
     assert "no sync of task t" in nothing.why

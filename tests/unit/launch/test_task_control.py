@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import Info, Lock, reported
+from airflow_provider_dm.engine.shard.lock import DdlInfo, Lock, reported
 from airflow_provider_dm.launch import task_control
 
 ONE, TWO = "mysql-01", "mysql-02"
@@ -200,7 +200,7 @@ def test_a_stopped_task_leaves_no_reports_in_locks_for_its_next_start(desk: Desk
     for number, sources in enumerate(((ONE,), (ONE, TWO))):
         lock = None
         for source in sources:
-            lock = reported(lock, "shop", table, number, Info(source, (f"ADD {source[-2:]}",)), (ONE, TWO))
+            lock = reported(lock, "shop", table, number, DdlInfo(source, (f"ADD {source[-2:]}",)), (ONE, TWO))
         desk.store.change_ddl_lock("shop", "shop-`shop`.`o`", number, lambda _, made=lock: made.to_json())  # type: ignore[misc]
     desk.put(ONE, Stage.STOPPED)
     desk.put(TWO, Stage.STOPPED)
@@ -212,7 +212,7 @@ def test_a_stopped_task_leaves_no_reports_in_locks_for_its_next_start(desk: Desk
 
 
 def test_a_stopped_task_leaves_no_lock_of_a_source_that_had_left_it(desk: Desk) -> None:
-    lock = reported(None, "shop", TableName("shop", "o"), 0, Info(TWO, ("ADD c",)), (ONE, TWO))
+    lock = reported(None, "shop", TableName("shop", "o"), 0, DdlInfo(TWO, ("ADD c",)), (ONE, TWO))
     desk.store.change_ddl_lock("shop", lock.id, 0, lambda _: lock.to_json())
     desk.put(ONE, Stage.STOPPED)
     desk.put(ONE, Stage.STOPPED, task="other")

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, Su
 from airflow_provider_dm.engine.relay.errors import BinlogPurged, PurgeRuns, RelayStartsTooLate
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.open_writer import announce, held_writer, set_of
-from airflow_provider_dm.engine.relay.purge import Need
+from airflow_provider_dm.engine.relay.purge import LogNeed
 from airflow_provider_dm.engine.relay.purge_files import clear, restore_hidden, sole_purger
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.unit.relay.events import file_of
@@ -41,8 +41,8 @@ END = Location("bin.000003", 500, suffix=2)
 BINLOGS = [BinlogSize(f"bin.{number:06d}", 1000) for number in (5, 6, 7)]
 
 
-def need(number: int, position: int = 700, *, suffix: int = 2, base: str = "bin", task: str = "shop") -> Need:
-    return Need(task, Location(f"{base}.{number:06d}", position, suffix=suffix), Stage.STOPPED)
+def need(number: int, position: int = 700, *, suffix: int = 2, base: str = "bin", task: str = "shop") -> LogNeed:
+    return LogNeed(task, Location(f"{base}.{number:06d}", position, suffix=suffix), Stage.STOPPED)
 
 
 # The decision
@@ -65,7 +65,7 @@ def test_a_file_is_left_behind_if_the_upstreams_log_begins_later(name: str, behi
         ([need(6, 1000)], need(6, 1000)),
     ],
 )
-def test_it_begins_anew_at_the_oldest_need(needs: list[Need], first: Need) -> None:
+def test_it_begins_anew_at_the_oldest_need(needs: list[LogNeed], first: LogNeed) -> None:
     assert start.begin_anew(END, needs, BINLOGS) == first.at
 
 
@@ -84,7 +84,7 @@ def test_it_begins_anew_at_the_oldest_need(needs: list[Need], first: Need) -> No
         ([need(6), need(6, base="log")], r"needs log\.000006:700, a location in another log"),
     ],
 )
-def test_it_stays_while_one_need_cannot_be_served(needs: list[Need], why: str) -> None:
+def test_it_stays_while_one_need_cannot_be_served(needs: list[LogNeed], why: str) -> None:
     with pytest.raises(BinlogPurged, match=why) as raised:
         start.begin_anew(END, needs, BINLOGS)
 

@@ -9,8 +9,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.health import (
     FRESH_SECONDS,
     GONE_SECONDS,
-    Alive,
     AskedToStop,
+    RelayAlive,
     RelayCaughtUp,
     RelayFailure,
     RelayGone,
@@ -40,7 +40,7 @@ def test_a_relay_that_reports_is_never_a_failure(
     stage: Stage, error: dict[str, str] | None, desired: Stage | None
 ) -> None:
     status = replace(RUNS, stage=stage, error=error)
-    assert relay_state(status, desired) == Alive()
+    assert relay_state(status, desired) == RelayAlive()
     assert ("no space" in doing(status)) is (error is not None)
 
 
@@ -62,7 +62,7 @@ def test_it_has_stopped_only_if_somebody_wanted_it(row: RelayStatus) -> None:
 
 
 def test_a_relay_that_is_about_to_stop_still_runs() -> None:
-    assert isinstance(relay_state(RUNS, Stage.STOPPED), Alive)
+    assert isinstance(relay_state(RUNS, Stage.STOPPED), RelayAlive)
 
 
 def test_a_last_word_needs_no_silence() -> None:

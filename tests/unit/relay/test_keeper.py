@@ -18,10 +18,10 @@ from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
     LONGEST_PAUSE_SECONDS,
     Died,
+    DirectoryLocked,
     EndedByError,
     EndedOnRequest,
     KeptRelay,
-    Locked,
     end_of,
     pause_after,
 )
@@ -132,7 +132,7 @@ def test_another_writer_of_the_directory_is_waited_for(keep: Keep) -> None:
         faster = RelayProcess.start(kept.spec, kept.environment, kept.log_path)  # by who had looked a moment before
         faster.wait()
         found = end_of(faster)
-        assert isinstance(found, Locked)
+        assert isinstance(found, DirectoryLocked)
         kept.process = faster
         assert kept.check() is None
         assert kept.deaths == 0

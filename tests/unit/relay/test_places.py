@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.errors import PlaceNotFound
-from airflow_provider_dm.engine.relay.places import Begin, Head, Log, place_after, place_at_time
+from airflow_provider_dm.engine.relay.places import FileHead, Log, TransactionBegin, place_after, place_at_time
 
 U, V = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4f22fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -28,13 +28,13 @@ def log_of(files: Mapping[str, Written], flavour: Flavour, before: str = "") -> 
     sizes = [BinlogSize(name, 100 + 100 * len(one.transactions)) for name, one in files.items()]
     heads, committed = {}, GtidSet.parse(before, flavour)
     for name, one in files.items():
-        heads[name] = Head(one.begun, committed)
+        heads[name] = FileHead(one.begun, committed)
         for gtid, _ in one.transactions:
             committed = committed.union(GtidSet.parse(gtid, flavour))
 
-    def begins(file: BinlogSize) -> Iterator[Begin]:
+    def begins(file: BinlogSize) -> Iterator[TransactionBegin]:
         for number, (gtid, moment) in enumerate(files[file.name].transactions):
-            yield Begin(100 + 100 * number, moment, GtidSet.parse(gtid, flavour) or None)
+            yield TransactionBegin(100 + 100 * number, moment, GtidSet.parse(gtid, flavour) or None)
 
     return Log(sizes, lambda file: heads[file.name], begins)
 

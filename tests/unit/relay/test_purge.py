@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.relay.purge import (
     FreeSpace,
     HeldFile,
     Inactive,
-    Need,
+    LogNeed,
     PurgePlan,
     PurgeRequest,
     RelayLog,
@@ -53,8 +53,10 @@ def numbered(count: int) -> RelayLog:
     return log_of(*(held(f"0-1.000001/bin.{number:06d}", 100, 1000.0 * number) for number in range(1, count + 1)))
 
 
-def need(file: str, suffix: int = 1, task: str = "shop", stage: Stage = Stage.STOPPED, server_uuid: str = "") -> Need:
-    return Need(task, Location(file, 4, suffix=suffix, server_uuid=server_uuid), stage)
+def need(
+    file: str, suffix: int = 1, task: str = "shop", stage: Stage = Stage.STOPPED, server_uuid: str = ""
+) -> LogNeed:
+    return LogNeed(task, Location(file, 4, suffix=suffix, server_uuid=server_uuid), stage)
 
 
 def gone(plan: PurgePlan) -> list[str]:
@@ -188,7 +190,7 @@ def test_in_a_private_directory_only_its_task_counts() -> None:
     ],
     ids=["another name", "a sub-directory to come", "two names", "another server"],
 )
-def test_a_need_of_another_log_stops_every_purge(needs: tuple[Need, ...]) -> None:
+def test_a_need_of_another_log_stops_every_purge(needs: tuple[LogNeed, ...]) -> None:
     with pytest.raises(PurgeRefused, match="cannot be compared with"):
         plan_purge(numbered(5), needs, Inactive())
 
@@ -251,7 +253,7 @@ def requests(log: RelayLog) -> st.SearchStrategy[PurgeRequest]:
 def test_no_file_at_or_behind_any_need_ever_goes(data: st.DataObject) -> None:
     log = data.draw(logs())
     stages = st.sampled_from([stage for stage in Stage if stage is not Stage.FINISHED])
-    needs = data.draw(st.lists(st.builds(Need, st.sampled_from("abc"), places(log), stages), max_size=4))
+    needs = data.draw(st.lists(st.builds(LogNeed, st.sampled_from("abc"), places(log), stages), max_size=4))
 
     plan = plan_purge(log, needs, *data.draw(st.lists(requests(log), max_size=3)))
 

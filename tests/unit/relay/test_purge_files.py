@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
 from airflow_provider_dm.engine.relay.errors import NoRelayLog, PurgeRuns, RelayDirectoryUnusable, RelayDiskFailed
 from airflow_provider_dm.engine.relay.meta import RelayMeta
-from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, Need, plan_purge
+from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, LogNeed, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import ReadNeeds, purge, restore_hidden, sole_purger, survey
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.unit.relay.events import file_of
@@ -41,16 +41,16 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "relay"
 
 
-def need(name: str = NEEDED) -> Need:
+def need(name: str = NEEDED) -> LogNeed:
     folder, _, file = name.partition("/")
-    return Need("shop", Location(file, 4, suffix=int(folder[-6:])), Stage.STOPPED)
+    return LogNeed("shop", Location(file, 4, suffix=int(folder[-6:])), Stage.STOPPED)
 
 
-def looks(*answers: list[Need] | DmError) -> ReadNeeds:
+def looks(*answers: list[LogNeed] | DmError) -> ReadNeeds:
     """One answer for each look; the last one for all further looks."""
     left = list(answers)
 
-    def look() -> list[Need]:
+    def look() -> list[LogNeed]:
         answer = left.pop(0) if len(left) > 1 else left[0]
         if isinstance(answer, DmError):
             raise answer
@@ -116,7 +116,7 @@ def test_links_are_neither_seen_nor_followed(root: Path, tmp_path: Path) -> None
 def test_a_sub_directory_that_becomes_a_link_is_not_entered(root: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
 
-    def swap_then_look() -> list[Need]:
+    def swap_then_look() -> list[LogNeed]:
         if not elsewhere.exists():
             (root / ONE).rename(elsewhere)
             (root / ONE).symlink_to(elsewhere)
@@ -191,7 +191,7 @@ def test_a_file_is_as_young_as_its_mtime_and_the_first_event_behind_it(root: Pat
 @given(st.data())
 def test_on_any_disk_no_file_goes_that_either_look_finds_needed(data: st.DataObject) -> None:
     log = data.draw(logs())
-    needs = st.lists(st.builds(Need, st.just("shop"), places(log), st.just(Stage.STOPPED)), max_size=2)
+    needs = st.lists(st.builds(LogNeed, st.just("shop"), places(log), st.just(Stage.STOPPED)), max_size=2)
     at_start, at_end = data.draw(needs), data.draw(needs)
     with TemporaryDirectory() as folder:
         root = Path(folder)

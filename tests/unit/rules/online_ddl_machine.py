@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import GhostOutcome, Stop
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import GhostOutcome, StopAtDdl
 from airflow_provider_dm.engine.rules.online_ddl.step import step
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
@@ -56,7 +56,7 @@ def follow(
         text = LoggedText(sql, 0, "shop")
         before = memory
         memory, outcome = step(memory, said(sql), text, rules=of or rules(), tables=known)
-        assert not isinstance(outcome, Stop) or memory == before
+        assert not isinstance(outcome, StopAtDdl) or memory == before
         outcomes.append(outcome)
     return memory, outcomes
 

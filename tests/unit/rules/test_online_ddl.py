@@ -12,10 +12,10 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, Onlin
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     ApplyDdl,
     GhostOutcome,
-    Ordinary,
-    PassOver,
-    Remember,
-    Stop,
+    OrdinaryDdl,
+    RecordGhost,
+    SkipDdl,
+    StopAtDdl,
 )
 from airflow_provider_dm.engine.rules.online_ddl.step import step
 from tests.unit.rules.online_ddl_machine import SHOP, follow, last, rules, table
@@ -85,7 +85,7 @@ def test_what_is_applied_keeps_the_mode_that_it_is_read_by() -> None:
 
 
 def test_a_ghost_that_nothing_was_done_to_changes_nothing() -> None:
-    assert isinstance(last(LIKE, SWAP), PassOver)
+    assert isinstance(last(LIKE, SWAP), SkipDdl)
 
 
 def test_a_run_that_was_given_up_and_begun_again_counts_from_its_create() -> None:
@@ -129,19 +129,19 @@ def test_names_with_another_underscore_in_front_stand_for_the_same_table() -> No
 )
 def test_what_is_done_to_trash_changes_nothing(sql: str) -> None:
     memory, outcomes = follow(OnlineDdls(), [sql])
-    assert isinstance(outcomes[0], PassOver)
+    assert isinstance(outcomes[0], SkipDdl)
     assert memory == OnlineDdls()
 
 
 def test_of_a_drop_what_is_no_tools_is_left_to_others() -> None:
     memory, outcomes = follow(OnlineDdls(), [LIKE, "DROP TABLE _t_gho, u, _t_old"])
-    assert outcomes[-1] == Ordinary(DropTables((TableName("shop", "u"),)))
+    assert outcomes[-1] == OrdinaryDdl(DropTables((TableName("shop", "u"),)))
     assert memory == OnlineDdls()
 
 
 @pytest.mark.parametrize("sql", ["ALTER TABLE t ADD b int", "RENAME TABLE t TO v", "CREATE DATABASE d", "FLUSH LOGS"])
 def test_what_names_no_tools_table_is_ordinary(sql: str) -> None:
-    assert last(sql) == Ordinary(said(sql)[0])
+    assert last(sql) == OrdinaryDdl(said(sql)[0])
 
 
 # What is not guessed
@@ -200,9 +200,9 @@ REASONS = [
 def test_what_would_be_a_guess_stops(log: list[str], why: str) -> None:
     of = rules(do_dbs=["shop"])
     _, outcomes = follow(OnlineDdls(), log, of=of)
-    assert isinstance(outcomes[-1], Stop), outcomes[-1]
+    assert isinstance(outcomes[-1], StopAtDdl), outcomes[-1]
     assert why in outcomes[-1].why
-    assert not any(isinstance(one, Stop) for one in outcomes[:-1])
+    assert not any(isinstance(one, StopAtDdl) for one in outcomes[:-1])
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_what_would_be_a_guess_stops(log: list[str], why: str) -> None:
 )
 def test_a_change_that_is_in_the_create_is_not_lost(full: str) -> None:
     outcome = last(full, "ALTER TABLE _t_new ADD COLUMN z int", "RENAME TABLE t TO _t_old, _t_new TO t")
-    assert isinstance(outcome, Stop)
+    assert isinstance(outcome, StopAtDdl)
     assert "its CREATE TABLE differs from" in outcome.why
 
 
@@ -240,7 +240,7 @@ def test_a_change_that_is_in_the_create_is_not_lost(full: str) -> None:
 )
 def test_a_change_that_would_not_give_the_same_rows_stops(alters: list[str], why: str) -> None:
     outcome = last(LIKE, *(f"ALTER TABLE _t_gho {alter}" for alter in alters), SWAP)
-    assert isinstance(outcome, Stop)
+    assert isinstance(outcome, StopAtDdl)
     assert why in outcome.why
 
 
@@ -289,41 +289,41 @@ def test_other_rules_stand_in_the_place_of_dms() -> None:
     of = rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",), ("^(.+)_gone$",)))
     log = ["CREATE TABLE t_shadow LIKE t", "ALTER TABLE t_shadow ADD b int", "RENAME TABLE t TO t_gone, t_shadow TO t"]
     assert applied(last(*log, of=of)) == said("ALTER TABLE t ADD b int")
-    assert isinstance(last(LIKE, of=of), Ordinary)
+    assert isinstance(last(LIKE, of=of), OrdinaryDdl)
 
 
 def test_a_table_of_nobodys_keeps_nothing() -> None:
     of = rules(do_tables=[{"db-name": "shop", "tbl-name": "u"}])
     memory, outcomes = follow(OnlineDdls(), [LIKE, ALTER, SWAP], of=of)
     assert memory == OnlineDdls()
-    assert all(isinstance(one, Ordinary) for one in outcomes)
+    assert all(isinstance(one, OrdinaryDdl) for one in outcomes)
 
 
 def test_nothing_is_remembered_while_it_is_off() -> None:
     memory, _ = follow(OnlineDdls(), [LIKE, ALTER])
     memory, outcomes = follow(memory, ["ALTER TABLE _t_gho ADD COLUMN c int"], of=rules(online_ddl=None))
     assert memory == OnlineDdls()
-    assert isinstance(outcomes[0], Ordinary)
+    assert isinstance(outcomes[0], OrdinaryDdl)
     memory, _ = follow(OnlineDdls(), [LIKE, ALTER])
     assert memory.under_rules(rules()) == memory
     assert memory.under_rules(rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",)))) == OnlineDdls()
 
 
 def test_a_name_with_a_character_that_is_not_known_is_for_others_to_judge() -> None:
-    assert isinstance(last("CREATE TABLE `_t\ufffd_gho` LIKE t"), Ordinary)
+    assert isinstance(last("CREATE TABLE `_t\ufffd_gho` LIKE t"), OrdinaryDdl)
 
 
 def test_a_schema_that_is_dropped_takes_its_ghosts_with_it() -> None:
     memory, outcomes = follow(OnlineDdls(), [LIKE, "DROP DATABASE shop"])
     assert memory == OnlineDdls()
-    assert isinstance(outcomes[-1], Ordinary)
+    assert isinstance(outcomes[-1], OrdinaryDdl)
 
 
 def test_a_ghost_of_a_table_that_the_task_does_not_have() -> None:
     log = ["CREATE TABLE _z_new (id int)", "RENAME TABLE _z_new TO z"]
     memory, outcomes = follow(OnlineDdls(), log, tables=[table("t")])
-    assert isinstance(outcomes[0], Remember)
-    assert isinstance(outcomes[1], Stop)
+    assert isinstance(outcomes[0], RecordGhost)
+    assert isinstance(outcomes[1], StopAtDdl)
     assert ghosts(memory) == ["_z_new"]
 
 
@@ -349,7 +349,7 @@ def test_a_rename_of_tables_that_dm_has_applied_already_stops_nothing(log: list[
         memory, outcome = step(
             memory, parse(sql, 0, "shop"), text, rules=rules(), tables={one.name: one for one in SHOP}, applied=applied
         )
-        assert isinstance(outcome, PassOver | Ordinary), outcome
+        assert isinstance(outcome, SkipDdl | OrdinaryDdl), outcome
     assert memory == OnlineDdls()
 
 
@@ -359,4 +359,4 @@ def test_a_ghost_from_before_a_rename_that_is_applied_is_no_copy_any_more() -> N
     tables = {one.name: one for one in SHOP}
     memory, _ = step(memory, parse(SWAP, 0, "shop"), text, rules=rules(), tables=tables, applied=[SHOP[0].name])
     _, outcomes = follow(memory, ["RENAME TABLE t TO _t_old, _t_new TO t"])
-    assert isinstance(outcomes[0], Stop)
+    assert isinstance(outcomes[0], StopAtDdl)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.ddl.statements import AddColumn, AlterTable, Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, Ordinary, Stop
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, OrdinaryDdl, StopAtDdl
 from airflow_provider_dm.engine.rules.online_ddl.step import step
 from airflow_provider_dm.engine.schema.model import Column, Table
 from tests.unit.rules.online_ddl_machine import rules, said, table
@@ -149,13 +149,13 @@ class Task:
             self.memory, statement, LoggedText(sql, 0, "shop"), rules=rules(do_dbs=["shop"]), tables=self.tables
         )
         match outcome:
-            case Stop(why):
+            case StopAtDdl(why):
                 return why
             case ApplyDdl(real, changes):
                 for change in changes:
                     assert change.statement.table == real
                     self._add(real, added_by(change.statement))
-            case Ordinary(AlterTable() as alter):
+            case OrdinaryDdl(AlterTable() as alter):
                 self._add(alter.table, added_by(alter))
         return None
 

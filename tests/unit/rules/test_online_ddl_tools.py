@@ -15,10 +15,10 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     ApplyDdl,
     GhostOutcome,
-    Ordinary,
-    PassOver,
-    Remember,
-    Stop,
+    OrdinaryDdl,
+    RecordGhost,
+    SkipDdl,
+    StopAtDdl,
 )
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.rules.online_ddl_machine import follow
@@ -64,11 +64,14 @@ NOT_DONE = ("a dry run", "killed", "refused by the server")
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_a_run_comes_to_the_alter_that_was_asked_for(path: Path) -> None:
     for name, (run, said) in outcomes(path).items():
-        decisive = [one for one in said if isinstance(one, ApplyDdl | Stop)]
+        decisive = [one for one in said if isinstance(one, ApplyDdl | StopAtDdl)]
         if name in NOT_DONE:
             assert not decisive, (path.stem, name)
         elif name in STOPS:
-            assert [STOPS[name] in one.why for one in decisive if isinstance(one, Stop)] == [True], (path.stem, name)
+            assert [STOPS[name] in one.why for one in decisive if isinstance(one, StopAtDdl)] == [True], (
+                path.stem,
+                name,
+            )
         else:
             direct = parse(f"ALTER TABLE {run.table.name.quoted()} {run.alter}", 0, "shop")
             (applied,) = decisive
@@ -83,7 +86,7 @@ def test_nothing_else_of_a_run_concerns_the_task(path: Path) -> None:
         left = [
             sql
             for sql, one in zip(run.statements, said, strict=True)
-            if isinstance(one, Ordinary) and "TRIGGER" not in sql and not sql.startswith("ANALYZE")
+            if isinstance(one, OrdinaryDdl) and "TRIGGER" not in sql and not sql.startswith("ANALYZE")
         ]
         if name == "a child":  # it renames its own foreign key to itself, once it is the real table
             assert [sql[:50] for sql in left] == ["ALTER TABLE `shop`.`child` DROP FOREIGN KEY `_to_s"]
@@ -91,8 +94,8 @@ def test_nothing_else_of_a_run_concerns_the_task(path: Path) -> None:
             assert [sql[:50] for sql in left] == ["ALTER TABLE `shop`.`child` DROP FOREIGN KEY `_to_p"]
         else:
             assert not left, (path.stem, name)
-        assert any(isinstance(one, Remember) for one in said)
-        assert all(isinstance(one, PassOver | Remember | ApplyDdl | Ordinary | Stop) for one in said)
+        assert any(isinstance(one, RecordGhost) for one in said)
+        assert all(isinstance(one, SkipDdl | RecordGhost | ApplyDdl | OrdinaryDdl | StopAtDdl) for one in said)
 
 
 def test_both_flavours_of_both_tools_are_recorded() -> None:

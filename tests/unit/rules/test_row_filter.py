@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.config.rule_models import ExpressionFilter, Filt
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
-from airflow_provider_dm.engine.rules.row_filter import ExpressionFilters, Loss, RowFilter, row_filter
+from airflow_provider_dm.engine.rules.row_filter import ExpressionFilters, FilterLoss, RowFilter, row_filter
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 T5 = Table(
@@ -60,14 +60,14 @@ def test_old_and_new_of_one_filter_are_and_filters_are_or(before: Any, after: An
 
 
 def test_what_may_be_missing() -> None:
-    assert DM.loss is Loss.ROWS
-    assert filter_of({"insert-value-expr": "c % 2 = 0"}).loss is Loss.ROWS
-    assert filter_of({"delete-value-expr": "c = 1"}).loss is Loss.DELETES
+    assert DM.loss is FilterLoss.ROWS
+    assert filter_of({"insert-value-expr": "c % 2 = 0"}).loss is FilterLoss.ROWS
+    assert filter_of({"delete-value-expr": "c = 1"}).loss is FilterLoss.DELETES
     deletes = row_filter(
         events({"schema-pattern": "expr*", "events": ["delete"], "action": "Ignore"}), expressions(), T5
     )
     assert deletes is not None
-    assert (deletes.loss, deletes.keeper()(ONE, None), deletes.keeper()(ONE, TWO)) == (Loss.DELETES, False, True)
+    assert (deletes.loss, deletes.keeper()(ONE, None), deletes.keeper()(ONE, TWO)) == (FilterLoss.DELETES, False, True)
     assert (
         row_filter(events({"schema-pattern": "other", "events": ["all dml"], "action": "Ignore"}), expressions(), T5)
         is None
@@ -77,18 +77,18 @@ def test_what_may_be_missing() -> None:
 @pytest.mark.parametrize(
     ("rule", "loss"),
     [
-        ({"events": ["truncate table"]}, Loss.DELETES),
-        ({"events": ["drop database"]}, Loss.DELETES),
-        ({"events": ["none dml"], "sql-pattern": ["^DROP"]}, Loss.DELETES),
-        ({"events": ["rename table"], "schema-pattern": "elsewhere"}, Loss.DELETES),
+        ({"events": ["truncate table"]}, FilterLoss.DELETES),
+        ({"events": ["drop database"]}, FilterLoss.DELETES),
+        ({"events": ["none dml"], "sql-pattern": ["^DROP"]}, FilterLoss.DELETES),
+        ({"events": ["rename table"], "schema-pattern": "elsewhere"}, FilterLoss.DELETES),
         ({"events": ["drop table"], "schema-pattern": "elsewhere"}, None),
         ({"events": ["drop index"]}, None),
         ({"events": ["truncate table"], "action": "Error"}, None),
-        ({"events": ["all dml"], "action": "Do"}, Loss.DELETES),
+        ({"events": ["all dml"], "action": "Do"}, FilterLoss.DELETES),
         ({"events": ["all"], "action": "Do"}, None),
     ],
 )
-def test_rows_stay_where_ddl_that_would_remove_them_is_left_out(rule: dict[str, Any], loss: Loss | None) -> None:
+def test_rows_stay_where_ddl_that_would_remove_them_is_left_out(rule: dict[str, Any], loss: FilterLoss | None) -> None:
     given = {"schema-pattern": "expr*", "action": "Ignore"} | rule
     found = row_filter(events(given), expressions(), T5)
     assert (found and found.loss) == loss
@@ -97,7 +97,7 @@ def test_rows_stay_where_ddl_that_would_remove_them_is_left_out(rule: dict[str, 
 def test_an_error_stops_at_the_row() -> None:
     found = row_filter(events({"schema-pattern": "*", "events": ["delete"], "action": "Error"}), expressions(), T5)
     assert found is not None
-    assert found.loss is Loss.NOTHING
+    assert found.loss is FilterLoss.NOTHING
     with pytest.raises(StoppedByFilter, match="delete"):
         found.keeper()(ONE, None)
 

@@ -27,8 +27,16 @@ import pytest
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Group, Item, after_ddl, after_rename, after_resync, due_item, resolve
-from airflow_provider_dm.engine.shard.lock import Info, Lock, continued, executed, reported
+from airflow_provider_dm.engine.shard.group import (
+    Group,
+    ShardDdl,
+    after_ddl,
+    after_rename,
+    after_resync,
+    due_item,
+    resolve,
+)
+from airflow_provider_dm.engine.shard.lock import DdlInfo, Lock, continued, executed, reported
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 
 TARGET = TableName("t", "o")
@@ -175,7 +183,7 @@ def read(source: Source, number: int, run: int, rules: Rules) -> Source:
             if source.at == len(log) or log[source.at][0] == "ddl":
                 break
             continue
-        item = Item(at, end, (f"DDL {form}",), Table(table, (), ()), at, {})
+        item = ShardDdl(at, end, (f"DDL {form}",), Table(table, (), ()), at, {})
         group = after_ddl(source.group, str(number), table, Table(table, (), ()), item)
         source = replace(source, at=source.at + 1, group=group)
     return kept(source)
@@ -235,7 +243,7 @@ def told(lock: int, source: int) -> int:
 
 @lru_cache(None)
 def with_report(lock: int, source: int, turn_number: int, sources: int) -> int:
-    info = Info(str(source), (f"DDL {turn_number}",))
+    info = DdlInfo(str(source), (f"DDL {turn_number}",))
     return kept_lock(reported(LOCKS[lock], "task", TARGET, turn_number, info, {str(one) for one in range(sources)}))
 
 
@@ -274,7 +282,7 @@ def agree(world: World, number: int, source: Source, rules: Rules) -> Iterator[W
         case Turn.REPORT:
             yield world.with_lock(at, with_report(lock, number, at, rules.sources))
             if rules.forgetful and not lock:  # what others said of another turn
-                infos = tuple(Info(str(one), (f"DDL {at}",)) for one in range(rules.sources))
+                infos = tuple(DdlInfo(str(one), (f"DDL {at}",)) for one in range(rules.sources))
                 stale = Lock("task", TARGET, at, str(number), infos, ())
                 yield world.with_lock(at, kept_lock(stale))
         case Turn.EXECUTE if not rules.asks_target or all(

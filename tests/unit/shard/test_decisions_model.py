@@ -21,11 +21,11 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.errors import LockRefuses
-from airflow_provider_dm.engine.shard.group import Group, Item, Member
+from airflow_provider_dm.engine.shard.group import Group, Member, ShardDdl
 from airflow_provider_dm.engine.shard.lock import (
     Action,
+    DdlInfo,
     Ddls,
-    Info,
     Lock,
     Phase,
     continued,
@@ -99,7 +99,7 @@ def look(world: World, number: int, name: str, rules: Rules) -> Iterator[World]:
     decided = settled if settled is None or rules.compares_texts else {text}
     match turn_of(group_of(text, at), (SHARD,), decided, lock, name):
         case Turn.REPORT:
-            became = reported(lock, "task", TARGET, at, Info(name, text), SOURCES, settled)
+            became = reported(lock, "task", TARGET, at, DdlInfo(name, text), SOURCES, settled)
             yield world._replace(locks=put(world.locks, at, became))
         case Turn.EXECUTE:
             assert lock is not None
@@ -120,7 +120,7 @@ def look(world: World, number: int, name: str, rules: Rules) -> Iterator[World]:
 
 def group_of(text: Ddls, at: int) -> Group:
     place, table = Location("bin.000001", 4), Table(SHARD, (), ())
-    return Group(TARGET, at, (Member(SHARD, table, (Item(place, place, text, table, place, {}),)),))
+    return Group(TARGET, at, (Member(SHARD, table, (ShardDdl(place, place, text, table, place, {}),)),))
 
 
 def explore(rules: Rules) -> int:
@@ -152,13 +152,14 @@ def test_without_the_rule_a_ddl_is_swallowed(rules: Rules) -> None:
 
 def test_a_decision_about_what_was_run_can_only_take_the_other_text_for_it() -> None:
     lock = executed(
-        with_decision(reported(None, "task", TARGET, 0, Info("a", ("X",)), SOURCES), Action.EXEC, "a", force=True), "a"
+        with_decision(reported(None, "task", TARGET, 0, DdlInfo("a", ("X",)), SOURCES), Action.EXEC, "a", force=True),
+        "a",
     )
     assert lock.phase is Phase.SKIP
-    late = reported(lock, "task", TARGET, 0, Info("b", ("Y",)), SOURCES, {("X",)})
+    late = reported(lock, "task", TARGET, 0, DdlInfo("b", ("Y",)), SOURCES, {("X",)})
     assert (late.phase, late.executed) == (Phase.DIFFERS, True)
     with pytest.raises(LockRefuses, match="--action skip"):
         with_decision(late, Action.EXEC, "b", force=True)
     assert with_decision(late, Action.SKIP, None, force=False).phase is Phase.SKIP
-    again = reported(None, "task", TARGET, 0, Info("b", ("Y",)), SOURCES, {("X",)})
+    again = reported(None, "task", TARGET, 0, DdlInfo("b", ("Y",)), SOURCES, {("X",)})
     assert again.phase is Phase.DIFFERS, "a metadata DB that has lost the lock"

@@ -13,8 +13,8 @@ from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.group import (
     Group,
-    Item,
     Resync,
+    ShardDdl,
     after_create,
     after_ddl,
     after_rename,
@@ -40,11 +40,11 @@ def table(name: TableName, *columns: str) -> Table:
     return Table(name, made_of, (Index("PRIMARY", columns[:1]),))
 
 
-def item(name: TableName, position: int, ddl: str, *columns: str) -> Item:
-    return Item(at(position), at(position + 2), (ddl,), table(name, "id", *columns), at(position), {"x": 1})
+def item(name: TableName, position: int, ddl: str, *columns: str) -> ShardDdl:
+    return ShardDdl(at(position), at(position + 2), (ddl,), table(name, "id", *columns), at(position), {"x": 1})
 
 
-def after(*steps: tuple[TableName, Item]) -> Group:
+def after(*steps: tuple[TableName, ShardDdl]) -> Group:
     group = Group(TARGET)
     for name, one in steps:
         group = after_ddl(group, "a", name, table(name, "id"), one)

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.shard.group import Item, Member, keeps_keys
+from airflow_provider_dm.engine.shard.group import Member, ShardDdl, keeps_keys
 
 NAME = TableName("shop", "o_1")
 ID, V = Column("id", 0, "int", "int", False), Column("v", 1, "varchar", "varchar(20)", True)
@@ -20,8 +20,8 @@ def place(position: int) -> Location:
     return Location("bin.000001", position)
 
 
-def item(at: int, table: Table) -> Item:
-    return Item(place(at), place(at + 1), (), table, place(at), {})
+def item(at: int, table: Table) -> ShardDdl:
+    return ShardDdl(place(at), place(at + 1), (), table, place(at), {})
 
 
 @pytest.mark.parametrize(

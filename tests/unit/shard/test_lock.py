@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.errors import LockRefuses
 from airflow_provider_dm.engine.shard.lock import (
     Action,
-    Info,
+    DdlInfo,
     Lock,
     Phase,
     continued,
@@ -22,7 +22,7 @@ TARGET = TableName("t", "o")
 
 
 def report(lock: Lock | None, source: str, *ddls: str) -> Lock:
-    return reported(lock, "task", TARGET, 0, Info(source, ddls), {"a", "b"})
+    return reported(lock, "task", TARGET, 0, DdlInfo(source, ddls), {"a", "b"})
 
 
 def test_the_life_of_a_lock() -> None:
@@ -93,10 +93,10 @@ def test_only_the_owner_has_run_it() -> None:
 
 def test_what_a_task_of_the_same_name_has_left_behind_is_forgotten() -> None:
     old = with_decision(
-        reported(None, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}), Action.EXEC, None, force=True
+        reported(None, "task", TARGET, 0, DdlInfo("a", ("A",), at="9"), {"a", "b"}), Action.EXEC, None, force=True
     )
-    assert reported(old, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}) == old
-    new = reported(old, "task", TARGET, 0, Info("a", ("A",), at="5"), {"a", "b"})
+    assert reported(old, "task", TARGET, 0, DdlInfo("a", ("A",), at="9"), {"a", "b"}) == old
+    new = reported(old, "task", TARGET, 0, DdlInfo("a", ("A",), at="5"), {"a", "b"})
     assert (new.phase, new.decision) == (Phase.WAITING, None)
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
-from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
+from airflow_provider_dm.engine.ddl.statements import IrrelevantStatement, Statement
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, extent, read_whole_frontier
 from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, load_window
@@ -24,13 +24,13 @@ from airflow_provider_dm.engine.downstream.subtask import note_location, read_su
 from airflow_provider_dm.engine.meta.records import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, PassOver
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, SkipDdl
 from airflow_provider_dm.engine.schema.codec import Row as Values
-from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
-from airflow_provider_dm.engine.sync.ddl.verdict import Concerns
+from airflow_provider_dm.engine.sync.ddl.verdict import RelevantDdl
 from airflow_provider_dm.engine.sync.errors import MissingRow
-from airflow_provider_dm.engine.sync.following import Following, Meaning
+from airflow_provider_dm.engine.sync.following import DdlMeaning, Following
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, SafeMode, save_window
@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.write.concurrency import Writing, spreads
+from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency, spreads
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
 from tests.unit.sync.ddl_history import Item, place_of
 from tests.unit.sync.ddl_shared import Shared, sharing_of
@@ -125,7 +125,7 @@ class Sync:
         self.tables: SubtaskTables | None = None
         self.online_ddl: OnlineDdls | None = None
         self.following = Following(source, Shards(source, store))
-        self.by_hand = ByHand(store, *ref.key)
+        self.by_hand = SubtaskOperators(store, *ref.key)
         self.plan_ahead = self.plan
 
     def _safe_mode(self, until: Location | None, window: SafeModeWindow | None) -> SafeMode:
@@ -237,12 +237,12 @@ class Sync:
         operator, moved = self.by_hand.at(ddl), False
         meaning = self.following.meaning(ddl, self._state())
         match meaning.outcome:
-            case PassOver() if operator is None:
+            case SkipDdl() if operator is None:
                 became = self.following.pass_over(meaning, self._state())
                 self.online_ddl, moved = became.online_ddl, became.applied == ddl.end
-            case PassOver(why):
-                moved = self._follow(meaning, PassedOver(why), operator)
-            case Concerns(_, statement):
+            case SkipDdl(why):
+                moved = self._follow(meaning, IrrelevantStatement(why), operator)
+            case RelevantDdl(_, statement):
                 moved = self._follow(meaning, statement, operator)
             case ApplyDdl() as repeat:
                 moved = self._follow(meaning, repeat, operator)
@@ -251,7 +251,7 @@ class Sync:
         else:
             self._rows(at + 1)
 
-    def _follow(self, meaning: Meaning, statement: Statement | ApplyDdl | None, operator: Operator | None) -> bool:
+    def _follow(self, meaning: DdlMeaning, statement: Statement | ApplyDdl | None, operator: Operator | None) -> bool:
         """Tell whether the frontier is behind it."""
         self._adopt(self.following.follow(meaning, statement, self._state(), operator))
         return meaning.ddl.rows is None
@@ -274,7 +274,7 @@ class Sync:
         before, self.at = self.at, at
         meaning = self.following.meaning(_logged(at, self.log[at]), self._state())
         match meaning.outcome:
-            case Concerns(_, statement):
+            case RelevantDdl(_, statement):
                 became = self.following.follow(meaning, statement, self._state(), None)
                 self.tables, self.online_ddl = became.tables, became.online_ddl
         self.at = before
@@ -308,7 +308,7 @@ class Sync:
     def _apply(self, end: int) -> int:
         """Return how many rows wait for their places."""
         plan = self.half or (self.plan_ahead if self.world.quirks.old_plan else self.plan)
-        way = Writing.of(self.source.config.syncer, plan, tasks=BUCKETS)
+        way = WriteConcurrency.of(self.source.config.syncer, plan, tasks=BUCKETS)
         writer = WaveWriter(
             plan,
             self.target,

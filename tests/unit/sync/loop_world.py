@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
-from airflow_provider_dm.engine.binlog.xa import Prepared, needed_location
+from airflow_provider_dm.engine.binlog.xa import PreparedXa, needed_location
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -34,13 +34,13 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.applying import EpochApplier
-from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.following import Following, Meaning
+from airflow_provider_dm.engine.sync.following import DdlMeaning, Following
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.loop_state import LoopState
-from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
+from airflow_provider_dm.engine.sync.noting import SyncNotes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.planning import Planning
@@ -53,7 +53,7 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
-from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import TARGETS
 
@@ -86,7 +86,7 @@ class Log(SourceLog):
     def __init__(self, world: World, script: Sequence[Planned | DmError], *, at_fault: bool) -> None:
         self.world, self.script, self.at_fault = world, list(script), at_fault
         self.asked: list[tuple[Location, Location | None, int]] = []
-        self.prepared: list[tuple[Prepared, ...]] = []
+        self.prepared: list[tuple[PreparedXa, ...]] = []
         self.until_times: list[int | None] = []
         self.open_places: list[list[Location]] = []
         self.looked_ahead = threading.Event()
@@ -142,10 +142,10 @@ class Follows(Follower):
     def noted(self, ddl: DdlStatement) -> Collection[int]:
         return self.numbers
 
-    def meaning(self, ddl: DdlStatement, state: LoopState) -> Meaning:
+    def meaning(self, ddl: DdlStatement, state: LoopState) -> DdlMeaning:
         return self.real.meaning(ddl, state)
 
-    def pass_over(self, meaning: Meaning, state: LoopState) -> LoopState:
+    def pass_over(self, meaning: DdlMeaning, state: LoopState) -> LoopState:
         return self.real.pass_over(meaning, state)
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
@@ -156,7 +156,7 @@ class Follows(Follower):
         return state
 
     def follow(
-        self, meaning: Meaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
+        self, meaning: DdlMeaning, statement: Statement | ApplyDdl | None, state: LoopState, operator: Operator | None
     ) -> LoopState:
         ddl = meaning.ddl
         self.operators.append(operator)
@@ -201,13 +201,13 @@ class Tasks:
         self.world.events.append(f"{'apply' if accident is None else 'fail'} {bounds}")
         if accident is not None:
             raise accident[1]
-        return cast("list[B]", [Applied(changes=2, rows=1)])
+        return cast("list[B]", [ApplyResult(changes=2, rows=1)])
 
     def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
         raise NoExchange
 
 
-class Notes(MetaStore):
+class StoredNotes(MetaStore):
     """A metadata DB: what it was told, and what the target knew by then."""
 
     def __init__(self, world: World) -> None:
@@ -326,7 +326,7 @@ class World:
         begin_subtask(self.database.connection(), FENCE, unit=UNIT_SYNC, start=LO)
         self.around = Around(self.database)
         self.writes = Target(self.around.transactions, self.around.access)
-        self.log, self.tasks, self.notes = Log(self, script, at_fault=at_fault), Tasks(self), Notes(self)
+        self.log, self.tasks, self.notes = Log(self, script, at_fault=at_fault), Tasks(self), StoredNotes(self)
         state = LoopState(FENCE, LO, LO, edge, goal, plan, written_by or plan, safe_mode or SafeMode())
         state = replace(state, online_ddl=OnlineDdls())
         contests = Contests(FENCE, self.around, 1000)
@@ -337,7 +337,7 @@ class World:
         size = replace(size or replace(EpochSize.of_one_task(), period=0.0), in_driver=0)
         self.loop = Loop(
             state=state,
-            planning=Planning(self.log, ByHand(self.notes, *FENCE.ref.key), (), self.tasks),
+            planning=Planning(self.log, SubtaskOperators(self.notes, *FENCE.ref.key), (), self.tasks),
             applier=EpochApplier(ours, self.tasks, self.writes, size),
             following=self.follows,
             merged=MergedTables(self.sharing, self.shards, self.resync),
@@ -349,7 +349,7 @@ class World:
     def run(self) -> bool:
         return self.loop.run()
 
-    def resync(self, group: Group, _at: LoopState, _told: Callable[[Applied], None]) -> bool:
+    def resync(self, group: Group, _at: LoopState, _told: Callable[[ApplyResult], None]) -> bool:
         """Stop in the middle: nothing is read here."""
         self.events.append(f"resync {group.target}")
         self.stop.set()

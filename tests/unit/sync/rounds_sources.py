@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from airflow_provider_dm.engine.binlog.applied import Left
+from airflow_provider_dm.engine.binlog.applied import Remaining
 from airflow_provider_dm.engine.binlog.changes import RowChange
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.mysql.gtid import MysqlGtidSet
@@ -271,7 +271,7 @@ def logged(one: Logged, wanted: WantedTables, *, take: object = None) -> Iterato
     low, left = one.low.number, None
     if one.low.server and one.applied:
         own = MysqlGtidSet.parse_text(f"{UUID}:1-{low}" if low else "")
-        left = Left.of(MysqlGtidSet.parse_text(one.applied), own, "")
+        left = Remaining.of(MysqlGtidSet.parse_text(one.applied), own, "")
     for number, item in enumerate(one.source.log[low : one.high], low):
         if left and left.take((uuid.UUID(UUID).bytes, number + 1), ""):
             continue

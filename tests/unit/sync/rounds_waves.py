@@ -8,14 +8,14 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Folded
-from airflow_provider_dm.engine.sync.write.disputed import Exchanged, disputed_values
+from airflow_provider_dm.engine.sync.write.disputed import ExchangedMarks, disputed_values
 
 
 def waves_of(plan: SyncPlan, pieces: Sequence[Folded], groups: int) -> Waves:
     """Sort the changes by so many tasks. Another attempt may have another number of tasks."""
     blobs = [pack(plan, one, groups) for one in pieces]
     shares = [unpack(plan, mine) for mine in zip(*blobs, strict=True)]
-    disputed = disputed_values([Exchanged.of(plan, one) for one in shares])
+    disputed = disputed_values([ExchangedMarks.of(plan, one) for one in shares])
     waves, *others = (make_waves(plan, one, disputed) for one in shares)
     for other in others:
         waves.first |= other.first

@@ -2,14 +2,14 @@
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.dm_checkpoint import DmCheckpoint, Point, TablePoint, checkpoint_of
+from airflow_provider_dm.engine.downstream.dm_checkpoint import DmCheckpoint, DmPoint, TablePoint, checkpoint_of
 from airflow_provider_dm.engine.downstream.errors import CheckpointUnusable
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Group, HeldRows, Item, Member, Resync
-from airflow_provider_dm.engine.sync.checkpoint import Points
+from airflow_provider_dm.engine.shard.group import Group, HeldRows, Member, Resync, ShardDdl
+from airflow_provider_dm.engine.sync.checkpoint import CheckpointPoints
 from airflow_provider_dm.engine.sync.start.dm_import import DmStart, source_name
 from airflow_provider_dm.engine.sync.start.dm_points import is_after
 
@@ -22,33 +22,33 @@ def at(position: int) -> Location:
 
 
 def group(table: TableName, place: int) -> Group:
-    item = Item(at(place), at(place + 5), ("ALTER TABLE t ADD c int",), Table(table, (), ()), at(place), {})
+    item = ShardDdl(at(place), at(place + 5), ("ALTER TABLE t ADD c int",), Table(table, (), ()), at(place), {})
     return Group(TableName("shop", "t"), members=(Member(table, Table(table, (), ()), (item,)),))
 
 
 def test_the_global_point_stays_in_front_of_what_is_not_resolved() -> None:
-    free = Points.of(at(500), at(500), [])
+    free = CheckpointPoints.of(at(500), at(500), [])
     assert (free.again, free.held) == (at(500), frozenset())
     assert (free.exit_point(None), free.exit_point(at(700))) == (None, at(700))
-    waiting = Points.of(at(500), at(500), [group(SHARD, 300), group(OTHER, 200)])
+    waiting = CheckpointPoints.of(at(500), at(500), [group(SHARD, 300), group(OTHER, 200)])
     assert (waiting.again, waiting.held, waiting.moves_tables) == (at(200), frozenset({SHARD, OTHER}), True)
     assert waiting.exit_point(None) == at(500), (
         "what follows the global point may be there, up to the position of the sync"
     )
     piece = HeldRows(Table(SHARD, (), ()), at(205), at(400), at(205), SHARD)
     resyncing = Group(TableName("shop", "t"), resync=Resync((piece,)))
-    assert Points.of(at(500), at(500), [resyncing]).again == at(205)
-    prepared = Points.of(at(500), at(100), [])
+    assert CheckpointPoints.of(at(500), at(500), [resyncing]).again == at(205)
+    prepared = CheckpointPoints.of(at(500), at(100), [])
     assert (prepared.again, prepared.moves_tables) == (at(100), False), "rows of XA transactions are nobody's yet"
-    assert Points.of(at(500), at(500), [], uncertain=at(900)).exit_point(None) == at(900)
+    assert CheckpointPoints.of(at(500), at(500), [], uncertain=at(900)).exit_point(None) == at(900)
 
 
-def point(text: str) -> Point:
+def point(text: str) -> DmPoint:
     """`file:position[/gtid set]`, with DM's suffix in front: `2|file:position`."""
     place, _, gtid_set = text.partition("/")
     suffix, _, rest = place.rpartition("|")
     file, _, position = rest.partition(":")
-    return Point(Location(file, int(position), suffix=int(suffix or 0)), gtid_set)
+    return DmPoint(Location(file, int(position), suffix=int(suffix or 0)), gtid_set)
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,4 @@ def test_what_dm_takes_for_no_checkpoint_is_none() -> None:
     assert checkpoint_of("t", "s1", [row(id="S1")]) is None, "another source, where a collation knows no case"
     found = checkpoint_of("t", "s1", [row(binlog_name="bin|000002.000007", exit_safe_binlog_gtid="0-1-5")])
     assert found is not None
-    assert (found.point, found.exit_safe) == (point("2|bin.000007:9"), Point(None, "0-1-5"))
+    assert (found.point, found.exit_safe) == (point("2|bin.000007:9"), DmPoint(None, "0-1-5"))

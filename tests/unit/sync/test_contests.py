@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Item, Member
+from airflow_provider_dm.engine.shard.group import Member, ShardDdl
 from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import TARGETS
 
@@ -236,7 +236,7 @@ def test_a_deleted_row_drops_its_image_if_its_log_is_held_back(
     assert looks.check(now=True) == 1, "its own log goes on to say so"
     place = of_server("one", 100)
     form = replace(MINE, unique_keys=()) if meanwhile == "another key" else MINE
-    member = Member(MINE.name, MINE, (Item(place, place, (), form, place, {}),))
+    member = Member(MINE.name, MINE, (ShardDdl(place, place, (), form, place, {}),))
     around.held = [HeldShard("source_0", TARGET.name, member)]
     around.stands = {"source_0": of_server("one", 100)}
     around.ended = {"source_0": of_server("one", 200)}

@@ -14,9 +14,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import SkipDdl
 from airflow_provider_dm.engine.schema.charsets import UNSURE
-from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, Verdict, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl.verdict import RelevantDdl, Verdict, judge_ddl, stop_error
 
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema="dm_meta")
 TABLES = (TableName("shop", "t"), TableName("shop", "Orders"))
@@ -71,7 +71,7 @@ def judged(sql: str, schema: str = "shop", sql_mode: int = 0, rules: BlockAllowR
     ],
 )
 def test_passed_over(sql: str) -> None:
-    assert isinstance(judged(sql), PassOver)
+    assert isinstance(judged(sql), SkipDdl)
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_passed_over(sql: str) -> None:
     ],
 )
 def test_stops(sql: str) -> None:
-    assert isinstance(judged(sql), Concerns)
+    assert isinstance(judged(sql), RelevantDdl)
 
 
 def test_the_default_schema_counts() -> None:
-    assert isinstance(judged("TRUNCATE t", schema="other"), PassOver)
-    assert isinstance(judged("TRUNCATE t", schema=""), Concerns)
+    assert isinstance(judged("TRUNCATE t", schema="other"), SkipDdl)
+    assert isinstance(judged("TRUNCATE t", schema=""), RelevantDdl)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_default_schema_counts() -> None:
     ],
 )
 def test_quotes_are_read_under_the_mode_of_the_statement(sql: str, mode: int, passes: bool) -> None:
-    assert isinstance(judged(sql, sql_mode=mode), PassOver if passes else Concerns)
+    assert isinstance(judged(sql, sql_mode=mode), SkipDdl if passes else RelevantDdl)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_quotes_are_read_under_the_mode_of_the_statement(sql: str, mode: int, pa
     ],
 )
 def test_what_changed_nothing_is_passed_over(sql: str) -> None:
-    assert isinstance(judged(sql), PassOver)
+    assert isinstance(judged(sql), SkipDdl)
 
 
 @pytest.mark.parametrize(
@@ -169,26 +169,28 @@ def test_what_changed_nothing_is_passed_over(sql: str) -> None:
     ],
 )
 def test_what_may_have_changed_something_stops(sql: str) -> None:
-    assert isinstance(judged(sql), Concerns)
+    assert isinstance(judged(sql), RelevantDdl)
 
 
 def test_a_schema_without_tables_of_the_task_may_have_views() -> None:
     rules = BlockAllowRules.from_config(
         BlockAllowConfig(do_dbs=("shop", "shop_2")), case_sensitive=False, meta_schema="dm_meta"
     )
-    assert isinstance(judged("DROP DATABASE IF EXISTS shop_2", rules=rules), Concerns)
+    assert isinstance(judged("DROP DATABASE IF EXISTS shop_2", rules=rules), RelevantDdl)
 
 
 @pytest.mark.parametrize("sql", ["SOMETHING NEW ON t", "FROB `a`", "FROB x.y"])
 def test_what_is_not_understood_passes_where_it_can_only_be_about_an_excluded_schema(sql: str) -> None:
-    assert isinstance(judged(sql, schema="other"), PassOver)
-    assert isinstance(judged(sql, schema="shop"), Concerns)
-    assert isinstance(judged(f"{sql}, shop", schema="other"), Concerns)
-    assert isinstance(judged(f"{sql}, `Shop`.t", schema="other"), Concerns)
+    assert isinstance(judged(sql, schema="other"), SkipDdl)
+    assert isinstance(judged(sql, schema="shop"), RelevantDdl)
+    assert isinstance(judged(f"{sql}, shop", schema="other"), RelevantDdl)
+    assert isinstance(judged(f"{sql}, `Shop`.t", schema="other"), RelevantDdl)
     everything_else = BlockAllowRules.from_config(
         BlockAllowConfig(ignore_dbs=("other",)), case_sensitive=False, meta_schema="dm_meta"
     )
-    assert isinstance(judged(sql, schema="other", rules=everything_else), Concerns), "any word may be a schema of ours"
+    assert isinstance(judged(sql, schema="other", rules=everything_else), RelevantDdl), (
+        "any word may be a schema of ours"
+    )
 
 
 def test_so_does_a_text_that_is_not_decoded() -> None:
@@ -196,10 +198,10 @@ def test_so_does_a_text_that_is_not_decoded() -> None:
         text = sql.decode("utf-8", "backslashreplace")
         return _judge(DdlStatement(HERE, HERE, schema, text, 0, undecoded=sql), RULES, TABLES)
 
-    assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "other"), PassOver)
-    assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "shop"), Concerns)
-    assert isinstance(undecoded(b"CREATE TABLE `\xff`.t (a int)", "other"), Concerns)
-    assert isinstance(undecoded(b"DROP DATABASE `\xff`", "other"), Concerns)
+    assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "other"), SkipDdl)
+    assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "shop"), RelevantDdl)
+    assert isinstance(undecoded(b"CREATE TABLE `\xff`.t (a int)", "other"), RelevantDdl)
+    assert isinstance(undecoded(b"DROP DATABASE `\xff`", "other"), RelevantDdl)
 
 
 @pytest.mark.parametrize(
@@ -215,12 +217,12 @@ def test_so_does_a_text_that_is_not_decoded() -> None:
     ],
 )
 def test_a_character_that_is_not_known_matters_only_in_a_name_that_may_be_ours(sql: str, passes: bool) -> None:
-    assert isinstance(judged(sql), PassOver if passes else Concerns)
+    assert isinstance(judged(sql), SkipDdl if passes else RelevantDdl)
 
 
 def test_what_stands_behind_the_head_of_a_harmless_statement_is_not_read() -> None:
     """MySQL's dollar quotes hold any text."""
-    assert isinstance(judged("CREATE FUNCTION f() RETURNS INT LANGUAGE JAVASCRIPT AS $$ it's $$"), PassOver)
+    assert isinstance(judged("CREATE FUNCTION f() RETURNS INT LANGUAGE JAVASCRIPT AS $$ it's $$"), SkipDdl)
 
 
 def test_the_error_shows_the_head_and_a_way_out() -> None:

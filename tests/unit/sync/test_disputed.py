@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import target_part, text_co
 from airflow_provider_dm.engine.sync.write import disputed
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, make_waves
-from airflow_provider_dm.engine.sync.write.disputed import Exchanged, disputed_values
+from airflow_provider_dm.engine.sync.write.disputed import ExchangedMarks, disputed_values
 from tests.unit.sync.test_change import Logged, fold, plan_of
 
 COLLATION = "utf8mb4_general_ci"
@@ -128,7 +128,7 @@ def applied(plan: SyncPlan, keys: tuple[Index, ...], log: list[Logged], data: st
         assert by.fingerprint() == plan.fingerprint()
         groups = data.draw(st.integers(1, plan.buckets))
         shares = [unpack(by, [blob]) for blob in pack(by, fold(by, log[cut:]), groups)]
-        values = disputed_values([Exchanged.of(by, share) for share in shares])
+        values = disputed_values([ExchangedMarks.of(by, share) for share in shares])
         waves = [make_waves(by, share, values) for share in shares]
         wave: Wave = {k: v for one in waves for k, v in (one.second if number else one.first).items()}
         for bucket in data.draw(st.permutations(sorted(wave))):

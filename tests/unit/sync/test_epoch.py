@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Ok, TaskFailed, attempt, values
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter, _batches
 from airflow_provider_dm.engine.sync.write.causality import TableWork
-from airflow_provider_dm.engine.sync.write.concurrency import Writing, most_held
+from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency, most_held
 from tests.unit.sync.loop_world import LO, PLAN, World
 from tests.unit.sync.target_tables import TARGETS
 
@@ -113,14 +113,14 @@ def test_on_one_machine_every_epoch_is_one_task() -> None:
 def test_worker_count_is_how_many_connections_write(
     workers: int | None, slots: int, tasks: int, connections: int
 ) -> None:
-    found = Writing.of(SyncerConfig(worker_count=workers), PLAN, tasks=slots)
+    found = WriteConcurrency.of(SyncerConfig(worker_count=workers), PLAN, tasks=slots)
 
     assert (found.tasks, found.connections) == (tasks, connections)
 
 
 @pytest.mark.parametrize("plan", [replace(PLAN, compact=False), replace(PLAN, whole=True)], ids=["all", "whole"])
 def test_what_is_not_folded_is_one_task(plan: SyncPlan) -> None:
-    assert Writing.of(SyncerConfig(worker_count=6), plan, tasks=8).tasks == 1
+    assert WriteConcurrency.of(SyncerConfig(worker_count=6), plan, tasks=8).tasks == 1
 
 
 @pytest.mark.parametrize(("workers", "most"), [(None, 800), (4, 200), (1, 50)])

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.relay.errors import (
     RelayStartsTooLate,
 )
 from airflow_provider_dm.engine.sync.errors import OtherUpstream, PrivateRelayEnded
-from airflow_provider_dm.engine.sync.log.fallback import Fault, fault_of, neither_serves
+from airflow_provider_dm.engine.sync.log.fallback import Fault, both_logs_failed, fault_of
 
 HERE = Location("bin.000003", 500)
 WELL = RelayStatus("one", Stage.RUNNING, relay=HERE, heartbeat_age_seconds=1.0, pid=7)
@@ -56,7 +56,7 @@ def ended(error: DmError) -> PrivateRelayEnded:
 def test_where_neither_serves_the_upstream_says_whether_to_try_again(reaction: str) -> None:
     said = {"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone. Do it.", "Reaction": reaction}
     upstream = PrivateRelayEnded(ReportedError.read(said | {"Workaround": "Do it."}))
-    error = neither_serves("one", str(HERE), MalformedEvent("f:4", "damaged"), upstream, by_gtid=False)
+    error = both_logs_failed("one", str(HERE), MalformedEvent("f:4", "damaged"), upstream, by_gtid=False)
     assert error.reacts() is Reaction(reaction)
     assert describe(error)["Reaction"] == reaction
     assert "damaged" in error.local
@@ -84,7 +84,7 @@ UNREACHABLE = ServerUnreachable("one (dm@host:3306)", "no route to host")
 def test_where_neither_serves_only_what_is_still_open_is_advised(
     local: DmError, upstream: DmError, by_gtid: bool, advice: str
 ) -> None:
-    error = neither_serves("one", str(HERE), local, upstream, by_gtid=by_gtid)
+    error = both_logs_failed("one", str(HERE), local, upstream, by_gtid=by_gtid)
     assert advice in error.workaround()
     assert error.message().endswith(error.workaround())
     for one in (local, upstream):
@@ -94,5 +94,5 @@ def test_where_neither_serves_only_what_is_still_open_is_advised(
 
 def test_another_server_is_tried_again_where_a_relay_can_follow_it() -> None:
     switched = OtherUpstream("a", "b")
-    assert neither_serves("one", str(HERE), GONE, switched, by_gtid=True).reacts() is Reaction.RETRY
-    assert neither_serves("one", str(HERE), GONE, switched, by_gtid=False).reacts() is Reaction.STOP
+    assert both_logs_failed("one", str(HERE), GONE, switched, by_gtid=True).reacts() is Reaction.RETRY
+    assert both_logs_failed("one", str(HERE), GONE, switched, by_gtid=False).reacts() is Reaction.STOP

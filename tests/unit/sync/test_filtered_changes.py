@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter
-from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
+from airflow_provider_dm.engine.rules.row_filter import FilterLoss, RowFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.plan.bucket import bucket_of_all
@@ -46,7 +46,7 @@ def filtered(counts: RowFilter, one: Table = ITEM, buckets: int = 4) -> SyncPlan
 
 def test_where_deletes_are_missing_the_first_before_and_the_last_after_stay() -> None:
     plan = filtered(DELETES)
-    assert plan.losses == {0: Loss.DELETES}
+    assert plan.losses == {0: FilterLoss.DELETES}
     assert fold(plan, [(0, None, A), (0, None, B)]).keyed[0] == {b"1": Change(None, B)}
     assert fold(plan, [(0, A, B), (0, None, A)]).keyed[0] == {b"1": Change(A, A)}
 

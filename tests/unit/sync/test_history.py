@@ -2,13 +2,13 @@
 
 import itertools
 
-from airflow_provider_dm.engine.sync.history import History
+from airflow_provider_dm.engine.sync.history import CheckpointHistory
 
 BEAT = 2
 
 
 def test_a_day_of_beats_is_six_hours_of_points_the_last_minutes_finer() -> None:
-    history, day = History(), 24 * 3600
+    history, day = CheckpointHistory(), 24 * 3600
     for now in range(0, day, BEAT):
         history.note(now, 500.0 if now == day - 3600 else 1.0, 3.0)
     points = history.points()
@@ -23,7 +23,7 @@ def test_a_day_of_beats_is_six_hours_of_points_the_last_minutes_finer() -> None:
 
 
 def test_an_unknown_lag_stays_unknown_until_one_is_known() -> None:
-    history = History()
+    history = CheckpointHistory()
     history.note(0, None, 1.0)
     assert history.points() == [(0, None, 1.0)]
     history.note(1, 4.0, 0.0)

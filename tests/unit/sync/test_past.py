@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from airflow_provider_dm.engine.reading.logged_ddl import statements_between
 from airflow_provider_dm.engine.sync.errors import DefinitionNeeded
-from airflow_provider_dm.engine.sync.start.past import KnownTable, Today, are_alike, read_log
+from airflow_provider_dm.engine.sync.start.past import KnownTable, TablesToday, are_alike, read_log
 
 MYSQL, MARIADB = Server(Flavour.MYSQL, (9, 7, 0)), Server(Flavour.MARIADB, (10, 11, 0))
 LO, HI = Location("bin.000001", 4), Location("bin.000001", 900)
@@ -38,7 +38,7 @@ def log(*statements: str) -> list[DdlStatement]:
     ]
 
 
-def at_start(today: Today, *statements: str) -> dict[str, list[str]]:
+def at_start(today: TablesToday, *statements: str) -> dict[str, list[str]]:
     found = today.at_start("one", read_log(log(*statements), today.servers[0]))
     return {one.table: [column.name for column in known.table.columns] for one, known in found.items()}
 
@@ -47,7 +47,7 @@ def test_the_first_statement_about_a_table_tells() -> None:
     source = {**known("a", ", n int"), **known("b", ", x int"), **known("new", ""), **known("moved", "")}
     target = {**known("a", ""), **known("b", ""), **known("dropped", ""), **known("old", ""), **known("alone", "")}
     found = at_start(
-        Today(source, target, (MYSQL, MYSQL)),
+        TablesToday(source, target, (MYSQL, MYSQL)),
         "ALTER TABLE a ADD n int",
         "CREATE TABLE new LIKE a",
         "ALTER TABLE new ADD q int",
@@ -63,15 +63,15 @@ def test_names_are_those_that_the_server_keeps() -> None:
     folding = Server(Flavour.MYSQL, (9, 7, 0), lower_case_table_names=1)
     tables = known("a", ", n int"), known("a", "")
     statements = "ALTER TABLE Shop.A ADD n int", "CREATE TABLE NEW (id int)"
-    assert at_start(Today(*tables, (folding, folding)), *statements) == {"a": ["id"]}
-    assert at_start(Today(*tables, (MYSQL, MYSQL)), *statements) == {"a": ["id", "n"]}
+    assert at_start(TablesToday(*tables, (folding, folding)), *statements) == {"a": ["id"]}
+    assert at_start(TablesToday(*tables, (MYSQL, MYSQL)), *statements) == {"a": ["id", "n"]}
 
 
 def columns_at_start(
     source: str, target: str, *statements: str, servers: tuple[Server, Server] = (MYSQL, MARIADB), table: str = "a"
 ) -> list[str]:
     """Return the columns of `a` at the start, each with its type. `source`, `target`: its columns of today."""
-    today = Today(known(table, source, servers[0]), known("a", target, servers[1]), servers)
+    today = TablesToday(known(table, source, servers[0]), known("a", target, servers[1]), servers)
     found = today.at_start("one", read_log(log(*statements), servers[0]))
     return [f"{column.name} {column.column_type}" for column in found[name("a")].table.columns]
 
@@ -146,10 +146,10 @@ def test_if_exists_finds_what_the_target_has() -> None:
 def test_between_families_the_start_is_proven_or_refused(statements: Sequence[str], why: str) -> None:
     source, target = known("a", ", n bigint"), known("a", "", MARIADB)
     with pytest.raises(DefinitionNeeded, match=rf"shop\.a was altered.*{why}"):
-        at_start(Today(source, target, (MYSQL, MARIADB)), *statements)
-    by_hand = Today(source, target, (MYSQL, MARIADB), [name("a")])
+        at_start(TablesToday(source, target, (MYSQL, MARIADB)), *statements)
+    by_hand = TablesToday(source, target, (MYSQL, MARIADB), [name("a")])
     assert at_start(by_hand, *statements) == {"a": ["id", "n"]}
-    assert at_start(Today(source, known("a", ""), (MYSQL, MYSQL)), *statements) == {"a": ["id"]}, "as DM takes it"
+    assert at_start(TablesToday(source, known("a", ""), (MYSQL, MYSQL)), *statements) == {"a": ["id"]}, "as DM takes it"
 
 
 def test_two_tables_that_rows_are_read_by_alike() -> None:

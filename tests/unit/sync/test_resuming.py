@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.errors import NeitherServes, RelaySilent
+from airflow_provider_dm.engine.sync.errors import BothLogsFailed, RelaySilent
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, LoopLife, is_transient, run_sync_resuming
@@ -98,8 +98,8 @@ def test_a_pause_that_would_be_too_long_is_not_begun() -> None:
         (LOST, True),
         (TargetBusy(1205, "LOCK_WAIT_TIMEOUT"), True),
         (RelaySilent("s", "here", "why"), True),
-        (NeitherServes("s", "here", "l", "u", "w", Reaction.RETRY), True),
-        (NeitherServes("s", "here", "l", "u", "w", Reaction.STOP), False),
+        (BothLogsFailed("s", "here", "l", "u", "w", Reaction.RETRY), True),
+        (BothLogsFailed("s", "here", "l", "u", "w", Reaction.STOP), False),
         (InvariantBroken("a", "b"), False),
         (Fenced("t", "s", 1, 2), False),
         (OtherSourcesNeeded("s", 3, "why"), False),

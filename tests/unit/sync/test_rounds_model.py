@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.applied import Left
+from airflow_provider_dm.engine.binlog.applied import Remaining
 from airflow_provider_dm.engine.binlog.changes import RowChange
 from airflow_provider_dm.engine.downstream import contested_row, frontier, rounds
 from airflow_provider_dm.engine.downstream.copy_progress import CHUNKS
@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.merge.owner_writer import OwnerRows, OwnerWriter
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
 from airflow_provider_dm.engine.shard import turn
-from airflow_provider_dm.engine.shard.group import Group, Item
+from airflow_provider_dm.engine.shard.group import Group, ShardDdl
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
 from airflow_provider_dm.engine.sync.ddl import chunks_after
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.sync.write import apply, causality, dependence, 
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Folded
 from airflow_provider_dm.engine.sync.write.disputed import Disputed
-from airflow_provider_dm.engine.sync.write.marks import Marks
+from airflow_provider_dm.engine.sync.write.marks import ValueMarks
 from tests.unit.sync import rounds_driver, rounds_reader, rounds_shards, rounds_waves
 from tests.unit.sync.rounds_world import KINDS, MODES, Quirks, World, engine_in_the_world
 from tests.unit.sync.sqlite_target import Database, Died
@@ -238,7 +238,7 @@ def test_a_round_is_opened_where_its_snapshots_are() -> None:
 
 
 def test_what_another_server_repeats_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Left, "of", lambda *_sets: None)
+    monkeypatch.setattr(Remaining, "of", lambda *_sets: None)
 
     assert harms(**KINDS["one source, failover"])
 
@@ -260,7 +260,7 @@ def test_each_rule_of_shard_ddl_is_needed(owner: Any, name: str, broken: Any, mo
     assert harms(first=64 if name == "_waiting" else 0, **KINDS[LONG])
 
 
-def _first(group: Group) -> Item | None:
+def _first(group: Group) -> ShardDdl | None:
     return next((one.items[0] for one in group.members if one.items), None)
 
 
@@ -381,7 +381,9 @@ def test_a_change_needs_what_depends_on_it_in_one_bucket(monkeypatch: pytest.Mon
 def test_changes_that_depend_on_each_other_need_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     real = dependence.ChangeOrder.of
 
-    def last_first(marks: Marks, changes: Sequence[dependence.LoggedChange], *, alone: bool) -> dependence.ChangeOrder:
+    def last_first(
+        marks: ValueMarks, changes: Sequence[dependence.LoggedChange], *, alone: bool
+    ) -> dependence.ChangeOrder:
         order = real(marks, changes, alone=alone)
         order.levels = [max(order.levels) - level for level in order.levels]
         return order

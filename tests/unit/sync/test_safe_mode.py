@@ -23,8 +23,8 @@ from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
-    Always,
-    Off,
+    SafeModeAlways,
+    SafeModeOff,
     SafeModeState,
     UntilLocation,
     log_seconds,
@@ -58,7 +58,14 @@ def states(
 def test_the_worked_example() -> None:
     past, seconds = UntilLocation(TODAY), SafeModeWindow(60, 1060)
 
-    assert states(SafeModeWindow(60)) == [past, past, past, seconds, SafeModeWindow(60, 1060, LO.at(600)), Off()]
+    assert states(SafeModeWindow(60)) == [
+        past,
+        past,
+        past,
+        seconds,
+        SafeModeWindow(60, 1060, LO.at(600)),
+        SafeModeOff(),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,7 @@ def test_the_worked_example() -> None:
 def test_it_ends_by_time_only_behind_the_location(
     window: SafeModeWindow | None, always: bool, until: Location | None, expected: str
 ) -> None:
-    letters = {Off: "-", UntilLocation: "l", SafeModeWindow: "t", Always: "a"}
+    letters = {SafeModeOff: "-", UntilLocation: "l", SafeModeWindow: "t", SafeModeAlways: "a"}
 
     assert "".join(letters[type(one)] for one in states(window, always=always, until=until)) == expected
 

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import DdlContext, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.errors import (
     CannotFollow,
     DefinitionDiffers,
@@ -68,10 +68,10 @@ def tables(*names: str, server: Server = MYSQL, skip_until: str = "") -> Subtask
     return SubtaskTables(tuple(sorted(schemas, key=lambda one: one.table.name)), tracker)
 
 
-AROUND = Surroundings(RULES, CAPABILITIES[Flavour.MYSQL], SessionDefaults(), HERE)
+AROUND = DdlContext(RULES, CAPABILITIES[Flavour.MYSQL], SessionDefaults(), HERE)
 
 
-def change(sql: str, known: SubtaskTables, around: Surroundings = AROUND) -> SchemaChange:
+def change(sql: str, known: SubtaskTables, around: DdlContext = AROUND) -> SchemaChange:
     return change_of(parse(sql, 0, "shop"), known, around)
 
 
@@ -278,12 +278,12 @@ def test_a_statement_says_what_it_renames(sql: str) -> None:
 # The binlog event filter
 
 
-def filtered(*rules: dict[str, object], sql: str = "") -> Surroundings:
+def filtered(*rules: dict[str, object], sql: str = "") -> DdlContext:
     events = EventFilter.from_config(map(FilterRule.model_validate, rules), case_sensitive=False)
     return replace(AROUND, rules=replace(RULES, events=events), sql=sql)
 
 
-def ignoring(*events: str, **more: object) -> Surroundings:
+def ignoring(*events: str, **more: object) -> DdlContext:
     return filtered({"schema-pattern": "shop", "events": events, "action": "Ignore", **more})
 
 

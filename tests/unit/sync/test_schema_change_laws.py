@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_of
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import DdlContext, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.errors import CannotFollow
 from tests.integration.ddl.random_ddl import RandomDdl
 
@@ -58,7 +58,7 @@ STORIES, STATEMENTS = 8, 40
 def _changes(source: Flavour, target: Flavour, story: int) -> Iterator[tuple[str, SubtaskTables, SchemaChange]]:
     """Statements that can be followed, each with the tables in front of it and what it means."""
     tables = SubtaskTables((), Tracker.of(SERVERS[source], {}, {"shop": "utf8mb4_bin"}))
-    around = Surroundings(RULES, CAPABILITIES[target], SESSION, "here")
+    around = DdlContext(RULES, CAPABILITIES[target], SESSION, "here")
     statements = RandomDdl(story, SERVERS[source], "shop", foreign_keys=False)
     for _ in range(STATEMENTS):
         sql = statements.statement(tables.tracker)
@@ -161,7 +161,7 @@ def test_the_tables_are_those_that_the_statement_leaves(flavour: Flavour) -> Non
 def test_columns_that_change_places_and_names_at_once_are_refused(sql: str) -> None:
     """The table looks as before, and to do it again is to undo it."""
     tracker = Tracker.of(SERVERS[Flavour.MYSQL], {}, {"shop": "utf8mb4_bin"})
-    around = Surroundings(RULES, CAPABILITIES[Flavour.MYSQL], SESSION, "here")
+    around = DdlContext(RULES, CAPABILITIES[Flavour.MYSQL], SESSION, "here")
     made = change_of(parse("CREATE TABLE t (a int, b int, c int)", 0, "shop"), SubtaskTables((), tracker), around)
 
     with pytest.raises(CannotFollow, match="swap names"):

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import UNLIMITED, ByteRange, Epoch, EpochLimits, Planned, UpToDate
-from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
+from airflow_provider_dm.engine.binlog.xa import PreparedXa, Xid
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import RelayFileGone
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spool import LogPosition, read_mark
-from airflow_provider_dm.engine.sync.errors import NeitherServes
+from airflow_provider_dm.engine.sync.errors import BothLogsFailed
 from airflow_provider_dm.engine.sync.log import tail as module
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.reach import left_bytes
@@ -212,7 +212,7 @@ def test_an_error_in_a_segment_of_the_previous_log_keeps_the_current_log(root: P
 
         with pytest.raises(ChangeNotInLog):
             tail.distrust(ChangeNotInLog("bin.000001:4", "UPDATE t", ""), read_from(root, 4, 80), Cursor(LO.at(4)))
-        with pytest.raises(NeitherServes):
+        with pytest.raises(BothLogsFailed):
             tail.distrust(gone, read_from(pulled.root, 4, 80), Cursor(LO.at(4)))
 
 
@@ -222,7 +222,7 @@ def test_a_piece_is_pulled_from_where_what_it_commits_was_prepared(root: Path, m
     tail.upstream = pulled  # type: ignore[assignment]
     planned(tail, monkeypatch, UpToDate(LO))
     at = LO.at(20)
-    prepared = Prepared(Xid(1, b"x", b""), at, 40, rows=True)
+    prepared = PreparedXa(Xid(1, b"x", b""), at, 40, rows=True)
     with tail.store:
         tail.distrust(RelayFileGone("bin.000001", str(root)), read_from(root, 60, 80), Cursor(LO.at(60), (prepared,)))
     assert pulled.begun == [20]

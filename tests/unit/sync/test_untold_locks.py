@@ -18,8 +18,8 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.shard.group import Group, Item, Member, Resync
-from airflow_provider_dm.engine.shard.lock import Info, Lock, reported
+from airflow_provider_dm.engine.shard.group import Group, Member, Resync, ShardDdl
+from airflow_provider_dm.engine.shard.lock import DdlInfo, Lock, reported
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.shard_ddl import shard_locks, source_shards
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
@@ -36,7 +36,7 @@ def test_a_lock_that_was_not_told_is_told_with_the_next_note(tmp_path: Path, mon
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
     with MetaStore.open(url) as store:
-        lock = reported(None, "task", TARGET, 0, Info("one", ("ADD c int",)), {"one"})
+        lock = reported(None, "task", TARGET, 0, DdlInfo("one", ("ADD c int",)), {"one"})
         store.change_ddl_lock("task", lock.id, 0, lambda _found: lock.to_json())
         told = Shards(SOURCE, store, groups={TARGET: Group(TARGET, resolved=1)})
 
@@ -58,9 +58,9 @@ def test_a_ddl_that_another_source_executes_before_the_report_is_not_executed_ag
 ) -> None:
     (shard, *_), here, done = TARGETS, Location("bin.000001", 100), list[str]()
     no_store: Any = None
-    item = Item(here, here, ("ADD c int",), shard, here, {})
+    item = ShardDdl(here, here, ("ADD c int",), shard, here, {})
     group = Group(TARGET, 0, (Member(shard.name, shard, (item,)),))
-    lock = reported(None, "task", TARGET, 0, Info("one", item.ddls), {"one"})
+    lock = reported(None, "task", TARGET, 0, DdlInfo("one", item.ddls), {"one"})
     executed = iter([None, {item.ddls}])
     monkeypatch.setattr(ShardLocks, "decided", lambda *_asked: next(executed))
     monkeypatch.setattr(ShardLocks, "report", lambda *_asked: lock)
@@ -78,14 +78,14 @@ def test_the_owner_believes_the_target_and_not_the_lock(left: Resync | None, mon
     """A restored metadata DB may have the report of a source whose earlier rows are being applied."""
     no_store: Any = None
     tx, here, shard = Database(lambda: 0.0).connection(), Location("bin.000001", 100), TARGETS[0]
-    item = Item(here, here, ("ADD c int",), shard, here, {"session": [], "statements": []})
+    item = ShardDdl(here, here, ("ADD c int",), shard, here, {"session": [], "statements": []})
     for source in ("one", "two"):
         group = Group(TARGET, 1, (Member(shard.name, shard, (item,)),), left if source == "two" else None)
         save_group(tx, SubtaskRef(META, "task", source), group)
         save_table_schemas(tx, SubtaskRef(META, "task", source), [TableSchema(shard, TARGET)])
     ours: Any = SimpleNamespace(fence=SimpleNamespace(ref=SubtaskRef(META, "task", "one")), target=None)
     monkeypatch.setattr(shard_locks, "target_connection", lambda _target: tx)
-    lock = Lock("task", TARGET, 1, "one", tuple(Info(one, item.ddls) for one in ("one", "two")), ("one", "two"))
+    lock = Lock("task", TARGET, 1, "one", tuple(DdlInfo(one, item.ddls) for one in ("one", "two")), ("one", "two"))
     group = Group(TARGET, 1, (Member(shard.name, shard, (item,)),))
 
     why = ShardLocks(ours, no_store).reason_to_wait(group, Turn.EXECUTE, [shard.name], lock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
-from airflow_provider_dm.engine.downstream.ddl_journal import IN_FRONT, Entry
+from airflow_provider_dm.engine.downstream.ddl_journal import IN_FRONT, JournalEntry
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.sync.following import untouched
@@ -19,7 +19,7 @@ def test_only_what_a_statement_may_have_changed_is_read_again() -> None:
     plan = replace(PLAN, targets=tuple(target_part(map_table(one, one)) for one in TARGETS))
     altered, executed, injected, *left = names = [one.name for one in TARGETS]
     assert left
-    noted = {IN_FRONT: Entry(IN_FRONT, "UPDATE", {injected: None}, True)}
+    noted = {IN_FRONT: JournalEntry(IN_FRONT, "UPDATE", {injected: None}, True)}
 
     found = untouched(plan, [TableSchema(TARGETS[0], altered)], [TargetDdl("ALTER", (executed,))], noted)
 

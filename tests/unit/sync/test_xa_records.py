@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
-from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
+from airflow_provider_dm.engine.binlog.xa import PreparedXa, Xid
 from airflow_provider_dm.engine.downstream.errors import Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared, restore_prepared
@@ -14,19 +14,19 @@ from airflow_provider_dm.engine.sync.xa_records import forget_xa, note_xa
 from tests.unit.sync.loop_world import FENCE, LO, World, epoch
 
 
-def prepared(name: str, start: int) -> Prepared:
-    return Prepared(Xid(1, name.encode(), b""), LO.at(start), start + 10, rows=True)
+def prepared(name: str, start: int) -> PreparedXa:
+    return PreparedXa(Xid(1, name.encode(), b""), LO.at(start), start + 10, rows=True)
 
 
 X, Y = prepared("x", 110), prepared("y", 130)
 
 
-def epoch_with(lo: int, hi: int, *left: Prepared) -> Epoch:
+def epoch_with(lo: int, hi: int, *left: PreparedXa) -> Epoch:
     """An epoch that leaves these prepared."""
     return replace(epoch(lo, hi), prepared=left)
 
 
-def here(world: World, *now: Prepared, fence: Fence = FENCE) -> LoopState:
+def here(world: World, *now: PreparedXa, fence: Fence = FENCE) -> LoopState:
     return replace(world.loop.state, fence=fence, prepared=now)
 
 
@@ -39,11 +39,11 @@ def applied(world: World, state: LoopState, epoch: Epoch) -> LoopState:
     return state.after(epoch)
 
 
-def restored(world: World, position: int) -> list[Prepared]:
+def restored(world: World, position: int) -> list[PreparedXa]:
     return world.around.transactions(lambda tx: restore_prepared(tx, FENCE, LO.at(position).sort_key))
 
 
-def noted(world: World) -> list[Prepared]:
+def noted(world: World) -> list[PreparedXa]:
     return read_prepared(world.database.connection(), FENCE.ref)
 
 
@@ -104,7 +104,7 @@ def test_whoever_was_replaced_notes_nothing() -> None:
 
 
 def test_the_loop_plans_each_piece_with_what_is_prepared_there() -> None:
-    world, seen = World(epoch_with(100, 200, X), epoch(200, 300), epoch_with(300, 400)), list[list[Prepared]]()
+    world, seen = World(epoch_with(100, 200, X), epoch(200, 300), epoch_with(300, 400)), list[list[PreparedXa]]()
     world.tasks.meanwhile = lambda: seen.append(noted(world))
     world.run()
     assert seen[0] == [X], "a driver that dies behind its rows would not find it again"

@@ -5,15 +5,15 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, hash_rows, in_focus, total
+from airflow_provider_dm.engine.verify.sums import CLASSES, HashFocus, Sums, hash_rows, in_focus, total
 
 rows = st.lists(st.binary(max_size=3), max_size=30)
 
 
-EVERYTHING = Focus()
+EVERYTHING = HashFocus()
 
 
-def sums_of(found: list[bytes], focus: Focus = EVERYTHING) -> Sums:
+def sums_of(found: list[bytes], focus: HashFocus = EVERYTHING) -> Sums:
     sums = Sums.zero()
     sums.add(hash_rows(found), focus)
     return sums
@@ -39,7 +39,7 @@ def test_equal_duplicates_do_not_cancel_out() -> None:
 @given(rows)
 def test_a_focus_holds_the_rows_of_its_class_and_all_foci_hold_all(found: list[bytes]) -> None:
     hashes = hash_rows(found)
-    outer = Focus().inside(int(hashes[0, 0]) % CLASSES) if found else Focus()
+    outer = HashFocus().inside(int(hashes[0, 0]) % CLASSES) if found else HashFocus()
     inner = [int(in_focus(hashes, outer.inside(number)).sum()) for number in range(CLASSES)]
 
     assert sum(inner) == int(in_focus(hashes, outer).sum()) == sums_of(found, outer).rows

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.binlog.kernels.machine import (
     store2,
     store8,
 )
-from airflow_provider_dm.engine.schema.codec import Style
+from airflow_provider_dm.engine.schema.codec import LiteralStyle
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
 DONE, FULL, OTHER = range(3)
@@ -32,10 +32,11 @@ MOST_OF_A_NUMBER: Final = 32
 """More bytes than a BIT's digits, the frame of a hexadecimal literal, NULL, or the frame of a row."""
 
 _PLAIN, _FLOAT, _BITS, _QUOTED, _TEXT = (
-    int(style) for style in (Style.PLAIN, Style.FLOAT, Style.BITS, Style.QUOTED, Style.TEXT)
+    int(style)
+    for style in (LiteralStyle.PLAIN, LiteralStyle.FLOAT, LiteralStyle.BITS, LiteralStyle.QUOTED, LiteralStyle.TEXT)
 )
 _CHARSET, _CHARSET_HEX, _HEX, _ENUM = (
-    int(style) for style in (Style.CHARSET, Style.CHARSET_HEX, Style.HEX, Style.ENUM)
+    int(style) for style in (LiteralStyle.CHARSET, LiteralStyle.CHARSET_HEX, LiteralStyle.HEX, LiteralStyle.ENUM)
 )
 _QUOTE, _BACKSLASH, _X, _COMMA, _OPEN, _CLOSE, _E, _ZERO = (uint64(ord(char)) for char in "'\\x,()e0")
 _DIGITS: Final = np.array([int.from_bytes(b"%02x" % byte, "little") for byte in range(256)], np.uint64)
@@ -152,8 +153,8 @@ def write_tuples(
 ) -> int:
     """Write `rows[first:]` of cells side by side (`images.Cells`: text, ends, `width` columns) from out[at] on.
 
-    `columns`: int64[written, 4]: the number of each column to write, its Style, and where its charset's introducer
-    lies in `names` (start, size). `tuple_ends[i]`: where the tuple of rows[i] ends; one byte lies between two.
+    `columns`: int64[written, 4]: the number of each column to write, its LiteralStyle, and its charset's introducer in
+    `names` (start, size). `tuple_ends[i]`: where the tuple of rows[i] ends; one byte lies between two.
     Return the number of rows done; status[0] is the reason to stop, and status[1] the end of `out`.
     """
     source, begin, names_at = int64(text.ctypes.data), int64(out.ctypes.data), int64(names.ctypes.data)

@@ -91,7 +91,7 @@ def _check_filters(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
     if in_order:
         what = f"filters ignore INSERTs or UPDATEs of source tables of {short_list(in_order)}"
         remedy = "Nothing, if no two source tables have rows with the same key (docs/how-to/filters.md)."
-        yield State.WARN, f"{what}, so rows with the same key in several source tables overwrite each other", remedy
+        yield (State.WARN, f"{what}, so rows with the same key in several source tables overwrite each other", remedy)
 
 
 def shard_difference(one: Table, other: Table, *, one_flavour: bool) -> str:

@@ -189,11 +189,7 @@ def _other_relations(facts: TargetFacts) -> dict[TableName, str]:
 
 
 def _creation(
-    facts: TargetFacts,
-    source: SourceFacts,
-    table: Table,
-    target: TableName,
-    taken: Mapping[TableName, str],
+    facts: TargetFacts, source: SourceFacts, table: Table, target: TableName, taken: Mapping[TableName, str]
 ) -> Findings:
     if target in taken:
         yield State.FAIL, f"{target} is a {taken[target]}, not a table", "Drop it, or route to another table."

@@ -12,9 +12,9 @@ from airflow_provider_dm.engine.ddl.statements import (
     CreateTable,
     CreateTableLike,
     DropTables,
+    MaintenanceClause,
     SetOptions,
     Statement,
-    Upkeep,
 )
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChange
@@ -24,10 +24,10 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     DdlView,
     GhostOutcome,
     GhostStep,
-    Ordinary,
-    PassOver,
-    Remember,
-    Stop,
+    OrdinaryDdl,
+    RecordGhost,
+    SkipDdl,
+    StopAtDdl,
     TableEffect,
     TableRole,
     statement_head,
@@ -63,23 +63,23 @@ def judge_each(
         memory, outcomes[table] = judge_table(view, statement, table, effect)
         view = replace(view, memory=memory)
     for outcome in outcomes.values():
-        if isinstance(outcome, Stop):
+        if isinstance(outcome, StopAtDdl):
             return view.memory, outcome
-    rest = tuple(table for table, outcome in outcomes.items() if isinstance(outcome, Ordinary))
+    rest = tuple(table for table, outcome in outcomes.items() if isinstance(outcome, OrdinaryDdl))
     if outcomes and not rest:
         return view.memory, next(iter(outcomes.values()))
     if isinstance(statement, DropTables) and rest != tables:
         statement = replace(statement, tables=rest)
-    return view.memory, Ordinary(statement)
+    return view.memory, OrdinaryDdl(statement)
 
 
 def judge_alter(view: DdlView, statement: AlterTable) -> GhostStep:
     table, further = statement.table, statement.tables[1:]
     if further and (view.is_tool_table(table) or any(map(view.is_tool_table, further))):
         if TableRole.OURS in map(view.role, (table, *further)):
-            return view.memory, Stop(f"it moves rows or names between {table} and {', '.join(map(str, further))}")
+            return view.memory, StopAtDdl(f"it moves rows or names between {table} and {', '.join(map(str, further))}")
         memory = view.memory.with_flaw((table, *further), f"it was changed by {statement_head(view.text)}")
-        return memory, PassOver("it concerns tables of an online DDL tool only")
+        return memory, SkipDdl("it concerns tables of an online DDL tool only")
     memory, outcome = judge_table(view, statement, table, TableEffect.CHANGE)
     for other in further:
         memory = memory.outdated(other, f"{other} was altered after it")
@@ -90,11 +90,11 @@ def _ghost_created(touch: _Touch) -> GhostStep:
     memory, ghost, statement = touch.memory, touch.table, touch.statement
     if_not_exists = isinstance(statement, CREATING) and statement.if_not_exists
     if if_not_exists and ghost in memory.ghosts:
-        return memory, PassOver(f"{ghost} exists")
+        return memory, SkipDdl(f"{ghost} exists")
     made = _made(touch.view, statement, ghost)
     if if_not_exists:
         made = made.with_flaw("it was created IF NOT EXISTS, and may have existed with another definition")
-    return memory.with_ghost(ghost, made), Remember(ghost)
+    return memory.with_ghost(ghost, made), RecordGhost(ghost)
 
 
 def _made(view: DdlView, statement: Statement | NotRead, ghost: TableName) -> GhostState:
@@ -122,53 +122,53 @@ def _ghost_changed(touch: _Touch) -> GhostStep:
         known = known.with_flaw(f"{statement_head(text)} is not repeated")
     if UNSURE in text.sql:
         known = known.with_flaw(f"{statement_head(text)} has an unknown character")
-    return memory.with_ghost(ghost, replace(known, statements=(*known.statements, text))), Remember(ghost)
+    return memory.with_ghost(ghost, replace(known, statements=(*known.statements, text))), RecordGhost(ghost)
 
 
 def _ghost_unknown(touch: _Touch) -> GhostStep:
     why = f"{statement_head(touch.view.text)} is not understood"
     known = touch.memory.ghosts.get(touch.table, GhostState()).with_flaw(why)
-    return touch.memory.with_ghost(touch.table, known), Remember(touch.table)
+    return touch.memory.with_ghost(touch.table, known), RecordGhost(touch.table)
 
 
 def _ghost_emptied(touch: _Touch) -> GhostStep:
-    return touch.memory, PassOver(f"{touch.table} is a table of an online DDL tool")
+    return touch.memory, SkipDdl(f"{touch.table} is a table of an online DDL tool")
 
 
 def _ghost_dropped(touch: _Touch) -> GhostStep:
-    return touch.memory.with_ghost(touch.table, None), PassOver(f"{touch.table} is a table of an online DDL tool")
+    return touch.memory.with_ghost(touch.table, None), SkipDdl(f"{touch.table} is a table of an online DDL tool")
 
 
 def _trash_touched(touch: _Touch) -> GhostStep:
     if real := touch.memory.away.get(touch.table):
-        return touch.memory, Stop(
+        return touch.memory, StopAtDdl(
             f"{real}, a table of the task, was renamed to {touch.table}, no table has replaced it, and now it is "
             f"{touch.effect.value}"
         )
-    return touch.memory, PassOver(f"{touch.table} is a table of an online DDL tool")
+    return touch.memory, SkipDdl(f"{touch.table} is a table of an online DDL tool")
 
 
 def _ours_touched(touch: _Touch) -> GhostStep:
     """Leave a table of the task to the ordinary handling; its ghosts are copies of the previous version."""
     memory, real, statement = touch.memory, touch.table, touch.statement
     if trash := memory.trash_of(real):
-        return memory, Stop(
+        return memory, StopAtDdl(
             f"{real}, a table of the task, was renamed to {trash}, no ghost has replaced it, and now it is "
             f"{touch.effect.value}"
         )
     exists = isinstance(statement, CREATING) and statement.if_not_exists and real in touch.view.tables
     if exists or (isinstance(statement, AlterTable) and _changes_nothing(statement)):
-        return memory, Ordinary(statement)
-    return memory.outdated(real, f"{real} was {touch.effect.value} after it"), Ordinary(statement)
+        return memory, OrdinaryDdl(statement)
+    return memory.outdated(real, f"{real} was {touch.effect.value} after it"), OrdinaryDdl(statement)
 
 
 def _outside(touch: _Touch) -> GhostStep:
-    return touch.memory, Ordinary(touch.statement)
+    return touch.memory, OrdinaryDdl(touch.statement)
 
 
 def _changes_nothing(statement: AlterTable) -> bool:
     return all(
-        isinstance(spec, Upkeep)
+        isinstance(spec, MaintenanceClause)
         or (isinstance(spec, SetOptions) and {name for name, _ in spec.options} <= {"AUTO_INCREMENT"})
         for spec in statement.specs
     )

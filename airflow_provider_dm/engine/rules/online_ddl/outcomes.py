@@ -30,14 +30,14 @@ REMEDY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class PassOver:
+class SkipDdl:
     """The statement changes no table of the task."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Remember:
+class RecordGhost:
     """The statement changes no table of the task yet, and is recorded."""
 
     ghost: TableName
@@ -60,21 +60,21 @@ class ApplyDdl:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordinary:
+class OrdinaryDdl:
     """A statement that has nothing to do with online DDL, or the rest of a statement without the tools' tables."""
 
     statement: Statement | NotRead
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopAtDdl:
     """The statement may change a table of the task in an unknown way."""
 
     why: str
     remedy: str = REMEDY
 
 
-GhostOutcome: TypeAlias = PassOver | Remember | ApplyDdl | Ordinary | Stop
+GhostOutcome: TypeAlias = SkipDdl | RecordGhost | ApplyDdl | OrdinaryDdl | StopAtDdl
 GhostStep: TypeAlias = tuple[OnlineDdls, GhostOutcome]
 
 

@@ -19,11 +19,11 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     ApplyDdl,
     DdlView,
     GhostStep,
-    Ordinary,
-    PassOver,
+    OrdinaryDdl,
     RealChange,
-    Remember,
-    Stop,
+    RecordGhost,
+    SkipDdl,
+    StopAtDdl,
     TableRole,
 )
 
@@ -47,30 +47,30 @@ def judge_rename(
         memory = view.memory
         for table in (table for pair in pairs for table in pair if view.role(table) is TableRole.OURS):
             if trash := memory.trash_of(table):
-                return view.memory, Stop(f"{table} was renamed to {trash}, and no ghost has replaced it")
+                return view.memory, StopAtDdl(f"{table} was renamed to {trash}, and no ghost has replaced it")
             memory = memory.outdated(table, f"{table} was renamed after it")
-        return memory, Ordinary(statement)
+        return memory, OrdinaryDdl(statement)
     memory, moves = _without_old_names(view.memory, _net(pairs))
     roles = [(view.role(move.old), view.role(move.new)) for move in moves]
     if if_exists and any(role[0] is not TableRole.TRASH or move.holds for role, move in zip(roles, moves, strict=True)):
-        return view.memory, Stop("the effect of RENAME … IF EXISTS on a ghost is not known")
-    applied: list[tuple[TableName, ApplyDdl | PassOver]] = []
+        return view.memory, StopAtDdl("the effect of RENAME … IF EXISTS on a ghost is not known")
+    applied: list[tuple[TableName, ApplyDdl | SkipDdl]] = []
     # Tables that leave come first: the order of pairs in the text does not matter for the whole.
     for move, role in sorted(
         zip(moves, roles, strict=True), key=lambda one: one[1] == (TableRole.GHOST, TableRole.OURS)
     ):
         memory, outcome = _moved(replace(view, memory=memory), move, role)
-        if isinstance(outcome, Stop):
+        if isinstance(outcome, StopAtDdl):
             return view.memory, outcome
         if role == (TableRole.GHOST, TableRole.OURS):
-            assert isinstance(outcome, ApplyDdl | PassOver)
+            assert isinstance(outcome, ApplyDdl | SkipDdl)
             applied.append((move.new, outcome))
     if len(applied) > 1:
-        return view.memory, Stop(f"it replaces {' and '.join(str(real) for real, _ in applied)} in one statement")
+        return view.memory, StopAtDdl(f"it replaces {' and '.join(str(real) for real, _ in applied)} in one statement")
     if applied:
         return memory, applied[0][1]
     changed = [move.new for move in moves if move.new in memory.ghosts or move.new in memory.away]
-    return memory, Remember(changed[0]) if changed else PassOver("it concerns tables of an online DDL tool only")
+    return memory, RecordGhost(changed[0]) if changed else SkipDdl("it concerns tables of an online DDL tool only")
 
 
 def _net(pairs: list[tuple[TableName, TableName]]) -> list[tuple[TableName, TableName]]:
@@ -94,8 +94,8 @@ def _without_old_names(memory: OnlineDdls, pairs: list[tuple[TableName, TableNam
     return memory, moves
 
 
-_Moved: TypeAlias = tuple[OnlineDdls, ApplyDdl | PassOver | Stop]
-_NOTHING: Final = PassOver("")
+_Moved: TypeAlias = tuple[OnlineDdls, ApplyDdl | SkipDdl | StopAtDdl]
+_NOTHING: Final = SkipDdl("")
 
 
 def _moved(view: DdlView, move: _Move, role: tuple[TableRole, TableRole]) -> _Moved:
@@ -106,7 +106,7 @@ def _moved(view: DdlView, move: _Move, role: tuple[TableRole, TableRole]) -> _Mo
     memory = view.memory
     for name in ours:
         memory = memory.outdated(name, f"{name} was renamed or replaced after it")
-    return memory, PassOver(f"{' and '.join(map(str, ours))} is applied up to a later location")
+    return memory, SkipDdl(f"{' and '.join(map(str, ours))} is applied up to a later location")
 
 
 def _ours_to_trash(view: DdlView, move: _Move) -> _Moved:
@@ -115,8 +115,8 @@ def _ours_to_trash(view: DdlView, move: _Move) -> _Moved:
 
 def _trash_to_ours(view: DdlView, move: _Move) -> _Moved:
     if move.holds == move.new:
-        return view.memory, PassOver(f"{move.new} has its name again")
-    return view.memory, Stop(f"{move.old} becomes {move.new}, and its rows are not known")
+        return view.memory, SkipDdl(f"{move.new} has its name again")
+    return view.memory, StopAtDdl(f"{move.old} becomes {move.new}, and its rows are not known")
 
 
 def _trash_to_trash(view: DdlView, move: _Move) -> _Moved:
@@ -125,7 +125,9 @@ def _trash_to_trash(view: DdlView, move: _Move) -> _Moved:
 
 def _trash_to_outside(view: DdlView, move: _Move) -> _Moved:
     if move.holds:
-        return view.memory, Stop(f"{move.holds}, a table of the task, is renamed by way of {move.old} to {move.new}")
+        return view.memory, StopAtDdl(
+            f"{move.holds}, a table of the task, is renamed by way of {move.old} to {move.new}"
+        )
     return view.memory, _NOTHING
 
 
@@ -148,43 +150,43 @@ def _untracked(view: DdlView, _: _Move) -> _Moved:
 
 
 def _ours_leaves(view: DdlView, move: _Move) -> _Moved:
-    return view.memory, Stop(
+    return view.memory, StopAtDdl(
         f"{move.old}, a table of the task, becomes {move.new}, which trash-table-rules do not match"
     )
 
 
 def _into_ours(view: DdlView, move: _Move) -> _Moved:
-    return view.memory, Stop(f"{move.old} becomes {move.new}, a table of the task, and its rows are not known")
+    return view.memory, StopAtDdl(f"{move.old} becomes {move.new}, a table of the task, and its rows are not known")
 
 
 def _cut_over(view: DdlView, move: _Move) -> _Moved:
     """Replace the real table by the ghost: once, with all changes of the ghost, or not at all."""
     ghost, real, memory, held = move.old, move.new, view.memory, move.held
     if real not in view.rules.tools.real_tables(ghost):
-        return memory, Stop(f"{ghost} becomes {real}, which is not the table in its name")
+        return memory, StopAtDdl(f"{ghost} becomes {real}, which is not the table in its name")
     if held is None:
-        return memory, Stop(
+        return memory, StopAtDdl(
             f"{ghost} becomes {real}, and nothing is recorded of {ghost}: the task began while an online DDL was "
             "running, or a leftover ghost was renamed by hand"
         )
     trash = memory.trash_of(real)
     if trash is None:
-        return memory, Stop(f"{ghost} becomes {real}, which was not renamed to a name of trash-table-rules before")
+        return memory, StopAtDdl(f"{ghost} becomes {real}, which was not renamed to a name of trash-table-rules before")
     if held.flaw:
-        return memory, Stop(f"{ghost} becomes {real}, and its ALTERs may not be complete: {held.flaw}")
+        return memory, StopAtDdl(f"{ghost} becomes {real}, and its ALTERs may not be complete: {held.flaw}")
     if real not in held.like:
-        return memory, Stop(f"{ghost} becomes {real}, but was created like {' and '.join(map(str, held.like))}")
+        return memory, StopAtDdl(f"{ghost} becomes {real}, but was created like {' and '.join(map(str, held.like))}")
     if twin := next((name for name in memory.ghosts if _folded(name) == _folded(ghost)), None):
-        return memory, Stop(f"{ghost} becomes {real}, and {twin} may be the same table in another spelling")
+        return memory, StopAtDdl(f"{ghost} becomes {real}, and {twin} may be the same table in another spelling")
     memory = memory.with_away(trash, None)
     try:
         changes = [_change(text) for text in held.statements]
     except Unreadable as error:
-        return memory, Stop(f"{ghost} becomes {real}, and its changes cannot be parsed any more: {error}")
+        return memory, StopAtDdl(f"{ghost} becomes {real}, and its changes cannot be parsed any more: {error}")
     if why := not_repeatable(changes):
-        return memory, Stop(f"{ghost} becomes {real}, whose rows would not be the same: {why}")
+        return memory, StopAtDdl(f"{ghost} becomes {real}, whose rows would not be the same: {why}")
     if not changes:
-        return memory, PassOver(f"{ghost} becomes {real}, without a change of its definition")
+        return memory, SkipDdl(f"{ghost} becomes {real}, without a change of its definition")
     memory = memory.outdated(real, f"{real} was replaced by {ghost} after it")
     texts = zip(changes, held.statements, strict=True)
     return memory, ApplyDdl(real, tuple(RealChange(about_real(one, ghost, real), text) for one, text in texts))

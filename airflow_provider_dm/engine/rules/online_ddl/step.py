@@ -37,8 +37,8 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     DdlView,
     GhostOutcome,
     GhostStep,
-    Ordinary,
-    Stop,
+    OrdinaryDdl,
+    StopAtDdl,
     TableEffect,
 )
 from airflow_provider_dm.engine.rules.online_ddl.renames import judge_rename
@@ -65,11 +65,11 @@ def step(
     view = DdlView(memory, text, rules, tables, applied)
     named = statement.about.tables if isinstance(statement, NotRead) else statement.tables
     if not rules.tools:
-        return OnlineDdls(), Ordinary(statement)  # an outdated state must not be used when it is turned on again
+        return OnlineDdls(), OrdinaryDdl(statement)  # an outdated state must not be used when it is turned on again
     if any(UNSURE in str(table) for table in named):
-        return memory, Ordinary(statement)
+        return memory, OrdinaryDdl(statement)
     after, outcome = _judged(view, statement)
-    return (memory if isinstance(outcome, Stop) else after), outcome
+    return (memory if isinstance(outcome, StopAtDdl) else after), outcome
 
 
 def _judged(view: DdlView, statement: ddl.Statement | NotRead) -> GhostStep:
@@ -93,15 +93,15 @@ def _judged(view: DdlView, statement: ddl.Statement | NotRead) -> GhostStep:
         case ddl.DropDatabase(name):
             return _schema_dropped(view, statement, name)
         case _:
-            return view.memory, Ordinary(statement)
+            return view.memory, OrdinaryDdl(statement)
 
 
 def _schema_dropped(view: DdlView, statement: ddl.DropDatabase, name: str) -> GhostStep:
     lost = [real for trash, real in view.memory.away.items() if trash.schema == name and real.schema != name]
     if lost:
-        return view.memory, Stop(f"it drops {lost[0]}, which was renamed into it")
+        return view.memory, StopAtDdl(f"it drops {lost[0]}, which was renamed into it")
     memory = OnlineDdls(
         {ghost: known for ghost, known in view.memory.ghosts.items() if ghost.schema != name},
         {trash: real for trash, real in view.memory.away.items() if trash.schema != name},
     )
-    return memory, Ordinary(statement)
+    return memory, OrdinaryDdl(statement)

@@ -26,7 +26,7 @@ BY_HAND_POLL_SECONDS: Final = 2.0
 
 
 @dataclass
-class ByHand:
+class SubtaskOperators:
     """The binlog operators of one subtask. `known` is replaced atomically, as the planning thread reads it."""
 
     store: MetaStore

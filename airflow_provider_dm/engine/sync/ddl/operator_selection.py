@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.config.errors import InvalidPattern
 from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import CreateTableSelect, PassedOver, Views
+from airflow_provider_dm.engine.ddl.statements import CreateTableSelect, IrrelevantStatement, ViewStatement
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
@@ -169,9 +169,9 @@ def _check(sql: str) -> None:
     except Unreadable as error:
         raise _operator_sql_refused(sql, str(error)) from None
     match statement:
-        case PassedOver(what):
+        case IrrelevantStatement(what):
             raise _operator_sql_refused(sql, f"{what} changes no table")
-        case Views():
+        case ViewStatement():
             raise _operator_sql_refused(sql, "views are not migrated")
         case CreateTableSelect():
             raise _operator_sql_refused(sql, "it writes rows, too")

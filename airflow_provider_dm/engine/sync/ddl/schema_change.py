@@ -56,18 +56,18 @@ from airflow_provider_dm.engine.ddl.statements import (
     DropIndex,
     DropTables,
     ExchangePartition,
+    IrrelevantStatement,
     PartitionToTable,
-    PassedOver,
     RenameTables,
     Statement,
     SwapTablespace,
     TableDefinition,
     TableToPartition,
     TruncateTable,
-    Views,
+    ViewStatement,
 )
 from airflow_provider_dm.engine.ddl.stored_names import as_stored
-from airflow_provider_dm.engine.ddl.target_definitions import Way
+from airflow_provider_dm.engine.ddl.target_definitions import ConversionContext
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
@@ -90,7 +90,7 @@ from airflow_provider_dm.engine.sync.ddl.statement_parts import (
     without_rename,
     zone_of_rows,
 )
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import Executed, SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import DdlContext, Execution, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.errors import (
     CannotFollow,
     DefinitionDiffers,
@@ -100,7 +100,7 @@ from airflow_provider_dm.engine.sync.errors import (
 )
 
 
-def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
+def change_of(statement: Statement, tables: SubtaskTables, around: DdlContext) -> SchemaChange:
     """Return the meaning of the statement. Raises CannotFollow."""
     try:
         return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
@@ -112,19 +112,19 @@ def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings)
         raise CannotFollow(str(error)) from None
 
 
-def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surroundings) -> SchemaChange:
+def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: DdlContext) -> SchemaChange:
     """Return the meaning of the changes, in order, that an online DDL tool has made to the ghost table of one table.
 
     Raises the errors of `change_of`.
     """
 
-    def under(text: LoggedText) -> Surroundings:
+    def under(text: LoggedText) -> DdlContext:
         return replace(around, session=replace(around.session, sql_mode=text.sql_mode), sql=text.sql)
 
     return _in_turn(((change.statement, under(change.text)) for change in changes), tables)
 
 
-def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: SubtaskTables) -> SchemaChange:
+def _in_turn(statements: Iterable[tuple[Statement, DdlContext]], tables: SubtaskTables) -> SchemaChange:
     """Return the meaning of several statements, executed one after the other."""
     change = SchemaChange(tables)
     for statement, around in statements:
@@ -135,7 +135,7 @@ def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: Subta
 
 
 def change_by_hand(
-    original: Statement | ApplyDdl | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
+    original: Statement | ApplyDdl | None, instead: Sequence[Statement], tables: SubtaskTables, around: DdlContext
 ) -> SchemaChange:
     """Return the change for statements of a user (or none) that replace the source's statement `original`.
 
@@ -143,12 +143,12 @@ def change_by_hand(
     model drops the statement's tables; the table maps of the log then show whether their columns have changed.
     Raises CannotFollow.
     """
-    by_hand = around.by_hand(Executed.GIVEN)
+    by_hand = around.by_hand(Execution.GIVEN)
     by_hand = replace(by_hand, session=replace(around.session, sql_mode=0))
     given = _in_turn(((statement, by_hand) for statement in instead), tables)
     if original is None:
         return SchemaChange(tables, given.statements, agreed=given.agreed)
-    alone = around.by_hand(Executed.NOTHING)
+    alone = around.by_hand(Execution.NOTHING)
     try:
         if isinstance(original, ApplyDdl):
             change = repeated(original.changes, tables, alone)
@@ -166,7 +166,7 @@ class _Change:
     """The builder of a SchemaChange: `tables` follows each part of the statement."""
 
     tables: SubtaskTables
-    around: Surroundings
+    around: DdlContext
     statements: list[TargetDdl] = field(default_factory=list)
     renamed: list[tuple[TableName, TableName]] = field(default_factory=list)
     ended: list[TableName] = field(default_factory=list)
@@ -200,9 +200,9 @@ class _Change:
                 self._forget_schema(statement)
             case CreateSequence() | AlterSequence():
                 raise CannotFollow("sequences are not migrated")
-            case Views():
+            case ViewStatement():
                 self._track(statement)
-            case PassedOver():
+            case IrrelevantStatement():
                 pass
             case _:
                 assert_never(statement)
@@ -274,7 +274,7 @@ class _Change:
             if name == new and renames_columns(wanted):
                 check_shows(name, *self._definitions(name, before))
         if shared and wanted is not None:
-            if self.around.executed is Executed.ITSELF:
+            if self.around.executed is Execution.ITSELF:
                 definitions = before.definition(name), self.tables.tracker.definition(new)
                 check_same_everywhere(statement, *definitions, self.around.session.sql_mode, before.server.flavour)
             self.agreed = new
@@ -378,7 +378,7 @@ class _Change:
 
     def _is_shared(self, target: TableName, name: TableName) -> bool:
         """Return True if another source table is routed to the same target, and a statement has to respect it."""
-        if self.around.executed is Executed.NOTHING and not self.around.agreeing:
+        if self.around.executed is Execution.NOTHING and not self.around.agreeing:
             return False
         mine = any(schema.target == target and schema.table.name != name for schema in self.tables.schemas)
         return mine or target in self.around.fed_elsewhere
@@ -425,7 +425,7 @@ class _Change:
 
     def _emit(self, statement: Statement, before: Tracker, *, keyless: bool = False) -> None:
         """Add the target's statements for a statement. `before`: the tables before it."""
-        if self.around.executed is Executed.NOTHING:
+        if self.around.executed is Execution.NOTHING:
             return
         around, mode, flavour = self.around, self.around.session.sql_mode, self.around.target.flavour
 
@@ -433,7 +433,7 @@ class _Change:
             ordered = any(key.primary for key in before.table(name).unique_keys)
             return ordered and not around.overwrites and name not in around.ordered_differently
 
-        way = Way(
+        way = ConversionContext(
             sql_mode=mode,
             source=before.server.flavour,
             target_can=around.target,

@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.mysql.sql_modes import mode_names
 from airflow_provider_dm.engine.rules.ddl_events import join_parts, parts_of
 from airflow_provider_dm.engine.rules.event_filter import EventAction
 from airflow_provider_dm.engine.rules.mapping import type_family
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import Surroundings
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import DdlContext
 from airflow_provider_dm.engine.sync.errors import CannotFollow, RefusedByFilter, ValuesDiffer
 
 
@@ -142,7 +142,7 @@ def check_shows(name: TableName, before: TableDefinition, after: TableDefinition
         raise CannotFollow(f"columns of {name} swap names and positions, so the definition does not show the change")
 
 
-def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> ZoneNeed:
+def zone_of_rows(wanted: Statement, before: Tracker, around: DdlContext) -> ZoneNeed:
     """Return how the values of the altered table's rows depend on the session's time zone.
 
     `wanted`: the statement for the target. Raises ValuesDiffer if the target may compute other values than the source.
@@ -162,7 +162,7 @@ def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> Zo
     return need_of_alter(old, new, specs, session.sql_mode)
 
 
-def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Statement | None, list[str]]:
+def left_by_filter(statement: Statement, before: Tracker, around: DdlContext) -> tuple[Statement | None, list[str]]:
     """Return the part of a statement that the event filter keeps (None: no part), and notes about skipped parts.
 
     `before`: the tables before the statement. Raises RefusedByFilter.
@@ -183,7 +183,7 @@ def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) 
     return join_parts(kept), notes
 
 
-def _columns(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Columns, Columns]:
+def _columns(statement: Statement, before: Tracker, around: DdlContext) -> tuple[Columns, Columns]:
     """Return the columns before and after an ALTER TABLE that changes columns; for other statements {}, {}."""
     if not (isinstance(statement, AlterTable) and any(isinstance(spec, ChangeColumn) for spec in statement.specs)):
         return {}, {}

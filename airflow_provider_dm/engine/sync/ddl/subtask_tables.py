@@ -67,7 +67,7 @@ class SchemaChange:
         return [schema for schema in self.tables.schemas if known.get(schema.table.name) != schema]
 
 
-class Executed(Enum):
+class Execution(Enum):
     """What the target executes for a statement."""
 
     ITSELF = auto()
@@ -79,7 +79,7 @@ class Executed(Enum):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class DdlContext:
     """The facts, besides the tables, on which the meaning of a statement depends.
 
     `position`: the end of the statement, as `Location.sort_key`. `fed_elsewhere`: target tables with rows of other
@@ -102,11 +102,11 @@ class Surroundings:
     strict_collations: bool = False
     overwrites: bool = False
     unlike: str = ""
-    executed: Executed = Executed.ITSELF
+    executed: Execution = Execution.ITSELF
     ordered_differently: frozenset[TableName] = frozenset()
     json_columns: frozenset[tuple[TableName, str]] = frozenset()
 
-    def by_hand(self, executed: Executed) -> Surroundings:
+    def by_hand(self, executed: Execution) -> DdlContext:
         """Return the facts for a user's decision: no event filter, and the target converts rows in its own way."""
         return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="", executed=executed)
 

@@ -29,15 +29,15 @@ from airflow_provider_dm.engine.ddl.statements import (
     CreateTableSelect,
     DropDatabase,
     DropTables,
-    PassedOver,
+    IrrelevantStatement,
     RenameTables,
     Statement,
-    Views,
+    ViewStatement,
 )
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import SkipDdl
 from airflow_provider_dm.engine.schema.charsets import UNSURE
 from airflow_provider_dm.engine.sync.errors import AFTER_DDL, DdlNotSupported
 
@@ -47,7 +47,7 @@ _ON_TABLES: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Concerns:
+class RelevantDdl:
     """The verdict that the statement changes, or may change, something of the task.
 
     `statement`: None if it cannot be parsed completely, which stops the task.
@@ -57,7 +57,7 @@ class Concerns:
     statement: Statement | None = None
 
 
-Verdict = PassOver | Concerns
+Verdict = SkipDdl | RelevantDdl
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def judge_ddl(
         return _of_tables(statement.about.tables, ours, if_not_exists=statement.about.if_not_exists)
     if isinstance(statement, Unreadable):
         if _stays_in_excluded_schema(ddl, rules):
-            return PassOver(f"its default schema {ddl.schema} is excluded, and it names no other")
-        return Concerns(str(statement))
+            return SkipDdl(f"its default schema {ddl.schema} is excluded, and it names no other")
+        return RelevantDdl(str(statement))
     return _judge(statement, ours)
 
 
@@ -140,20 +140,20 @@ def _stays_in_excluded_schema(ddl: DdlStatement, rules: BlockAllowRules) -> bool
 
 def _judge(statement: Statement, ours: _Ours) -> Verdict:
     match statement:
-        case PassedOver(what):
-            return PassOver(what)
-        case Views(created, dropped):
+        case IrrelevantStatement(what):
+            return SkipDdl(what)
+        case ViewStatement(created, dropped):
             if any(ours.rules.allows_schema(name.schema) for name in (*created, *dropped)):
-                return Concerns("no table has the name of a view", statement)
-            return PassOver("the rules exclude the schema of the view")
+                return RelevantDdl("no table has the name of a view", statement)
+            return SkipDdl("the rules exclude the schema of the view")
         case CreateDatabase(name) | AlterDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
-                return PassOver("the rules exclude the schema")
-            return Concerns(f"it sets the defaults of the schema {name}", statement)
+                return SkipDdl("the rules exclude the schema")
+            return RelevantDdl(f"it sets the defaults of the schema {name}", statement)
         case DropDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
-                return PassOver("the rules exclude the schema")
-            return Concerns(f"it drops the schema {name}", statement)
+                return SkipDdl("the rules exclude the schema")
+            return RelevantDdl(f"it drops the schema {name}", statement)
         case DropTables(tables, if_exists):
             existing = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]
             return _of_tables(existing, ours, statement)
@@ -179,10 +179,10 @@ def _of_tables(
     tables: Sequence[TableName], ours: _Ours, statement: Statement | None = None, *, if_not_exists: bool = False
 ) -> Verdict:
     if not tables:
-        return PassOver("none of its tables belongs to the task")
+        return SkipDdl("none of its tables belongs to the task")
     if if_not_exists and all(map(ours.has, tables)):
-        return PassOver(f"{tables[0]} exists")
+        return SkipDdl(f"{tables[0]} exists")
     concerned = [table for table in tables if ours.concerns(table)]
     if concerned:
-        return Concerns(f"it concerns {', '.join(str(table) for table in concerned)}", statement)
-    return PassOver(f"the rules exclude {', '.join(str(table) for table in tables)}")
+        return RelevantDdl(f"it concerns {', '.join(str(table) for table in concerned)}", statement)
+    return SkipDdl(f"the rules exclude {', '.join(str(table) for table in tables)}")

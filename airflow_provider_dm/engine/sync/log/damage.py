@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from airflow_provider_dm.engine.binlog.boundary import opened_log, verify_events
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.xa import Prepared, file_of
+from airflow_provider_dm.engine.binlog.xa import PreparedXa, file_of
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
 
@@ -27,7 +27,7 @@ def check_events(file: LogFile, at: Location) -> None:
         verify_events(log, max(at.position, BINLOG_HEADER_SIZE) if begins else BINLOG_HEADER_SIZE, file.size)
 
 
-def check_prepared(files: Sequence[LogFile], prepared: Sequence[Prepared]) -> None:
+def check_prepared(files: Sequence[LogFile], prepared: Sequence[PreparedXa]) -> None:
     """Check the events of prepared XA transactions, as far as these files contain them.
 
     Raises MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.

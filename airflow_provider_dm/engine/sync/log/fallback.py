@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.relay.errors import (
     UpstreamLogDiffers,
     UpstreamSwitched,
 )
-from airflow_provider_dm.engine.sync.errors import NeitherServes, OtherUpstream, PrivateRelayEnded, RelaySilent
+from airflow_provider_dm.engine.sync.errors import BothLogsFailed, OtherUpstream, PrivateRelayEnded, RelaySilent
 
 
 class Fault(Enum):
@@ -70,7 +70,7 @@ def unreadable(path: str, error: OSError) -> DmError:
     return RelayDirectoryUnusable(path, error.strerror or str(error))
 
 
-def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *, by_gtid: bool) -> NeitherServes:
+def both_logs_failed(source: str, here: str, local: DmError, upstream: DmError, *, by_gtid: bool) -> BothLogsFailed:
     """Return the error for a location that neither log can serve. `by_gtid`: a relay follows the source's failover.
 
     The remedies of each error assume that the other log serves, so only those are named that are still possible.
@@ -95,7 +95,7 @@ def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *,
         workaround = f"The upstream sends the same bytes, so its own file is damaged: {MIGRATE_AGAIN}."
     else:
         workaround = f"The upstream may still have it. {upstream.workaround()}"
-    return NeitherServes(source, here, _without_advice(local), _without_advice(upstream), workaround, reaction)
+    return BothLogsFailed(source, here, _without_advice(local), _without_advice(upstream), workaround, reaction)
 
 
 def is_another_server(error: DmError) -> bool:

@@ -16,7 +16,7 @@ MARK_SECONDS: Final = 0.5
 
 
 @dataclass
-class Marks:
+class ReadMarks:
     """The read positions that one sync has written. For one thread at a time."""
 
     _written: tuple[Path, LogPosition] | None = None

@@ -38,8 +38,14 @@ from airflow_provider_dm.engine.relay.spool import LogPosition
 from airflow_provider_dm.engine.sync.errors import RelaySilent
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.damage import check_events, check_prepared
-from airflow_provider_dm.engine.sync.log.fallback import Fault, fault_of, is_another_server, neither_serves, unreadable
-from airflow_provider_dm.engine.sync.log.mark import Marks
+from airflow_provider_dm.engine.sync.log.fallback import (
+    Fault,
+    both_logs_failed,
+    fault_of,
+    is_another_server,
+    unreadable,
+)
+from airflow_provider_dm.engine.sync.log.mark import ReadMarks
 from airflow_provider_dm.engine.sync.log.reach import end_place, left_bytes, not_begun, reaches
 from airflow_provider_dm.engine.sync.log.upstream import FromRelay, FromUpstream, Reading, UpstreamLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -83,7 +89,7 @@ class Tail:
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _opened_at: float = field(default_factory=time.monotonic, init=False)
     _checked_at: float = field(default=0.0, init=False)
-    _marks: Marks = field(default_factory=Marks, init=False)
+    _marks: ReadMarks = field(default_factory=ReadMarks, init=False)
     _last: LogFile | None = field(default=None, init=False)
     """The end of the log at the last plan."""
     _took: float = field(default=0.0, init=False)
@@ -111,7 +117,7 @@ class Tail:
     def plan(self, at: Cursor, limits: EpochLimits) -> Planned:
         """Plan the next piece.
 
-        Raises NeitherServes, and the errors of reader and planner for which the log is not the cause.
+        Raises BothLogsFailed, and the errors of reader and planner for which the log is not the cause.
         """
         with self._lock:
             match self.reading:
@@ -133,7 +139,7 @@ class Tail:
         """Switch to the other log, as an epoch that begins at `at` could not be decoded.
 
         Does not switch again if planning ahead has already done so. Raises `error` unless the log is the cause,
-        NeitherServes, and MetaUnreachable.
+        BothLogsFailed, and MetaUnreachable.
         """
         with self._lock:
             if self._is_read_now(epoch):
@@ -145,7 +151,7 @@ class Tail:
 
     def idle(self, here: Cursor, seconds: float) -> None:
         """Check the log after `seconds` without events. Raises RelaySilent if no relay pulls and there is no fallback,
-        or NeitherServes."""
+        or BothLogsFailed."""
         with self._lock:
             if time.monotonic() - self._checked_at < TAIL_POLL_SECONDS:
                 return
@@ -268,7 +274,7 @@ class Tail:
         return ask()
 
     def _move_on(self, error: DmError, at: Cursor) -> None:
-        """Switch to the other log after `error`. Raises `error` if the log is not the cause, or NeitherServes."""
+        """Switch to the other log after `error`. Raises `error` if the log is not the cause, or BothLogsFailed."""
         if not self._is_at_fault(error, at):
             raise error
         match self.reading:
@@ -285,12 +291,12 @@ class Tail:
         )
 
     def _begin_earlier(self, reading: FromUpstream, error: DmError, at: Cursor) -> None:
-        """Pull again from `at`, as the current pull began at a later location. Raises NeitherServes."""
+        """Pull again from `at`, as the current pull began at a later location. Raises BothLogsFailed."""
         reading.log.end()
         try:
             self._begin_upstream(reading.log, at)
         except DmError as refused:
-            raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
+            raise both_logs_failed(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
         log.warning("the relay log of %s cannot serve %s either: %s", self.source, at, error)
         self._go(FromUpstream(reading.log, error, at.place))
 
@@ -308,7 +314,7 @@ class Tail:
         return False
 
     def _leave_local(self, error: DmError, at: Cursor) -> None:
-        """Switch to the upstream. Raises `error` if there is no fallback, and NeitherServes."""
+        """Switch to the upstream. Raises `error` if there is no fallback, and BothLogsFailed."""
         if self.upstream is None:
             raise error
         try:
@@ -320,7 +326,7 @@ class Tail:
                 return
             if isinstance(error, OldLogNotHeld):
                 raise error from refused
-            raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
+            raise both_logs_failed(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
         log.warning("the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error)
         self._go(FromUpstream(self.upstream, error, None if isinstance(error, RelaySilent) else at.place))
 
@@ -344,13 +350,13 @@ class Tail:
         upstream.begin(here, server_uuid)
 
     def _leave_upstream(self, reading: FromUpstream, error: DmError, at: Cursor) -> None:
-        """Switch back to the relay log if that serves. Raises NeitherServes, MetaUnreachable."""
+        """Switch back to the relay log if that serves. Raises BothLogsFailed, MetaUnreachable."""
         serves = self._local_serves(at)
         reading.log.end()
         if not serves:
             if reading.pulled and not is_another_server(error):
                 reading.log.forget()  # so that the next run pulls it again
-            raise neither_serves(self.source, str(at), reading.why, error, by_gtid=self.by_gtid) from error
+            raise both_logs_failed(self.source, str(at), reading.why, error, by_gtid=self.by_gtid) from error
         log.warning("what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error)
         self._go(FromRelay(left_at=at.place))
 

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.kept_keys import check_identity_kept, check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
+from airflow_provider_dm.engine.rules.row_filter import FilterLoss, RowFilter
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.coverage import PartlyCovered
 from airflow_provider_dm.engine.sync.errors import UnknownTable
@@ -116,14 +116,14 @@ class SyncPlan:
     def as_before(self) -> tuple[SyncPlan, SyncPlan]:
         """Return the plans with which a half-applied epoch may have begun, before other sources fed its targets:
         `by_owner`, and the same without merged targets for which filters skip deletes."""
-        kept = {self.sources[lead].target for lead, loss in self.losses.items() if loss is Loss.DELETES}
+        kept = {self.sources[lead].target for lead, loss in self.losses.items() if loss is FilterLoss.DELETES}
         return self.by_owner, replace(self.by_owner, merged=self.by_owner.merged - kept)
 
     @cached_property
     def by_owner(self) -> SyncPlan:
         """Return the plan from before filtered tables of other sources fed its targets: it folds as that plan, so that
         a half-applied epoch can be completed, and its rows follow the rules of `merge`."""
-        own = {self.sources[index].target for index, one in self.filters.items() if one.loss is Loss.ROWS}
+        own = {self.sources[index].target for index, one in self.filters.items() if one.loss is FilterLoss.ROWS}
         keyed = (at for at in self.in_order - own if self.targets[at].key is not None)
         return replace(self, merged=self.merged.union(keyed), in_order=self.in_order & own)
 
@@ -152,12 +152,12 @@ class SyncPlan:
         }
 
     @cached_property
-    def losses(self) -> dict[int, Loss]:
+    def losses(self) -> dict[int, FilterLoss]:
         """Return which changes filters may skip, by lead: the maximum of all source tables with that lead."""
         leads = self.leads()
-        losses: dict[int, Loss] = {}
+        losses: dict[int, FilterLoss] = {}
         for index, one in self.filters.items():
-            losses[leads[index]] = max(one.loss, losses.get(leads[index], Loss.NOTHING))
+            losses[leads[index]] = max(one.loss, losses.get(leads[index], FilterLoss.NOTHING))
         return losses
 
     def part(self, source: int) -> TargetPart:
@@ -222,12 +222,12 @@ class SyncPlan:
         return tuple(of_leads[lead] for lead in self.leads())
 
     def _policy(self, lead: int) -> WritePolicy:
-        target, loss = self.sources[lead].target, self.losses.get(lead, Loss.NOTHING)
-        if loss is Loss.ROWS or target in self.in_order:
+        target, loss = self.sources[lead].target, self.losses.get(lead, FilterLoss.NOTHING)
+        if loss is FilterLoss.ROWS or target in self.in_order:
             return WritePolicy.IN_ORDER
         if target in self.merged and target not in self.overwritable:
             return WritePolicy.WAIT
-        if loss is Loss.DELETES:
+        if loss is FilterLoss.DELETES:
             return WritePolicy.UNCOUNTED
         able = target in self._can_be_overwritten or is_overwritable(self.targets[target].mapping)
         return WritePolicy.OVERWRITE if self.safe and able else WritePolicy.EXACT

@@ -15,11 +15,11 @@ from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
-    Always,
-    Off,
+    SafeModeAlways,
+    SafeModeOff,
+    SafeModeReason,
     SafeModeState,
     UntilLocation,
-    Why,
     state_at,
 )
 
@@ -70,7 +70,7 @@ class SafeMode:
 
     def is_lenient(self, place: Location) -> bool:
         """Return True if rows after `place` that collide are overwritten and counted."""
-        return self.at(place) != Off()
+        return self.at(place) != SafeModeOff()
 
 
 def save_window(transactions: Transactions, fence: Fence, before: SafeMode, planned: Planned) -> SafeMode:
@@ -136,25 +136,25 @@ def describe_state(state: SafeModeState) -> tuple[bool, str, str]:
 
     >>> describe_state(SafeModeWindow(60))
     (True, 'the task started from meta or a checkpoint of DM', '60 s of log time after the first transaction')
-    >>> describe_state(Always())
+    >>> describe_state(SafeModeAlways())
     (True, 'safe-mode: true', 'safe-mode is removed from the task file')
     """
     match state:
-        case Off():
+        case SafeModeOff():
             return False, "", ""
         case UntilLocation(location):
-            return True, Why.PAST.value, str(location)
+            return True, SafeModeReason.PAST.value, str(location)
         case SafeModeWindow(exit=None, ends_at=None, seconds=seconds):
-            return True, Why.PAST.value, f"{seconds} s of log time after the first transaction"
+            return True, SafeModeReason.PAST.value, f"{seconds} s of log time after the first transaction"
         case SafeModeWindow(exit=None, ends_at=ends_at):
             return (
                 True,
-                Why.PAST.value,
+                SafeModeReason.PAST.value,
                 f"the first transaction that commits at {ends_at} (seconds since 1970) or later",
             )
         case SafeModeWindow(exit=place):
-            return True, Why.PAST.value, str(place)
-        case Always():
-            return True, Why.CONFIGURED.value, "safe-mode is removed from the task file"
+            return True, SafeModeReason.PAST.value, str(place)
+        case SafeModeAlways():
+            return True, SafeModeReason.CONFIGURED.value, "safe-mode is removed from the task file"
         case _:
             assert_never(state)

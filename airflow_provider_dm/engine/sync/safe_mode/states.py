@@ -5,11 +5,11 @@ positions of buckets differ after a crash, the same epoch is repeated up to the 
 rule 1). The states are:
 
     state            cause                                            ends
-    Off              the target has exactly the expected rows         -
+    SafeModeOff      the target has exactly the expected rows         -
     UntilLocation    an inexact start with an exit point              at the exit point
                      an inexact start without an exit point           at the end of the log when the task began
     Window           the same, in addition, as DM does                see below
-    Always           the task has `safe-mode: true`                   never
+    SafeModeAlways   the task has `safe-mode: true`                   never
 
 An inexact start is one from `meta` or from DM's checkpoint: the target may have rows of the log that follows. With
 `safe-mode-duration: 0s` a start from `meta` counts as exact. Rows that a load has copied are exact. A transaction is
@@ -26,7 +26,7 @@ times that go backwards make the window longer, never shorter.
 
     place          100        200        300        400        500        600
     committed at    | 10:00:00 | 10:00:30 | 10:00:10 | 10:00:50 | 10:01:30 |
-    state           UntilLocation(400) ───────────────┤ Window ──────────────┤ Off
+    state           UntilLocation(400) ───────────────┤ Window ──────────────┤ SafeModeOff
 
     The first commit sets the end time to 10:01:00. The commit at 10:01:30 ends the window: its location, 600, is saved
     as the exit; then 500..600 is applied as its last epoch. Had 200..300 committed at 10:02:00, the exit would be 400.
@@ -44,7 +44,7 @@ from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindo
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 
 
-class Why(StrEnum):
+class SafeModeReason(StrEnum):
     """The reason for safe mode, for people."""
 
     PAST = "the task started from meta or a checkpoint of DM"
@@ -52,7 +52,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True)
-class Off:
+class SafeModeOff:
     """Safe mode is off: a collision stops the task."""
 
 
@@ -64,11 +64,11 @@ class UntilLocation:
 
 
 @dataclass(frozen=True)
-class Always:
+class SafeModeAlways:
     """Safe mode is on by configuration."""
 
 
-SafeModeState: TypeAlias = Off | UntilLocation | SafeModeWindow | Always
+SafeModeState: TypeAlias = SafeModeOff | UntilLocation | SafeModeWindow | SafeModeAlways
 
 
 def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
@@ -85,7 +85,7 @@ def state_at(place: Location, *, always: bool, until: Location | None, window: S
     if until is not None and not has_passed(place, until):
         return UntilLocation(until)
     if always:
-        return Always()
+        return SafeModeAlways()
     if window is not None and (window.exit is None or not has_passed(place, window.exit)):
         return window
-    return Off()
+    return SafeModeOff()

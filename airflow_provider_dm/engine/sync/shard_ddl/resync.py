@@ -49,7 +49,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_waiting
 from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, with_safe_mode
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
-from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Resyncing:
     stop: threading.Event
     at: LoopState
     """The state of the sync, which waits during the re-sync."""
-    on_applied: Callable[[Applied], None]
+    on_applied: Callable[[ApplyResult], None]
 
     def run(self, group: Group) -> bool:
         """Apply all held-back rows of the group. Return False if a stop was requested before the end.

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.errors import ShardDdlRunWithoutSource
-from airflow_provider_dm.engine.shard.group import Group, Item, due_item, missing_shards
+from airflow_provider_dm.engine.shard.group import Group, ShardDdl, due_item, missing_shards
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
@@ -56,7 +56,7 @@ class ShardLocks:
         feeders = load_feeders(target_connection(self.source.target), ref)
         expected = {feeder.source for feeder in feeders if feeder.target == group.target}
         expected |= {router.source_id for router in unbegun_routers(self.source) if router.routes_to(group.target)}
-        info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
+        info = locks.DdlInfo(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
 
         def how(lock: locks.Lock | None) -> locks.Lock:
             decided = self.decided(group)
@@ -124,7 +124,7 @@ class ShardLocks:
 
         self._change(group.target, group.resolved, how)
 
-    def _not_ready(self, group: Group, item: Item, lock: locks.Lock) -> str:
+    def _not_ready(self, group: Group, item: ShardDdl, lock: locks.Lock) -> str:
         """Return why the DDL cannot be executed according to the target, as "for …"; "": it can."""
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         held = held_shards(connection, ref, group.target)
@@ -219,7 +219,7 @@ def unbegun_routers(source: SyncSource) -> list[Router]:
     return [SubtaskRules.of(job.subtask(name)).router for name in job.task.source_ids if name not in begun]
 
 
-def _altered_columns(item: Item) -> frozenset[str]:
+def _altered_columns(item: ShardDdl) -> frozenset[str]:
     """Return the columns whose definitions the target's statements alter.
 
     This may change their default. Rows of a source that lacks such a column would get the new default, instead of the
@@ -231,7 +231,7 @@ def _altered_columns(item: Item) -> frozenset[str]:
     return frozenset(spec.name.lower() for spec in specs if isinstance(spec, ChangeColumn | SetDefault))
 
 
-def item_due(group: Group, names: Collection[TableName]) -> Item:
+def item_due(group: Group, names: Collection[TableName]) -> ShardDdl:
     """Return the next DDL of a group, which all shards of the source have executed."""
     item = due_item(group, names)
     assert item is not None

@@ -62,7 +62,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.shard.group import (
     Group,
-    Item,
+    ShardDdl,
     after_create,
     after_ddl,
     after_rename,
@@ -206,7 +206,7 @@ class Shards:
             "statements": _STATEMENTS.dump_python(list(change.statements), mode="json"),
             "session": [[variable.name, variable.value] for variable in session],
         }
-        item = Item(at[0], at[1], ddls, schema.table, needs, how)
+        item = ShardDdl(at[0], at[1], ddls, schema.table, needs, how)
         longest, turn = group.longest(), len(member.items) if member is not None else 0
         if counts_as_made and longest is not None and turn < len(longest.items):
             item = replace(item, ddls=longest.items[turn].ddls, how=longest.items[turn].how)
@@ -335,7 +335,7 @@ class Shards:
 
     # 3 and 4. Execute
 
-    def _execute(self, group: Group, item: Item, lock: Lock | None) -> None:
+    def _execute(self, group: Group, item: ShardDdl, lock: Lock | None) -> None:
         fence, target = self.source.fence, self.source.target
         assert lock is not None
         shared = fence.in_lane(ddl_lane(group.target))
@@ -434,11 +434,11 @@ def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
     return [one for one in others if one != new.table.name and one in known and tracker.definition(one) == mine]
 
 
-def _first(group: Group) -> Item | None:
+def _first(group: Group) -> ShardDdl | None:
     return next((member.items[0] for member in group.members if member.items), None)
 
 
-def _sql_of(item: Item) -> list[str]:
+def _sql_of(item: ShardDdl) -> list[str]:
     """Return the statements that the target executes for a DDL or, if there are none, the texts that are compared."""
     return [str(one["sql"]) for one in item.how["statements"]] or list(item.ddls)
 

@@ -63,7 +63,7 @@ _PRIMARY: Final = "primary"
 
 
 @dataclass(frozen=True)
-class Logged:
+class LoggedStatement:
     """A statement of the log, with table names as the server stores them.
 
     `at`: the begin of its transaction. `statement`: None if it cannot be parsed completely. `tables`: the tables that
@@ -77,7 +77,7 @@ class Logged:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownTable:
     """A table as one server shows it today."""
 
     server: Server
@@ -85,13 +85,13 @@ class Shown:
     definition: TableDefinition
 
     @classmethod
-    def of(cls, server: Server, name: TableName, create: str) -> Shown:
+    def of(cls, server: Server, name: TableName, create: str) -> ShownTable:
         """Read a SHOW CREATE TABLE. Raises CannotTrack."""
         return cls(server, name, Tracker.of(server, {name: create}, {}).definition(name))
 
 
 @dataclass(frozen=True)
-class History:
+class TableHistory:
     """The statements about one table, reduced to this table. `last`: its name today; None: dropped."""
 
     name: TableName
@@ -99,7 +99,7 @@ class History:
     last: TableName | None
 
     @classmethod
-    def of(cls, name: TableName, log: Iterable[Logged]) -> History:
+    def of(cls, name: TableName, log: Iterable[LoggedStatement]) -> TableHistory:
         """Return the history of the table that had this name before the log. Raises Undecided."""
         parts: list[tuple[Statement, SessionDefaults]] = []
         current = name
@@ -126,7 +126,7 @@ class History:
                 case DropIndex(_, name, if_exists):
                     yield (DropKey(name, if_exists),)
 
-    def applied_to(self, shown: Shown, collations: Mapping[str, str]) -> tuple[Tracker, TableName]:
+    def applied_to(self, shown: ShownTable, collations: Mapping[str, str]) -> tuple[Tracker, TableName]:
         """Apply the statements to a table; return the tracker and the table's name after them. Raises CannotTrack."""
         text = create_table_sql(self.name, shown.definition)
         tracker, current = Tracker.of(shown.server, {self.name: text}, collations), self.name
@@ -137,7 +137,7 @@ class History:
 
 
 def definition_before(
-    server: Server, history: History, today: Shown | None, target: Shown, collations: Mapping[str, str]
+    server: Server, history: TableHistory, today: ShownTable | None, target: ShownTable, collations: Mapping[str, str]
 ) -> TableDefinition:
     """Return a table's definition before its history, as the source's server would show it.
 
@@ -156,17 +156,17 @@ def definition_before(
     for order in _orders(trace, columns, today, theirs):
         for constraints in _constraints(trace, columns, today, theirs):
             definition = replace(today.definition, columns=order, constraints=constraints, options=options)
-            candidate = Shown(server, history.name, definition)
+            candidate = ShownTable(server, history.name, definition)
             try:
                 tracker, last = history.applied_to(candidate, collations)
-                if same_rows(Shown(server, last, tracker.definition(last)), today):
+                if same_rows(ShownTable(server, last, tracker.definition(last)), today):
                     return definition
             except CannotTrack as error:
                 reason = str(error)
     raise Undecided(reason)
 
 
-def same_rows(one: Shown, other: Shown) -> bool:
+def same_rows(one: ShownTable, other: ShownTable) -> bool:
     """Return True if two tables have the same columns in the same order and the same named keys. Raises CannotTrack."""
     return _forms(one) == _forms(other) and key_names(one) == key_names(other)
 
@@ -177,13 +177,13 @@ def row_form(column: Column) -> tuple[object, ...]:
     return (*value_signature(column), column.column_type if numbered else "")
 
 
-def key_names(shown: Shown) -> set[tuple[object, ...]]:
+def key_names(shown: ShownTable) -> set[tuple[object, ...]]:
     """Return the keys as (name, columns…), in lower case."""
     keys = [constraint for constraint in shown.definition.constraints if isinstance(constraint, KeyDefinition)]
     return {(str(key.name).lower(), *(str(part.column).lower() for part in key.parts)) for key in keys}
 
 
-def _forms(shown: Shown) -> list[tuple[object, ...]]:
+def _forms(shown: ShownTable) -> list[tuple[object, ...]]:
     text = create_table_sql(shown.name, shown.definition)
     columns = Tracker.of(shown.server, {shown.name: text}, {}).table(shown.name).columns
     return [(column.name.lower(), *row_form(column)) for column in columns]
@@ -248,7 +248,7 @@ class _Trace:
     """True if the table's default charset or collation was changed."""
 
     @classmethod
-    def of(cls, history: History, theirs: Collection[str]) -> _Trace:
+    def of(cls, history: TableHistory, theirs: Collection[str]) -> _Trace:
         statements = list(history.specs())
         clauses = [spec for specs in statements for spec in specs]
         converted = any(isinstance(clause, ConvertCharset) for clause in clauses)
@@ -327,7 +327,7 @@ class _Theirs:
         return self.columns[name]()
 
 
-def _as_of(server: Server, target: Shown) -> _Theirs:
+def _as_of(server: Server, target: ShownTable) -> _Theirs:
     definition = target.definition
     columns = {one.name.lower(): partial(_as_column_of, server, target.server, one) for one in definition.columns}
     keys = tuple(constraint for constraint in definition.constraints if isinstance(constraint, KeyDefinition))
@@ -353,7 +353,7 @@ def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) ->
     return replace(column, type=replace(column.type, collation=swapped), checks=())
 
 
-def _columns_before(trace: _Trace, today: Shown, theirs: _Theirs) -> dict[str, ColumnDefinition]:
+def _columns_before(trace: _Trace, today: ShownTable, theirs: _Theirs) -> dict[str, ColumnDefinition]:
     """Return the columns by their first names: columns that the source still has, then the others. Raises Undecided."""
     columns: dict[str, ColumnDefinition] = {}
     for column in today.definition.columns:
@@ -368,7 +368,7 @@ def _columns_before(trace: _Trace, today: Shown, theirs: _Theirs) -> dict[str, C
 
 
 def _orders(
-    trace: _Trace, columns: Mapping[str, ColumnDefinition], today: Shown, theirs: _Theirs
+    trace: _Trace, columns: Mapping[str, ColumnDefinition], today: ShownTable, theirs: _Theirs
 ) -> Iterator[tuple[ColumnDefinition, ...]]:
     """Yield the possible orders of the columns: the target's; then today's order of the source, with each dropped
     column after the column that precedes it in the target."""
@@ -384,7 +384,7 @@ def _orders(
 
 
 def _constraints(
-    trace: _Trace, columns: Mapping[str, ColumnDefinition], today: Shown, theirs: _Theirs
+    trace: _Trace, columns: Mapping[str, ColumnDefinition], today: ShownTable, theirs: _Theirs
 ) -> Iterator[tuple[Constraint, ...]]:
     """Yield the possible keys, each time with the source's other constraints: the target's keys; then the source's keys
     of today that were not added since, and the target's keys that were dropped."""

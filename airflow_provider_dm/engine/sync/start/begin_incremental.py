@@ -25,7 +25,7 @@ from pathlib import Path
 
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.binlog.planned import EpochLimits, Planned
-from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.binlog.xa import PreparedXa
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.ddl.server import Server, server_of
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
@@ -62,11 +62,11 @@ from airflow_provider_dm.engine.sync.log.locations import LOCATION_POLL_SECONDS,
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.states import log_seconds
-from airflow_provider_dm.engine.sync.start.before_ddl import Logged
+from airflow_provider_dm.engine.sync.start.before_ddl import LoggedStatement
 from airflow_provider_dm.engine.sync.start.dm_import import DmExtent, DmStart, DmTables, keyless_of
 from airflow_provider_dm.engine.sync.start.past import (
     KnownTable,
-    Today,
+    TablesToday,
     read_log,
     tables_of_target,
 )
@@ -269,7 +269,7 @@ class _StartingSourceState:
         source = {it.table.name: KnownTable(it.table, self.definitions.tables[it.table.name]) for it in self.schemas}
         there = tables_of_target(target, source.keys(), self.definitions.collations.keys(), rules)
         servers, collations = (self.server, server_of(target)), self.definitions.collations
-        today = Today(source, there, servers, one.by_hand().keys(), collations)
+        today = TablesToday(source, there, servers, one.by_hand().keys(), collations)
         name = one.source.config.source_id
         if one.dm is not None:
             given = DmTables.of(one.dm.checkpoint, today)
@@ -280,13 +280,13 @@ class _StartingSourceState:
         definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
         return replace(self, schemas=one._schemas(tables), definitions=definitions).with_dm_extent(start)
 
-    def _ddl_since(self, start: Location, stop: threading.Event) -> Sequence[Logged]:
+    def _ddl_since(self, start: Location, stop: threading.Event) -> Sequence[LoggedStatement]:
         """Read the DDL of the log between `start` and today."""
         source = self.beginning.source
         name, bounded = source.config.source_id, not source.spec.config.enable_relay
         with closing(self.beginning.tail()) as tail:
 
-            def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
+            def plans(here: Location, prepared: tuple[PreparedXa, ...]) -> Planned:
                 """Return the plan of the whole log, from event headers only."""
                 return tail.plan(Cursor(here, prepared), EpochLimits(goal=self.today))
 

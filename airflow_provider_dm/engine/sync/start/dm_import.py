@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import definition_sql
 from airflow_provider_dm.engine.downstream.dm_checkpoint import (
     DmCheckpoint,
-    Point,
+    DmPoint,
     read_checkpoint,
     seconds_since_written,
 )
@@ -41,9 +41,9 @@ from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.errors import CheckpointMoves, DefinitionNeeded, KeylessUncertain
-from airflow_provider_dm.engine.sync.start.before_ddl import Logged
+from airflow_provider_dm.engine.sync.start.before_ddl import LoggedStatement
 from airflow_provider_dm.engine.sync.start.dm_points import is_after, place_to_begin, same_suffix
-from airflow_provider_dm.engine.sync.start.past import KnownTable, Today, are_alike, first_statements
+from airflow_provider_dm.engine.sync.start.past import KnownTable, TablesToday, are_alike, first_statements
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class DmStart:
         until = until if until is not None and not reached(start, until) else None
         return DmExtent(points, until, exit_is_known=leaving is not None)
 
-    def _is_ahead(self, point: Point, what: str) -> bool:
+    def _is_ahead(self, point: DmPoint, what: str) -> bool:
         ahead = is_after(point, self.checkpoint.point, by_gtid=self.by_gtid)
         if ahead is None:
             raise self.checkpoint.unusable(
@@ -140,14 +140,14 @@ class DmStart:
             )
         return ahead
 
-    def _is_valid_in_log_of(self, point: Point, start: Location) -> bool:
+    def _is_valid_in_log_of(self, point: DmPoint, start: Location) -> bool:
         """Return True if a point's position is valid in the log in which `start` was verified."""
         begin, there = self.checkpoint.point.place, point.place
         if begin is None or there is None or (begin.file, begin.position) != (start.file, start.position):
             return False
         return same_suffix(there.suffix, begin.suffix)
 
-    def _table_place(self, point: Point, start: Location, today: Location, what: str) -> Location:
+    def _table_place(self, point: DmPoint, start: Location, today: Location, what: str) -> Location:
         """Return the exact location up to which a table has all rows. A GTID set is not enough: for a transaction in
         which DM stopped, older releases include its GTID, newer ones do not."""
         if not self._is_valid_in_log_of(point, start):
@@ -157,7 +157,7 @@ class DmStart:
             )
         return self._located(point, start, today, what)
 
-    def _located(self, point: Point, start: Location, today: Location, what: str) -> Location:
+    def _located(self, point: DmPoint, start: Location, today: Location, what: str) -> Location:
         """Return the location of a point of DM in the log in which `start` was verified."""
         there = point.place
         if there is not None and self._is_valid_in_log_of(point, start):
@@ -222,7 +222,7 @@ class DmTables:
     refused: Mapping[TableName, str]
 
     @classmethod
-    def of(cls, checkpoint: DmCheckpoint, today: Today) -> DmTables:
+    def of(cls, checkpoint: DmCheckpoint, today: TablesToday) -> DmTables:
         """Read the TableInfo of each table."""
         known: dict[TableName, KnownTable] = {}
         refused: dict[TableName, str] = {}
@@ -236,7 +236,7 @@ class DmTables:
         return cls(known, refused)
 
     def tables_at(
-        self, source: str, today: Today, read_log: Callable[[], Sequence[Logged]]
+        self, source: str, today: TablesToday, read_log: Callable[[], Sequence[LoggedStatement]]
     ) -> dict[TableName, KnownTable]:
         """Return the tables at DM's points. `read_log`: returns the DDL in the log since then; called only if needed.
         Raises DefinitionNeeded.

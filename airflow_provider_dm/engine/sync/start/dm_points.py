@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_dm.engine.downstream.dm_checkpoint import DmCheckpoint, Point
+from airflow_provider_dm.engine.downstream.dm_checkpoint import DmCheckpoint, DmPoint
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
@@ -28,7 +28,7 @@ def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: boo
     return replace(point.place, suffix=1, gtid_set=point.gtid_set)
 
 
-def is_after(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
+def is_after(point: DmPoint, other: DmPoint, *, by_gtid: bool) -> bool | None:
     """Return True if `point` is after `other` in the log, False if it is not, None if the order is unknown.
 
     If the GTID sets are equal, the position decides: inside a transaction the set may be that of the transaction's
@@ -42,7 +42,7 @@ def is_after(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
     return _is_further(point, other)
 
 
-def _is_further(point: Point, other: Point) -> bool | None:
+def _is_further(point: DmPoint, other: DmPoint) -> bool | None:
     if point.place is None or other.place is None:
         return None
     mine, theirs = (BinlogFile.parse(one.file) for one in (point.place, other.place))

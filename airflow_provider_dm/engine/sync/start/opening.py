@@ -71,7 +71,7 @@ from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 
 @dataclass(frozen=True)
-class Opened:
+class StartedSync:
     """A subtask ready to be synced."""
 
     state: LoopState
@@ -83,7 +83,7 @@ class Opened:
 
 def open_sync(
     source: SyncSource, *, store: MetaStore, stop: threading.Event, loading: bool = False, goal: Location | None = None
-) -> Opened:
+) -> StartedSync:
     """Read the state of a subtask, and report the location from which the log is needed to the metadata DB.
 
     `loading`: the log is applied between two rounds of a load. `goal`: None for the goal of the job's `until`.
@@ -119,7 +119,7 @@ def open_sync(
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if first_plan.fingerprint() != subtask.plan:  # a half-applied epoch keeps the plan that began it
         _save_plan(first_plan, left_out, source)
-    return Opened(
+    return StartedSync(
         LoopState(
             source.fence,
             applied=lo,

@@ -46,9 +46,9 @@ from airflow_provider_dm.engine.schema.catalogue import fold_of, list_tables, na
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.errors import DefinitionNeeded, Undecided
 from airflow_provider_dm.engine.sync.start.before_ddl import (
-    History,
-    Logged,
-    Shown,
+    LoggedStatement,
+    ShownTable,
+    TableHistory,
     definition_before,
     key_names,
     row_form,
@@ -96,7 +96,7 @@ def _known(connection: Connection, name: TableName, table: Table) -> KnownTable:
     return KnownTable(replace(table, name=name), explicit_sql(known))
 
 
-def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged, ...]:
+def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[LoggedStatement, ...]:
     """Return the DDL of a part of the log, with table names as the source's server stores them.
 
     A statement whose tables are unknown is omitted: the sync will stop at it.
@@ -108,14 +108,14 @@ def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged
         session = SessionDefaults(ddl.sql_mode, explicit_timestamp_defaults=True)
         if isinstance(parsed, NotRead):
             tables = tuple(stored_name(name, server) for name in parsed.about.tables)
-            logged.append(Logged(ddl.at, None, tables, session))
+            logged.append(LoggedStatement(ddl.at, None, tables, session))
         elif not isinstance(parsed, Unreadable):
             statement = as_stored(parsed, server)
-            logged.append(Logged(ddl.at, statement, statement.tables, session))
+            logged.append(LoggedStatement(ddl.at, statement, statement.tables, session))
     return tuple(logged)
 
 
-def first_statements(log: Iterable[Logged]) -> dict[TableName, FirstStatement]:
+def first_statements(log: Iterable[LoggedStatement]) -> dict[TableName, FirstStatement]:
     """Return for each table the first statement about it."""
     statements: dict[TableName, FirstStatement] = {}
     for one in log:
@@ -161,12 +161,12 @@ def are_alike(ours: KnownTable, theirs: KnownTable, servers: tuple[Server, Serve
     return keys[0] == keys[1]
 
 
-def _shown(known: KnownTable, server: Server) -> Shown:
-    return Shown.of(server, known.table.name, known.create)
+def _shown(known: KnownTable, server: Server) -> ShownTable:
+    return ShownTable.of(server, known.table.name, known.create)
 
 
 @dataclass(frozen=True)
-class Today:
+class TablesToday:
     """The tables of both servers today, by the source's names. `by_hand`: those whose definitions a user has set."""
 
     source: Mapping[TableName, KnownTable]
@@ -180,7 +180,7 @@ class Today:
     def is_one_family(self) -> bool:
         return len({Flavour.MYSQL if one.flavour is Flavour.TIDB else one.flavour for one in self.servers}) == 1
 
-    def at_start(self, source: str, log: Sequence[Logged]) -> dict[TableName, KnownTable]:
+    def at_start(self, source: str, log: Sequence[LoggedStatement]) -> dict[TableName, KnownTable]:
         """Return the tables at the start. `log`: the DDL since. Raises DefinitionNeeded."""
         first = first_statements(log)
         tables: dict[TableName, KnownTable] = {}
@@ -196,13 +196,13 @@ class Today:
         return tables
 
     def _altered(
-        self, source: str, name: TableName, statement: FirstStatement, log: Sequence[Logged]
+        self, source: str, name: TableName, statement: FirstStatement, log: Sequence[LoggedStatement]
     ) -> KnownTable | None:
         theirs = self._of_target(name)
         if theirs is None or name in self.by_hand:
             return self.source.get(name) or theirs
         try:
-            return self._before(History.of(name, log), theirs)
+            return self._before(TableHistory.of(name, log), theirs)
         except (Undecided, CannotTrack) as error:
             if self.is_one_family:
                 return self._as_of_source(theirs)
@@ -219,7 +219,7 @@ class Today:
         known = self.target.get(name) or next((it for one, it in self.target.items() if fold(one) == fold(name)), None)
         return None if known is None else replace(known, table=replace(known.table, name=name))
 
-    def _before(self, history: History, theirs: KnownTable) -> KnownTable:
+    def _before(self, history: TableHistory, theirs: KnownTable) -> KnownTable:
         """Return the table before its history. Raises Undecided, CannotTrack."""
         ours = None if history.last is None else self.source.get(history.last)
         today = None if ours is None else _shown(ours, self.servers[0])

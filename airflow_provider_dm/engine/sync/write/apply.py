@@ -70,7 +70,7 @@ class Target:
         return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The result of a transaction: the number of new contested rows, and the collisions."""
 
     contested: int
@@ -159,7 +159,7 @@ class WaveWriter:
     ) -> int:
         # Build the statements before the transaction begins, to hold locks for a short time.
         ready = self._table_writes(waves, batch)
-        written = Written(0, ())
+        written = WriteResult(0, ())
 
         def body(connection: Connection, buckets: Sequence[int]) -> None:
             nonlocal written
@@ -172,7 +172,7 @@ class WaveWriter:
 
     def write_inside(
         self, connection: Connection, waves: Sequence[Wave], *, careful: bool, met: DmError | None = None
-    ) -> Written:
+    ) -> WriteResult:
         """Write waves one after the other, inside a transaction that has advanced the frontier.
 
         Raises CountsDiffer (the caller retries with `careful`), MissingRow and DuplicateInTarget (in safe mode the
@@ -183,7 +183,7 @@ class WaveWriter:
 
     def _run_all(
         self, connection: Connection, tables: Sequence[_Writes], *, careful: bool, met: DmError | None
-    ) -> Written:
+    ) -> WriteResult:
         """Run the writes. `met`: the collision of the first attempt; rows that collide are overwritten now.
 
         Raises `met` if another source writes to such a table, as reported before its first row.
@@ -198,7 +198,7 @@ class WaveWriter:
             if not (over[0].by or has_one_feeder(connection, self.step.fence.ref, over[0].part.name)):
                 raise met
             collisions += [check.run(connection) for check in over]
-        return Written(contested, tuple(one for one in collisions if one.missing or one.present))
+        return WriteResult(contested, tuple(one for one in collisions if one.missing or one.present))
 
     def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
         access = self.target.access()

@@ -48,7 +48,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange
-from airflow_provider_dm.engine.sync.write.disputed import Disputed, Exchanged, disputed_values, releases
+from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks, disputed_values, releases
 from airflow_provider_dm.engine.sync.write.encoded import CellRows, by_bucket
 from airflow_provider_dm.engine.sync.write.marks import marks_of
 from airflow_provider_dm.engine.sync.write.turns import turns_of
@@ -133,7 +133,7 @@ class Waves:
 def make_waves(plan: SyncPlan, folded: Folded, disputed: Disputed | None = None) -> Waves:
     """Sort folded changes into waves and buckets. `disputed`: of the epoch; None: `folded` is the whole epoch."""
     if disputed is None:
-        disputed = disputed_values([Exchanged.of(plan, folded)])
+        disputed = disputed_values([ExchangedMarks.of(plan, folded)])
     waves, sort = Waves(), _Sorting(plan)
     for index, changes in folded.in_order.items():
         part = plan.part(index)

@@ -33,7 +33,7 @@ from typing import TypeAlias
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
-from airflow_provider_dm.engine.rules.row_filter import Loss
+from airflow_provider_dm.engine.rules.row_filter import FilterLoss
 from airflow_provider_dm.engine.schema.codec import Row, Value
 from airflow_provider_dm.engine.sync.errors import BrokenChain
 from airflow_provider_dm.engine.sync.plan.change import Change, Key
@@ -114,7 +114,7 @@ class Compactor:
         return self._adders[table]
 
     def _folder(self, part: TargetPart, lead: int) -> Adder:
-        policy, loose = self._plan.policies[lead], self._plan.losses.get(lead) is Loss.DELETES
+        policy, loose = self._plan.policies[lead], self._plan.losses.get(lead) is FilterLoss.DELETES
         if policy is WritePolicy.IN_ORDER:
             return keep_into(self.folded.in_order.setdefault(lead, []))
         target = self._plan.sources[lead].target

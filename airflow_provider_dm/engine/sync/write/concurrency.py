@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 
 
 @dataclass(frozen=True)
-class Writing:
+class WriteConcurrency:
     """How one epoch is written. `connections`: concurrent connections of each task. `batch` None: not configured."""
 
     tasks: int = 1
@@ -28,7 +28,7 @@ class Writing:
     multiple_rows: bool = True
 
     @classmethod
-    def of(cls, syncer: SyncerConfig, plan: SyncPlan, *, tasks: int) -> Writing:
+    def of(cls, syncer: SyncerConfig, plan: SyncPlan, *, tasks: int) -> WriteConcurrency:
         """Return how an epoch is written. `tasks`: the number of tasks by the epoch's size.
 
         By default a task has at most two connections: more would wait for Python's lock, unless the target is remote.

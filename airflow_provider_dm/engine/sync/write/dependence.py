@@ -28,7 +28,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.write.marks import Mark, Marks
+from airflow_provider_dm.engine.sync.write.marks import Mark, ValueMarks
 
 LoggedChange: TypeAlias = tuple[int, Row | None, Row | None]
 """(index of the source table (a lead, see `plan`), row before, row after), as logged."""
@@ -53,7 +53,7 @@ class ChangeOrder:
     A disjoint-set forest of marks: the root of a group is its smallest mark.
     """
 
-    marks: Marks
+    marks: ValueMarks
     alone: bool = False
     """True if writes with the same loose mark may not be combined: rows of several tables, or deletes that may be
     missing."""
@@ -65,7 +65,7 @@ class ChangeOrder:
     _loose: dict[Mark, tuple[int, ChangeKind]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, marks: Marks, changes: Sequence[LoggedChange], *, alone: bool = False) -> ChangeOrder:
+    def of(cls, marks: ValueMarks, changes: Sequence[LoggedChange], *, alone: bool = False) -> ChangeOrder:
         order = cls(marks, alone)
         for _, before, after in changes:
             order.add(before, after)

@@ -31,14 +31,14 @@ Disputed: TypeAlias = frozenset[Mark]
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class ExchangedMarks:
     """The marks of the values that the rows of an epoch, or of some buckets of it, release and take."""
 
     released: frozenset[Mark]
     taken: frozenset[Mark]
 
     @classmethod
-    def of(cls, plan: SyncPlan, folded: Folded) -> Exchanged:
+    def of(cls, plan: SyncPlan, folded: Folded) -> ExchangedMarks:
         """Return the values of the tables with two waves (`causality`)."""
         released: set[Mark | None] = set()
         taken: set[Mark | None] = set()
@@ -49,7 +49,7 @@ class Exchanged:
         return cls(frozenset(filter(None, released)), frozenset(filter(None, taken)))
 
 
-def disputed_values(exchanged: Iterable[Exchanged]) -> Disputed:
+def disputed_values(exchanged: Iterable[ExchangedMarks]) -> Disputed:
     """Return the disputed values of an epoch. `exchanged`: of all of its buckets."""
     known = list(exchanged)
     return _union(marks.released for marks in known) & _union(one.taken for one in known)

@@ -22,7 +22,7 @@ MarkOf: TypeAlias = Callable[[Row], Mark | None]
 
 
 @dataclass(frozen=True)
-class Marks:
+class ValueMarks:
     """The marks of one table's rows. `strict`: equal marks mean the same value, or texts with the same fold. `loose`:
     equal marks may mean different values."""
 
@@ -33,7 +33,7 @@ class Marks:
 
 
 @lru_cache(maxsize=1024)
-def marks_of(part: TargetPart) -> Marks:
+def marks_of(part: TargetPart) -> ValueMarks:
     """Return the functions from a row of the part to its marks; a function returns None for a row without a mark."""
     mapping = part.mapping
     index = places_of(mapping)
@@ -53,7 +53,7 @@ def marks_of(part: TargetPart) -> Marks:
             strict.append(_mark(part, b"%d:" % number, columns, None))
     if part.key is None:
         loose.append(_image)
-    return Marks(tuple(strict), tuple(loose), part.key is None)
+    return ValueMarks(tuple(strict), tuple(loose), part.key is None)
 
 
 @lru_cache(maxsize=1024)

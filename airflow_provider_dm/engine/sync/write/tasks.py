@@ -38,10 +38,10 @@ from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.write.concurrency import Writing
-from airflow_provider_dm.engine.sync.write.disputed import Disputed, Exchanged
+from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency
+from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks
 from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
-from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, groups_of
+from airflow_provider_dm.engine.sync.write.transactional import ApplyResult, TransactionalWriter, groups_of
 
 
 @contextmanager
@@ -67,7 +67,7 @@ class EpochJob:
     source: Endpoint
     target: Endpoint
     step: EpochRange
-    writing: Writing
+    writing: WriteConcurrency
     log_bytes: int = 0
     """The uncompressed size of the epoch."""
     next_ranges: tuple[ByteRange, ...] = ()
@@ -96,14 +96,14 @@ class ApplyRanges:
     job: EpochJob
 
     @_without_gc()
-    def __call__(self, ranges: tuple[ByteRange, ...]) -> Applied:
+    def __call__(self, ranges: tuple[ByteRange, ...]) -> ApplyResult:
         plan, next_ranges = self.job.plan.value, self.job.next_ranges
         folded = FOLDED_AHEAD.take(plan, ranges) or self._folded(ranges)
         waves = folded.waves
         writer = self.job.writer(_pool(self.job.writing.connections))
         with FOLDED_AHEAD.folding(plan, next_ranges, partial(self._folded, next_ranges)):
             contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
-        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
+        return ApplyResult(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
 
     def _folded(self, ranges: tuple[ByteRange, ...]) -> FoldedEpoch:
         plan = self.job.plan.value
@@ -123,7 +123,7 @@ class ApplyTransactions:
     together: bool
 
     @_without_gc()
-    def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
+    def __call__(self, ranges: Sequence[ByteRange]) -> ApplyResult:
         changes_in = partial(_changes, self.job.plan.value, self.job.source)
         units = groups_of(ranges, self.job.step.hi, changes_in, together=self.together)
         return TransactionalWriter(self.job.writer(None)).write(units)
@@ -151,9 +151,9 @@ class FindExchanged:
     job: EpochJob
 
     @_without_gc()
-    def __call__(self, _group: int, blobs: Sequence[bytes]) -> Exchanged:
+    def __call__(self, _group: int, blobs: Sequence[bytes]) -> ExchangedMarks:
         plan = self.job.plan.value
-        return Exchanged.of(plan, unpack(plan, blobs))
+        return ExchangedMarks.of(plan, unpack(plan, blobs))
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class ApplyGroup:
     disputed: Disputed
 
     @_without_gc()
-    def __call__(self, group: int, blobs: Sequence[bytes]) -> Applied:
+    def __call__(self, group: int, blobs: Sequence[bytes]) -> ApplyResult:
         plan = self.job.plan.value
         folded = unpack(plan, blobs)
         waves = self.job.waves(folded, self.disputed)
@@ -175,7 +175,7 @@ class ApplyGroup:
             contested = writer.release(waves.first)
         else:
             contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets), waves.later)
-        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
+        return ApplyResult(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
 
 
 def _changes(

@@ -90,7 +90,7 @@ def _group(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], I
 
 
 @dataclass(frozen=True)
-class Applied:
+class ApplyResult:
     """The result of a task: the logged changes, the rows written or deleted in the target, the new contested rows, the
     collisions in safe mode, and the rows of the largest bucket (which is never divided among transactions)."""
 
@@ -100,8 +100,8 @@ class Applied:
     collisions: tuple[Collision, ...] = ()
     largest: int = 0
 
-    def __add__(self, other: Applied) -> Applied:
-        return Applied(
+    def __add__(self, other: ApplyResult) -> ApplyResult:
+        return ApplyResult(
             self.changes + other.changes,
             self.rows + other.rows,
             self.contested + other.contested,
@@ -124,10 +124,10 @@ class TransactionalWriter:
 
     writer: WaveWriter
 
-    def write(self, groups: Sequence[TransactionGroup]) -> Applied:
+    def write(self, groups: Sequence[TransactionGroup]) -> ApplyResult:
         """Write the groups that are not written yet. Raises Fenced, TargetWentBack, TargetLimit,
         TransactionGroupsChanged, and the errors of decoding and writing."""
-        applied, here = Applied(), self.writer.step.lo
+        applied, here = ApplyResult(), self.writer.step.lo
         while left := [group for group in groups if group.hi > here]:
             for transaction in self._target_transactions(left):
                 done = self._write_transaction(here, transaction)
@@ -173,24 +173,24 @@ class TransactionalWriter:
         if hi:
             yield _in_memory(hi, held)
 
-    def _write_transaction(self, here: str, transaction: _TargetTransaction) -> Applied | None:
+    def _write_transaction(self, here: str, transaction: _TargetTransaction) -> ApplyResult | None:
         """Write a target transaction that begins at `here`; return None if another call has written it."""
         return with_retries(partial(self._try_transaction, here, transaction), safe=self.writer.plan.safe)
 
     def _try_transaction(
         self, here: str, transaction: _TargetTransaction, *, careful: bool, met: DmError | None = None
-    ) -> Applied | None:
+    ) -> ApplyResult | None:
         step = replace(self.writer.step, lo=here, hi=transaction.hi)
         writer = replace(self.writer, step=step)
 
-        def body(connection: Connection) -> Applied:
-            done = Applied()
+        def body(connection: Connection) -> ApplyResult:
+            done = ApplyResult()
             for piece in transaction.pieces():
                 waves = self._waves(piece)
                 written = writer.write_inside(
                     connection, [waves.first, waves.second, *waves.later], careful=careful, met=met
                 )
-                done += Applied(len(piece), waves.rows(), written.contested, written.collisions)
+                done += ApplyResult(len(piece), waves.rows(), written.contested, written.collisions)
             return done
 
         try:
