@@ -22,9 +22,9 @@ from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
-from airflow_provider_dm.engine.rules.kept_keys import check_identity_kept
+from airflow_provider_dm.engine.rules.kept_keys import check_filtered
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
-from airflow_provider_dm.engine.rules.row_filter import FilterLoss, row_filter
+from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import check_source_column
 from airflow_provider_dm.engine.schema.model import Table
@@ -124,10 +124,9 @@ def _check_sync(
     rules = SubtaskRules.of(subtask)
     for one, mapping in zip(survey.tables, mappings, strict=True):
         check_same_columns(mapping.source, firsts[one.target])
-        found = row_filter(rules.events, rules.expressions, one.table)
-        most = FilterLoss.NOTHING if len(feeders[one.target]) == 1 else FilterLoss.DELETES
-        if found is not None and found.loss > most and not subtask.overwrites:
-            check_identity_kept(mapping)
+        changes = row_filter(rules.events, rules.expressions, one.table)
+        if not subtask.overwrites:
+            check_filtered(mapping, changes, merged=len(feeders[one.target]) > 1)
 
 
 def _check_source(

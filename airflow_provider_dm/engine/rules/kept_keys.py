@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.ddl.dialects import COLLATIONS
 from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept
 from airflow_provider_dm.engine.rules.expressions.text import pads
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family
+from airflow_provider_dm.engine.rules.row_filter import FilterLoss, RowFilter
 from airflow_provider_dm.engine.schema.model import Column, Index
 
 _NEAREST: Final = frozenset(pair for swaps in COLLATIONS.values() for pair in swaps.items())
@@ -31,6 +32,13 @@ def check_identity_kept(mapping: TableMapping) -> None:
     """Check that the target's identity key, if any, follows from a key of the source. Raises TargetKeyNotKept."""
     if mapping.target.identity is not None:
         _check(mapping.target.identity, mapping)
+
+
+def check_filtered(mapping: TableMapping, changes: RowFilter | None, *, merged: bool) -> None:
+    """Check what the sync requires of a source table with this filter. `merged`: other tables feed the target. Then
+    rows wait for their keys if only deletes are skipped. Raises TargetKeyNotKept."""
+    if changes is not None and changes.loss > (FilterLoss.DELETES if merged else FilterLoss.NOTHING):
+        check_identity_kept(mapping)
 
 
 def _check(key: Index, mapping: TableMapping) -> None:

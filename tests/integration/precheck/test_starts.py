@@ -51,6 +51,21 @@ def test_a_unique_key_of_the_target_alone(source: Server, target: Server, fresh_
     assert check(source, target, [schema]).passed
 
 
+def test_where_filters_skip_changes_the_target_distinguishes_as_many_rows(
+    source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source, target)
+    source.sql("CREATE TABLE t (c VARCHAR(9) COLLATE utf8mb4_bin PRIMARY KEY)", database=schema)
+    target.sql("CREATE TABLE t (c VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)", database=schema)
+    rule = {"schema-pattern": schema, "events": ["delete"], "action": "Ignore"}
+    instance = {"source-id": "one", "block-allow-list": "ba", "filter-rules": ["kept"]}
+
+    report = check(source, target, [schema], task={"mysql-instances": [instance], "filters": {"kept": rule}})
+
+    assert "unique key PRIMARY" in result(report, "table_columns", "target", State.FAIL).message
+    assert check(source, target, [schema]).passed
+
+
 def test_a_source_whose_tables_are_to_come(mysql_source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(mysql_source, target)
     mode = {"task-mode": "full"}

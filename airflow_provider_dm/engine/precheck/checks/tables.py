@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -21,7 +22,7 @@ from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept, TargetTableMismatch
-from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
+from airflow_provider_dm.engine.rules.kept_keys import check_filtered, check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.rules.row_filter import row_filter
@@ -105,15 +106,19 @@ def check_columns(facts: TargetFacts) -> Findings:
     are compared with the first shard. Tables with a pending DDL are not checked.
     """
     expected = dict(facts.tables)
+    feeders = Counter(target for source in facts.sources for _, target in facts.of_task(source))
     misfits = 0
     for source in facts.sources:
         anew = source.copies and source.id not in facts.begun
         for table, target in facts.comparable(source):
             try:
+                changes = None
                 if source.follows:
-                    row_filter(source.rules.events, source.rules.expressions, table)
+                    changes = row_filter(source.rules.events, source.rules.expressions, table)
                 extracted = source.rules.router.extracted(table.name)
                 mapping = map_table(table, expected.setdefault(target, table), extracted, created_anew=anew)
+                if not source.subtask.overwrites:
+                    check_filtered(mapping, changes, merged=feeders[target] > 1)
                 begins = target in facts.tables and source.id not in facts.begun
                 overlaps = source.begins_in_past and mapping.target.identity is not None
                 if begins and overlaps and not source.subtask.overwrites:
