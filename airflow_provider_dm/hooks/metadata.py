@@ -136,15 +136,15 @@ def describe_store(url: Secret) -> tuple[bool, str]:
 
     path = sqlite_file(url)
     if path is not None and not path.exists():
-        return True, f"{without_password(url)} does not exist yet: the first task will create it."
+        return True, f"{url_for_messages(url)} does not exist yet: the first task will create it."
     try:
         MetaStore.open(url).close()
     except MetaSchemaDiffers as error:
         if error.found != "none":
             return False, str(error)
         what_next = "the first task will create it" if is_sqlite(url) else "create it by `dmctl meta migrate`"
-        return True, f"{without_password(url)} answers. It has no DM schema yet: {what_next}."
-    return True, f"{without_password(url)} answers; its schema version is {SCHEMA_VERSION}, which this release needs."
+        return True, f"{url_for_messages(url)} answers. It has no DM schema yet: {what_next}."
+    return True, f"{url_for_messages(url)} answers; its schema version is {SCHEMA_VERSION}, which this release needs."
 
 
 def is_sqlite(url: Secret) -> bool:
@@ -178,7 +178,7 @@ def sqlite_file(url: Secret) -> Path | None:
     return Path(name) if name and name != ":memory:" else None
 
 
-def without_password(url: Secret) -> str:
+def url_for_messages(url: Secret) -> str:
     """Return the URL for messages: without the password and the query."""
     from airflow_provider_dm.engine.meta import url as urls
 

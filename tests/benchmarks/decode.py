@@ -36,7 +36,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_provider_dm.engine.binlog.images import cells_of
+from airflow_provider_dm.engine.binlog.images import canonical_cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
@@ -114,7 +114,7 @@ def engine_cells(file: BinlogFile) -> Run:
                 for number, (layout, *_) in enumerate(batch.layouts):
                     for place in (BEFORE, AFTER):
                         _, images = batch.images(number, place)
-                        cells_of(layout, batch.data, images, layout.everything, compiled=True)
+                        canonical_cells(layout, batch.data, images, layout.everything, compiled=True)
         return checked("the engine", rows, file)
 
     decode()
@@ -212,7 +212,7 @@ def cases(server: Server, options: argparse.Namespace) -> list[Case]:
         "mixed": ("rows", "decode_range", partial(engine_rows, mixed)),
         "bulk_images": ("rows", "split_range", partial(engine_images, bulk)),
         "single_row_images": ("rows", "split_range", partial(engine_images, single)),
-        "cells": ("rows", "split_range + cells_of", partial(engine_cells, bulk)),
+        "cells": ("rows", "split_range + canonical_cells", partial(engine_cells, bulk)),
         "header_scan": ("MB", "plan_epoch", partial(engine_scan, single)),
         "kernel_load": ("loads", "kernels", load_kernels),
     }

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.boundary import last_boundary
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedImage
-from airflow_provider_dm.engine.binlog.images import cells_of
+from airflow_provider_dm.engine.binlog.images import canonical_cells
 from airflow_provider_dm.engine.binlog.kernels import build as kernels
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
@@ -53,7 +53,7 @@ def _as_cells(byte_range: ByteRange, wanted: WantedTables, compiled: bool) -> It
                 chosen, images = batch.images(number, side)
                 picked = range(len(layout.cells))
                 try:
-                    texts = cells_of(layout, batch.data, images, picked, compiled=compiled).rows()
+                    texts = canonical_cells(layout, batch.data, images, picked, compiled=compiled).rows()
                 except MalformedImage as error:
                     raise malformed(
                         batch, byte_range.file, MalformedImage(int(chosen[error.index]), str(error))

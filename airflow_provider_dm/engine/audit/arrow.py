@@ -18,7 +18,7 @@ the type:
     HEX            binary                                          0x and hexadecimal
 
 Text that is invalid in its charset raises UndecodableText; with `text_as_bytes` text is returned as the stored bytes.
-Canonical values are adjacent in one buffer (`images.cells_of`), which Arrow uses without a copy.
+Canonical values are adjacent in one buffer (`images.canonical_cells`), which Arrow uses without a copy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from airflow_provider_dm.engine.audit.errors import UndecodableText
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.errors import MalformedImage
-from airflow_provider_dm.engine.binlog.images import Cells, cells_of
+from airflow_provider_dm.engine.binlog.images import Cells, canonical_cells
 from airflow_provider_dm.engine.binlog.layout import Layout
 from airflow_provider_dm.engine.binlog.located import Events
 from airflow_provider_dm.engine.binlog.maps import WantedTables
@@ -430,7 +430,7 @@ def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> lis
     arrays: dict[int, pa.Array] = {}
     for picked in ([one for one in every if one not in plain], [one for one in every if one in plain]):
         if picked:
-            cells = cells_of(layout, data, images, picked, compiled=compiled)
+            cells = canonical_cells(layout, data, images, picked, compiled=compiled)
             arrays |= zip(picked, _arrays(layout, cells, len(images)), strict=True)
     return [arrays[column] for column in every]
 

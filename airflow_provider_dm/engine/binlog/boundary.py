@@ -105,9 +105,9 @@ def last_boundary(path: str, size: int) -> FileTail | None:
     with opened_log(path, size, path) as log:
         if log is None:
             return None
-        scanned = scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False)
+        scanned = scan_log(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False)
         if scanned.ended is ScanEnd.EVENT:  # damage: raise the error for its location
-            scan(log, scanned.end, cut=size + 1, apply=False)
+            scan_log(log, scanned.end, cut=size + 1, apply=False)
         return FileTail(scanned.end, scanned.trail.added_to("", log.format.flavour))
 
 
@@ -117,7 +117,7 @@ def has_transaction(path: str, size: int) -> bool:
     Raises MalformedEvent, UnsupportedFormat.
     """
     with opened_log(path, size, path) as log:
-        return log is not None and scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False).transactions > 0
+        return log is not None and scan_log(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False).transactions > 0
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def read_format(window: Bytes, name: str) -> BinlogFormat | None:
     return BinlogFormat.parse(head[BINLOG_HEADER_SIZE : BINLOG_HEADER_SIZE + size], f"{name}:{BINLOG_HEADER_SIZE}")
 
 
-def scan(
+def scan_log(
     log: OpenLog,
     start: int,
     *,
@@ -164,17 +164,17 @@ def scan(
     Raises UnknownEvent, MalformedEvent, ChangeNotInLog, EventTooLarge or ChecksumMismatch at the
     first event that causes it, unless complete transactions precede it.
     """
-    walk = ScanState(
+    scan = ScanState(
         f"{log.name}:", ScannedRange(start, start), apply, log.format.flavour, records_xa=apply, opened_at=start
     )
     hopper = hopper_for(log.format) if apply else hopper
     try:
-        walk.found.ended = _walk(walk, log.window, cut, log.format.trailer_size, part, hopper)
+        scan.scanned.ended = _scan(scan, log.window, cut, log.format.trailer_size, part, hopper)
     except DmError:
-        if not walk.found.transactions:
+        if not scan.scanned.transactions:
             raise
-        walk.found.ended = ScanEnd.EVENT
-    return walk.found
+        scan.scanned.ended = ScanEnd.EVENT
+    return scan.scanned
 
 
 def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbered], int]:
@@ -192,9 +192,9 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
         listed.append(Numbered(gtid, scanned.end))
 
     scanned.trail.add = record
-    walk = ScanState(f"{log.name}:", scanned, False, log.format.flavour, opened_at=start)
+    scan = ScanState(f"{log.name}:", scanned, False, log.format.flavour, opened_at=start)
     try:
-        _walk(walk, log.window, cut, log.format.trailer_size)
+        _scan(scan, log.window, cut, log.format.trailer_size)
     except MalformedEvent:
         if not scanned.transactions:
             raise
@@ -208,11 +208,11 @@ def scan_xa(log: OpenLog, start: int, *, cut: int, state: int = OUTSIDE) -> Scan
 
     `state`: BEGUN if `start` is a seam, and the first boundary the end of that transaction. Raises MalformedEvent.
     """
-    walk = ScanState(
+    scan = ScanState(
         f"{log.name}:", ScannedRange(start, start), False, log.format.flavour, state, records_xa=True, opened_at=start
     )
-    _walk(walk, log.window, cut, log.format.trailer_size, hopper=hopper_for(log.format))
-    return walk.found
+    _scan(scan, log.window, cut, log.format.trailer_size, hopper=hopper_for(log.format))
+    return scan.scanned
 
 
 def verify_events(log: OpenLog, start: int, end: int) -> None:
@@ -232,20 +232,20 @@ def verify_events(log: OpenLog, start: int, end: int) -> None:
         start += size
 
 
-def _walk(
-    walk: ScanState, window: Bytes, cut: int, trailer: int, part: int = NOWHERE, hopper: Hopper | None = None
+def _scan(
+    scan: ScanState, window: Bytes, cut: int, trailer: int, part: int = NOWHERE, hopper: Hopper | None = None
 ) -> ScanEnd:
     """Scan the headers. One long loop, because function calls would take most of its time.
 
     `hopper` takes ordinary transactions, as long as they end before a possible seam.
     """
-    scanned, file_size, unpack, do_of = walk.found, window.size, START.unpack_from, DO
+    scanned, file_size, unpack, do_of = scan.scanned, window.size, START.unpack_from, DO
     mysql_gtid, mariadb_gtid, add_id = _MYSQL_ID.unpack_from, MARIADB_GTID.unpack_from, scanned.trail.add
     smallest = HEADER_SIZE + trailer
-    mysql = walk.flavour is Flavour.MYSQL
+    mysql = scan.flavour is Flavour.MYSQL
     position = base = limit = scanned.start
     buffer = b""
-    state = walk.state  # the loop's own copy
+    state = scan.state  # the loop's own copy
     next_seam, seam = position + part, 0  # where to look for the next seam; a seam that is not followed by a statement
     unpacked = 0  # of the open transaction
     while scanned.end < cut and scanned.ddl is None:
@@ -264,18 +264,18 @@ def _walk(
         timestamp, code, server_id, size = unpack(buffer, offset)
         event_end = position + size
         if size < smallest:
-            raise MalformedEvent(walk.at(position), f"a size of {size} bytes")
+            raise MalformedEvent(scan.at(position), f"a size of {size} bytes")
         if event_end > limit:  # an event inside the buffer is neither incomplete nor too large
-            if size > (LARGEST_UNPACKED if walk.inside_payload else LARGEST_EVENT) and walk.apply:
-                raise EventTooLarge(walk.at(position), size)
+            if size > (LARGEST_UNPACKED if scan.inside_payload else LARGEST_EVENT) and scan.apply:
+                raise EventTooLarge(scan.at(position), size)
             if event_end > file_size:
                 return ScanEnd.TORN
         do = do_of[code]
         if do >= _MAP and do != _PAYLOAD:
             if state != BEGUN:
-                raise MalformedEvent(walk.at(position), "rows outside of a transaction")
-            walk.rows = True
-            if code in PLAIN_ROWS and walk.apply:
+                raise MalformedEvent(scan.at(position), "rows outside of a transaction")
+            scan.rows = True
+            if code in PLAIN_ROWS and scan.apply:
                 head = window.read(position + HEADER_SIZE, min(ROWS_HEAD, size - HEADER_SIZE))
                 more = max(0, claimed_rows_size(code, head) - size)
                 unpacked, next_seam = unpacked + more, next_seam - more
@@ -283,22 +283,22 @@ def _walk(
                 if do == _ROWS:
                     seam = event_end if _ends_statement(window, position, size, buffer, offset) else 0
                 elif seam:
-                    walk.seams.append(seam)
+                    scan.seams.append(seam)
                     next_seam, seam = seam + part, 0
         elif do == _PASS and state != OUTSIDE:
             pass
         elif do == _STOP:
-            if code == codes.START_ENCRYPTION and not mysql and state == OUTSIDE and trailer and walk.apply:
-                verify_checksum(window.read(position, size), walk.at(position))
+            if code == codes.START_ENCRYPTION and not mysql and state == OUTSIDE and trailer and scan.apply:
+                verify_checksum(window.read(position, size), scan.at(position))
                 decrypted = _has_valid_checksum(window, event_end)
                 if decrypted is None:
                     return ScanEnd.FILE if event_end == file_size else ScanEnd.TORN
                 if decrypted:
-                    walk.skip_event(event_end)
+                    scan.skip_event(event_end)
                     position = event_end
                     continue
-            reject_or_skip(walk, position, event_end, timestamp, code)
-            state = walk.state
+            reject_or_skip(scan, position, event_end, timestamp, code)
+            state = scan.state
         else:
             if event_end > limit:
                 buffer, base, offset = window.read(position, max(CHUNK_SIZE, size)), position, 0
@@ -306,49 +306,49 @@ def _walk(
                 if event_end > limit:  # the file is shorter than its published size
                     return ScanEnd.TORN
             body = offset + HEADER_SIZE
-            if code == _XID and state == BEGUN and walk.ddl is None:
+            if code == _XID and state == BEGUN and scan.ddl is None:
                 scanned.end = event_end
                 scanned.transactions += 1
                 if timestamp > scanned.newest_timestamp:
                     scanned.newest_timestamp = timestamp
-                if walk.pending is not None:
-                    add_id(walk.pending)
-                    walk.pending = None
-                if walk.seams:
-                    scanned.seams += [Seam(one, event_end) for one in walk.seams]
-                    walk.seams.clear()
-                walk.state = state = OUTSIDE
+                if scan.pending is not None:
+                    add_id(scan.pending)
+                    scan.pending = None
+                if scan.seams:
+                    scanned.seams += [Seam(one, event_end) for one in scan.seams]
+                    scan.seams.clear()
+                scan.state = state = OUTSIDE
                 seam = 0
             elif code == _GTID and mysql and state == OUTSIDE and size >= smallest + MYSQL_GTID.size:
-                walk.pending = uuid, number = mysql_gtid(buffer, body)
+                scan.pending = uuid, number = mysql_gtid(buffer, body)
                 if not 0 < number < NUMBERS_END:
-                    raise MalformedEvent(walk.at(position), f"the id {uuid.hex()}:{number}")
-                walk.opened_at, walk.rows = position, False
-                walk.state = state = OPENED
+                    raise MalformedEvent(scan.at(position), f"the id {uuid.hex()}:{number}")
+                scan.opened_at, scan.rows = position, False
+                scan.state = state = OPENED
             elif code == _ANONYMOUS and mysql and state == OUTSIDE and size >= smallest + MYSQL_GTID.size:
-                walk.pending = None
-                walk.opened_at, walk.rows = position, False
-                walk.state = state = OPENED
+                scan.pending = None
+                scan.opened_at, scan.rows = position, False
+                scan.state = state = OPENED
             elif code == _MARIADB_GTID and not mysql and state == OUTSIDE and size >= smallest + MARIADB_GTID.size:
                 sequence, domain, flags = mariadb_gtid(buffer, body)
                 if flags & UNUSUAL:
-                    walk.void = alters_nothing(buffer[body : offset + size - trailer])
-                walk.pending = (domain, server_id, sequence)
-                walk.opened_at, walk.rows = position, False
-                walk.state = state = OPENED if flags & STANDALONE else BEGUN
+                    scan.void = alters_nothing(buffer[body : offset + size - trailer])
+                scan.pending = (domain, server_id, sequence)
+                scan.opened_at, scan.rows = position, False
+                scan.state = state = OPENED if flags & STANDALONE else BEGUN
             elif code == _QUERY and state == OPENED and _is_begin(buffer, body, offset + size - trailer):
-                walk.state = state = BEGUN
+                scan.state = state = BEGUN
             else:
                 event = memoryview(buffer)[offset : offset + size]
-                if trailer and walk.apply:
-                    verify_checksum(event, walk.at(position))
+                if trailer and scan.apply:
+                    verify_checksum(event, scan.at(position))
                 if do == _PAYLOAD:
-                    unpacked += _walk_payload(walk, position, event_end, timestamp, event[HEADER_SIZE : size - trailer])
+                    unpacked += _walk_payload(scan, position, event_end, timestamp, event[HEADER_SIZE : size - trailer])
                 else:
-                    handle_event(walk, position, event_end, timestamp, code, bytes(event[HEADER_SIZE : size - trailer]))
+                    handle_event(scan, position, event_end, timestamp, code, bytes(event[HEADER_SIZE : size - trailer]))
                 if scanned.ended is ScanEnd.DDL:
                     return ScanEnd.DDL
-                state = walk.state
+                state = scan.state
                 if state == OUTSIDE:
                     seam = 0
         position = event_end
@@ -376,25 +376,25 @@ def _has_valid_checksum(window: Bytes, position: int) -> bool | None:
     return stored == computed
 
 
-def _walk_payload(walk: ScanState, position: int, event_end: int, timestamp: int, body: memoryview) -> int:
+def _walk_payload(scan: ScanState, position: int, event_end: int, timestamp: int, body: memoryview) -> int:
     """Scan a compressed transaction, whose events have the same effect as uncompressed ones. Return the bytes by which
     it grows when unpacked; 0 if it is not to be applied.
     """
-    at = walk.at(position)
-    if walk.inside_payload or walk.state != OPENED:
+    at = scan.at(position)
+    if scan.inside_payload or scan.state != OPENED:
         raise MalformedEvent(at, "a compressed transaction inside another one, or without its id")
-    if not walk.records_xa:
-        walk.close(event_end, timestamp)
+    if not scan.records_xa:
+        scan.close(event_end, timestamp)
         return 0
     window = open_payload(body, at)
     place = inner_place(at, "")
-    inner = ScanState(place, ScannedRange(0, 0), walk.apply, walk.flavour, OPENED, inside_payload=True, records_xa=True)
-    ended = _walk(inner, window, 1, 0)
-    end = inner.found.end if inner.found.ddl is None else inner.found.ddl.end
+    inner = ScanState(place, ScannedRange(0, 0), scan.apply, scan.flavour, OPENED, inside_payload=True, records_xa=True)
+    ended = _scan(inner, window, 1, 0)
+    end = inner.scanned.end if inner.scanned.ddl is None else inner.scanned.ddl.end
     if ended not in (ScanEnd.CUT, ScanEnd.DDL) or end != window.size:
         raise MalformedEvent(at, f"its {window.size} bytes are not one transaction")
-    walk.add_payload(inner, event_end)
-    return max(0, window.size - len(body)) if walk.apply else 0
+    scan.add_payload(inner, event_end)
+    return max(0, window.size - len(body)) if scan.apply else 0
 
 
 def _ends_statement(window: Bytes, position: int, size: int, buffer: bytes, offset: int) -> bool:

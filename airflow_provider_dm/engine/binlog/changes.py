@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from airflow_provider_dm.engine.binlog.errors import MalformedImage
-from airflow_provider_dm.engine.binlog.images import Cells, cells_of, rows_of
+from airflow_provider_dm.engine.binlog.images import Cells, canonical_cells, rows_of
 from airflow_provider_dm.engine.binlog.maps import TableLayout
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, EVENT, LAYOUT
@@ -82,7 +82,7 @@ class Batch:
         """Return these columns of the rows of this layout at `place`. Raises MalformedImage as `rows` does."""
         chosen, images = self.images(layout, place)
         with _located(chosen):
-            return cells_of(self.layouts[layout].layout, self.data, images, columns, compiled=self.compiled)
+            return canonical_cells(self.layouts[layout].layout, self.data, images, columns, compiled=self.compiled)
 
     def with_changes(self, changes: Any) -> Batch:
         """Return a batch of these changes, with offsets into the same data."""

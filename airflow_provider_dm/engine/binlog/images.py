@@ -123,7 +123,7 @@ def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list
     return _with_columns(rows, sorted(plain), _plain_rows(layout, data, images, sorted(plain))) if plain else rows
 
 
-def cells_of(layout: Layout, data: bytes, images: Any, picked: Sequence[int], *, compiled: bool) -> Cells:
+def canonical_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int], *, compiled: bool) -> Cells:
     """Return canonical values of the columns `picked`, in that order. Raises MalformedImage."""
     if compiled and layout.for_kernels.plain_only.isdisjoint(picked):
         return _kernel_cells(layout, data, images, picked)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
-from airflow_provider_dm.engine.binlog.table_map import cells_of, parse_map
+from airflow_provider_dm.engine.binlog.table_map import map_cells, parse_map
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
@@ -118,7 +118,7 @@ def layout_of(map_text: bytes, table: Table, at: str) -> Layout:
     key = (map_text, table)
     layout = _layouts.get(key)
     if layout is None:
-        layout = Layout(table, cells_of(parse_map(map_text, at), table, at))
+        layout = Layout(table, map_cells(parse_map(map_text, at), table, at))
         for column in table.columns:
             codec_for(table.name, column)  # raises for a column that cannot be written
         if len(_layouts) >= _KEPT_LAYOUTS:

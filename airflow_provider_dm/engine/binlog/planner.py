@@ -21,7 +21,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_dm.engine.binlog.boundary import OpenLog, opened_log, scan, verify_events
+from airflow_provider_dm.engine.binlog.boundary import OpenLog, opened_log, scan_log, verify_events
 from airflow_provider_dm.engine.binlog.errors import (
     BrokenFileChain,
     LocationNotInLog,
@@ -70,7 +70,7 @@ def plan_epoch(
     files of prepared transactions that are not in `files`. `bounds_only`: rows of prepared transactions are not needed.
     `open_places`: locations to be passed in their own log.
     Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, FailoverNotFollowed, XaRowsGone,
-    ChangeNotInLog, OldLogNotHeld, and the errors of `boundary.scan` if they are the first thing found.
+    ChangeNotInLog, OldLogNotHeld, and the errors of `boundary.scan_log` if they are the first thing found.
     """
     if limits.goal is not None and reached(lo, limits.goal):
         return UpToDate(lo)
@@ -177,7 +177,7 @@ class _Plan:
         return False
 
     def _scan(self, log: OpenLog, cut: int, *, apply: bool) -> ScannedRange:
-        return scan(log, self.here.position, cut=cut, apply=apply, part=max(self.limits.range_bytes, 1))
+        return scan_log(log, self.here.position, cut=cut, apply=apply, part=max(self.limits.range_bytes, 1))
 
     def _scan_in_time(self, log: OpenLog, cut: int, *, apply: bool) -> ScannedRange:
         """Scan up to `cut`, or to the end of the first transaction at or after `until_time`."""

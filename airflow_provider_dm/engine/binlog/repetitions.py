@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.applied import FROM_THE_NEW_SERVER, Remaining, history_diverged, not_numbered
-from airflow_provider_dm.engine.binlog.boundary import OpenLog, list_transactions, opened_log, scan
+from airflow_provider_dm.engine.binlog.boundary import OpenLog, list_transactions, opened_log, scan_log
 from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed, LocationNotInLog
 from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gtids
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
@@ -210,7 +210,7 @@ def held_before(log: OpenLog, position: int, *, numbered: bool = False) -> GtidS
 
 
 def _scanned(log: OpenLog, start: int, cut: int) -> ScannedRange:
-    return scan(log, start, cut=cut, apply=False, hopper=hopper_for(log.format))
+    return scan_log(log, start, cut=cut, apply=False, hopper=hopper_for(log.format))
 
 
 def named_before(file: LogFile) -> GtidSet | None:

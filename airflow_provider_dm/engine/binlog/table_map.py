@@ -93,7 +93,7 @@ def _names(fields: Mapping[int, bytes], at: str) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
+def map_cells(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
     """Return the cells for reading a map's row as one of `table`. Raises SchemaMismatch, UnsupportedColumnType."""
     _check_columns(table_map, table, at)
     cells = []

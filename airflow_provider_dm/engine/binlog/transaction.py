@@ -141,7 +141,7 @@ class ScanState:
     """
 
     place: str
-    found: ScannedRange
+    scanned: ScannedRange
     apply: bool
     flavour: Flavour
     state: int = OUTSIDE
@@ -168,7 +168,7 @@ class ScanState:
 
     def close(self, position: int, timestamp: int) -> None:
         """End a transaction; `position` is the boundary after it."""
-        scanned = self.found
+        scanned = self.scanned
         seams = [Seam(seam, position) for seam in self.seams]
         self.seams.clear()
         if self.ddl is not None:
@@ -190,25 +190,25 @@ class ScanState:
         """End a transaction that is now prepared."""
         if self.records_xa:
             seams = tuple(Seam(seam, position) for seam in self.seams)
-            self.found.xa.append(FoundXaPrepare(xid, self.opened_at, position, self.rows, seams))
+            self.scanned.xa.append(FoundXaPrepare(xid, self.opened_at, position, self.rows, seams))
         self.seams.clear()
         self.close(position, timestamp)
 
     def end_xa(self, position: int, timestamp: int, xid: Xid, *, committed: bool) -> None:
         """End a transaction that only ends a prepared one."""
         if self.records_xa:
-            self.found.xa.append(FoundXaEnd(xid, self.opened_at, position, committed))
+            self.scanned.xa.append(FoundXaEnd(xid, self.opened_at, position, committed))
         self.close(position, timestamp)
 
     def add_payload(self, inner: ScanState, event_end: int) -> None:
         """Add the transaction of a payload whose events `inner` has scanned."""
-        scanned = inner.found
+        scanned = inner.scanned
         if scanned.ddl is None:
             self.rows = inner.rows
-            self.found.xa += [replace(transaction, start=self.opened_at, end=event_end) for transaction in scanned.xa]
+            self.scanned.xa += [replace(transaction, start=self.opened_at, end=event_end) for transaction in scanned.xa]
             self.close(event_end, scanned.newest_timestamp)
-        elif self.found.transactions:
-            self.found.ended = ScanEnd.DDL
+        elif self.scanned.transactions:
+            self.scanned.ended = ScanEnd.DDL
         else:
             self.rows, self.ddl = scanned.ddl.rows, scanned.ddl.query
             self.close(event_end, scanned.ddl.timestamp)
@@ -216,7 +216,7 @@ class ScanState:
     def skip_event(self, position: int) -> None:
         """Skip an event without a change; the next event is at `position`."""
         if self.state == OUTSIDE:
-            self.found.end = position
+            self.scanned.end = position
 
     def skip_statement(self, event_end: int, timestamp: int) -> None:
         """Skip a statement without an effect. Directly after a GTID it is a complete transaction."""
@@ -226,120 +226,120 @@ class ScanState:
             self.skip_event(event_end)
 
 
-def handle_event(walk: ScanState, position: int, event_end: int, timestamp: int, code: int, body: bytes) -> None:
+def handle_event(scan: ScanState, position: int, event_end: int, timestamp: int, code: int, body: bytes) -> None:
     """Handle an event whose body is needed, except those that the scan loop handles."""
-    if code in (_MYSQL_IDS if walk.flavour is Flavour.MARIADB else _MARIADB_IDS):
-        raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} in a log of {walk.flavour.value}")
+    if code in (_MYSQL_IDS if scan.flavour is Flavour.MARIADB else _MARIADB_IDS):
+        raise MalformedEvent(scan.at(position), f"{codes.EVENTS[code].name} in a log of {scan.flavour.value}")
     match code:
         case codes.MARIADB_GTID | codes.GTID:  # the loop has handled all others
-            if walk.state != OUTSIDE:
-                raise MalformedEvent(walk.at(position), "a transaction begins inside another one")
-            raise MalformedEvent(walk.at(position), f"{len(body)} bytes are too few for {codes.EVENTS[code].name}")
-        case codes.XID | codes.XA_PREPARE if walk.state != BEGUN:
-            raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
+            if scan.state != OUTSIDE:
+                raise MalformedEvent(scan.at(position), "a transaction begins inside another one")
+            raise MalformedEvent(scan.at(position), f"{len(body)} bytes are too few for {codes.EVENTS[code].name}")
+        case codes.XID | codes.XA_PREPARE if scan.state != BEGUN:
+            raise MalformedEvent(scan.at(position), "the end of a transaction that did not begin")
         case codes.XID:
-            walk.close(event_end, timestamp)
+            scan.close(event_end, timestamp)
         case codes.XA_PREPARE:
-            xid, one_phase = read_prepare(body, walk.at(position))
+            xid, one_phase = read_prepare(body, scan.at(position))
             if one_phase:
-                walk.close(event_end, timestamp)
+                scan.close(event_end, timestamp)
             else:
-                walk.prepare(event_end, timestamp, xid)
+                scan.prepare(event_end, timestamp, xid)
         case codes.ANONYMOUS_GTID:
-            walk.open(position, OPENED)
-            walk.pending = None
+            scan.open(position, OPENED)
+            scan.pending = None
         case codes.GTID_TAGGED:
-            tagged = tagged_gtid(body, walk.at(position))
-            walk.open(position, OPENED)
-            walk.pending = tagged
+            tagged = tagged_gtid(body, scan.at(position))
+            scan.open(position, OPENED)
+            scan.pending = tagged
         case codes.QUERY:
-            _query(walk, position, event_end, timestamp, query_of(body, walk.at(position)))
+            _query(scan, position, event_end, timestamp, query_of(body, scan.at(position)))
         case codes.QUERY_COMPRESSED:
-            plain = uncompressed_query(body, walk.at(position))
-            _query(walk, position, event_end, timestamp, query_of(plain, walk.at(position)))
+            plain = uncompressed_query(body, scan.at(position))
+            _query(scan, position, event_end, timestamp, query_of(plain, scan.at(position)))
         case _ if codes.DO[code] == codes.Do.PASS:
-            walk.skip_event(event_end)
+            scan.skip_event(event_end)
         case _:
-            _handle_outside(walk, position, event_end, code, body)
+            _handle_outside(scan, position, event_end, code, body)
 
 
-def reject_or_skip(walk: ScanState, position: int, event_end: int, timestamp: int, code: int) -> None:
+def reject_or_skip(scan: ScanState, position: int, event_end: int, timestamp: int, code: int) -> None:
     """Raise UnknownEvent for an event that the table of events marks as STOP; with `apply=False` skip it."""
-    if walk.apply:
-        raise UnknownEvent.of(walk.at(position), code)
-    if walk.state == OPENED:
-        walk.close(event_end, timestamp)
+    if scan.apply:
+        raise UnknownEvent.of(scan.at(position), code)
+    if scan.state == OPENED:
+        scan.close(event_end, timestamp)
     else:
-        walk.skip_event(event_end)
+        scan.skip_event(event_end)
 
 
-def _query(walk: ScanState, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
+def _query(scan: ScanState, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
     match kind_of(query.sql):
         case StatementKind.BEGIN:
-            walk.open(position, BEGUN)
+            scan.open(position, BEGUN)
         case StatementKind.COMMIT:
-            walk.close(event_end, timestamp)
+            scan.close(event_end, timestamp)
         case StatementKind.ROLLBACK | StatementKind.ROLLBACK_TO as kind:
-            if walk.apply and walk.rows and walk.state == BEGUN:
-                raise mixed_engine_rollback(walk.at(walk.opened_at))
+            if scan.apply and scan.rows and scan.state == BEGUN:
+                raise mixed_engine_rollback(scan.at(scan.opened_at))
             if kind is StatementKind.ROLLBACK:
-                walk.close(event_end, timestamp)
+                scan.close(event_end, timestamp)
         case StatementKind.SAVEPOINT | StatementKind.NOTHING:
-            walk.skip_statement(event_end, timestamp)
+            scan.skip_statement(event_end, timestamp)
         case StatementKind.XA:
-            _xa(walk, position, event_end, timestamp, query.sql)
+            _xa(scan, position, event_end, timestamp, query.sql)
         case StatementKind.ROW_CHANGE:
-            if walk.apply:
+            if scan.apply:
                 raise ChangeNotInLog(
-                    str(walk.at(position)),
-                    f"the change at {walk.at(position)} is logged as a statement, not as rows: "
+                    str(scan.at(position)),
+                    f"the change at {scan.at(position)} is logged as a statement, not as rows: "
                     f"{head_of_row_change(query.sql)}.",
                     "Set binlog_format=ROW for every session of the source; if the change affects a table of the task, "
                     f"make it by hand, and {CONTINUE_AFTER}.",
                 )
-            walk.skip_statement(event_end, timestamp)
+            scan.skip_statement(event_end, timestamp)
         case StatementKind.DDL:
-            _ddl(walk, position, event_end, timestamp, query)
+            _ddl(scan, position, event_end, timestamp, query)
 
 
-def _xa(walk: ScanState, position: int, event_end: int, timestamp: int, sql: bytes) -> None:
+def _xa(scan: ScanState, position: int, event_end: int, timestamp: int, sql: bytes) -> None:
     ended = read_end(sql)
     match xa_verb(sql):
         case "START" | "BEGIN":
-            walk.open(position, BEGUN)
-        case "END" if walk.state == BEGUN:
+            scan.open(position, BEGUN)
+        case "END" if scan.state == BEGUN:
             pass  # XA_PREPARE follows
-        case "COMMIT" | "ROLLBACK" if ended is not None and walk.state != BEGUN:
-            if walk.state == OUTSIDE:
-                walk.opened_at = position
+        case "COMMIT" | "ROLLBACK" if ended is not None and scan.state != BEGUN:
+            if scan.state == OUTSIDE:
+                scan.opened_at = position
             xid, committed = ended
-            walk.end_xa(event_end, timestamp, xid, committed=committed)
-        case verb if walk.apply:
-            raise MalformedEvent(walk.at(position), f"XA {verb}, which no server logs at this point of a transaction")
+            scan.end_xa(event_end, timestamp, xid, committed=committed)
+        case verb if scan.apply:
+            raise MalformedEvent(scan.at(position), f"XA {verb}, which no server logs at this point of a transaction")
         case _:
-            walk.skip_statement(event_end, timestamp)
+            scan.skip_statement(event_end, timestamp)
 
 
-def _ddl(walk: ScanState, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
-    if walk.apply and not (walk.void and walk.state == OPENED):  # `void` is about the statement directly after the GTID
-        if walk.found.transactions:
-            walk.found.ended = ScanEnd.DDL
+def _ddl(scan: ScanState, position: int, event_end: int, timestamp: int, query: QueryEvent) -> None:
+    if scan.apply and not (scan.void and scan.state == OPENED):  # `void` is about the statement directly after the GTID
+        if scan.scanned.transactions:
+            scan.scanned.ended = ScanEnd.DDL
             return
-        if walk.ddl is None or is_of_temporary_table(walk.ddl.sql):
-            walk.ddl = query  # one statement represents the transaction: preferably one that changes tables
-    if walk.state == OUTSIDE:
-        walk.opened_at, walk.rows = position, False
-    if walk.state != BEGUN:
-        walk.close(event_end, timestamp)
+        if scan.ddl is None or is_of_temporary_table(scan.ddl.sql):
+            scan.ddl = query  # one statement represents the transaction: preferably one that changes tables
+    if scan.state == OUTSIDE:
+        scan.opened_at, scan.rows = position, False
+    if scan.state != BEGUN:
+        scan.close(event_end, timestamp)
 
 
-def _handle_outside(walk: ScanState, position: int, event_end: int, code: int, body: bytes) -> None:
-    if walk.state != OUTSIDE:
-        raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} inside a transaction")
+def _handle_outside(scan: ScanState, position: int, event_end: int, code: int, body: bytes) -> None:
+    if scan.state != OUTSIDE:
+        raise MalformedEvent(scan.at(position), f"{codes.EVENTS[code].name} inside a transaction")
     if code == codes.PREVIOUS_GTIDS:
-        walk.found.trail.add_set(previous_gtids(body, walk.at(position)))
+        scan.scanned.trail.add_set(previous_gtids(body, scan.at(position)))
     elif code == codes.MARIADB_GTID_LIST:
-        walk.found.trail.add_set(gtid_list(body, walk.at(position)))
+        scan.scanned.trail.add_set(gtid_list(body, scan.at(position)))
     elif code == codes.FORMAT_DESCRIPTION and position != BINLOG_HEADER_SIZE:
-        raise MalformedEvent(walk.at(position), "a second FORMAT_DESCRIPTION event")
-    walk.found.end = event_end
+        raise MalformedEvent(scan.at(position), "a second FORMAT_DESCRIPTION event")
+    scan.scanned.end = event_end

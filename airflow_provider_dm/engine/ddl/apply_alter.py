@@ -43,7 +43,7 @@ _HIDDEN: Final = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
 """The option of an index that the optimizer ignores: in MariaDB (True), in MySQL (False)."""
 
 
-def altered(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.TableDefinition:
+def altered_table(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.TableDefinition:
     """Return the table after the clauses of one ALTER TABLE, under its old name. Raises CannotTrack."""
     specs = behind_generated_key(context.server, table, without_ineffective(context.server, table, specs))
     collation, converted = _collations(context, table, specs)

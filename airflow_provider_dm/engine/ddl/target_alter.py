@@ -40,7 +40,7 @@ _COLUMNS: Final = (
 )
 
 
-def altered(statement: ddl.AlterTable, carrier: TableConverter) -> tuple[ddl.Spec, ...]:
+def target_clauses(statement: ddl.AlterTable, carrier: TableConverter) -> tuple[ddl.Spec, ...]:
     """Return the clauses for the target's table; none if nothing changes. Raises NotCopyable."""
     specs = _with_their_defaults(statement.specs)
     table = None if carrier.way.target_can.changes_charsets else carrier.way.was(carrier.table)

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.expressions import definition_in_mode
 from airflow_provider_dm.engine.ddl.if_exists import split_inline_key
-from airflow_provider_dm.engine.ddl.target_alter import altered, one_by_one, unconditional
+from airflow_provider_dm.engine.ddl.target_alter import one_by_one, target_clauses, unconditional
 from airflow_provider_dm.engine.ddl.target_definitions import ConversionContext, TableConverter
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -105,7 +105,7 @@ class _Maker:
             self._refuse_if_it_fills_a_migrated_table(statement)
             return []
         table = self.way.route(statement.table)
-        specs = altered(statement, self._carrier(statement.table))
+        specs = target_clauses(statement, self._carrier(statement.table))
         conditional = statement.if_exists and self.way.target_can.conditional_alters
         written = specs if self.way.target_can.conditional_alters else tuple(map(unconditional, specs))
         if self.way.target_can.alters_one_change_at_a_time:

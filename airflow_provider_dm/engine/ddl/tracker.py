@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl import statements as ddl
-from airflow_provider_dm.engine.ddl.apply_alter import altered
+from airflow_provider_dm.engine.ddl.apply_alter import altered_table
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
 from airflow_provider_dm.engine.ddl.constraints import with_references, with_table_name
 from airflow_provider_dm.engine.ddl.errors import CannotTrack, NotKnown, Unreadable
@@ -203,7 +203,7 @@ class Tracker:
         if if_exists and not self._has(table):
             return self
         name, old = self._known(table)
-        definition = altered(self._context(name, session), old, specs)
+        definition = altered_table(self._context(name, session), old, specs)
         found = self._with(name, definition)._with_updated_references(name, name, _new_names(specs))
         for spec in specs:
             match spec:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log, scan
+from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log, scan_log
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
@@ -102,7 +102,7 @@ def _scanned(path: Path, start: int) -> ScannedRange:
         if log is None:
             return ScannedRange(start, start)
         try:
-            return scan(log, start, cut=size + 1, apply=False)
+            return scan_log(log, start, cut=size + 1, apply=False)
         except MalformedEvent:  # there is no complete transaction after `start`
             return ScannedRange(start, start)
 

@@ -111,10 +111,10 @@ def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
     rows = query(connection, "SELECT @@global.lower_case_table_names")
     if not rows:
         raise IncompleteResult("@@global.lower_case_table_names", 0, 1)
-    return fold_of(int(rows[0][0]))
+    return name_fold_of(int(rows[0][0]))
 
 
-def fold_of(mode: int) -> Callable[[TableName], TableName]:
+def name_fold_of(mode: int) -> Callable[[TableName], TableName]:
     """Return the function of `names_fold` for a server with this lower_case_table_names.
 
     >>> fold_of(2)(TableName("Shop", "T")), fold_of(0)(TableName("Shop", "T"))

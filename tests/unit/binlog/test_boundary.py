@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log, scan
+from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log, scan_log
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, UnsupportedFormat
 from airflow_provider_dm.engine.binlog.transaction import ScanEnd, ScannedRange
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -18,7 +18,7 @@ def scanned(log: Log, folder: Path, start: int, *, size: int | None = None, appl
     file = log.file(folder)
     with opened_log(file.path, file.size if size is None else size, file.name) as found:
         assert found is not None
-        return scan(found, start, cut=1 << 62, apply=apply)
+        return scan_log(found, start, cut=1 << 62, apply=apply)
 
 
 @FLAVOURS
@@ -236,7 +236,7 @@ def test_positions_have_64_bits(tmp_path: Path) -> None:
     assert path.stat().st_size == size
     with opened_log(str(path), size, log.name) as found:
         assert found is not None
-        assert scan(found, far, cut=1 << 62).end == size
+        assert scan_log(found, far, cut=1 << 62).end == size
 
 
 def test_a_file_shorter_than_published_is_torn(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pymysqlreplication.constants import FIELD_TYPE
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent, SchemaMismatch
 from airflow_provider_dm.engine.binlog.map_texts import contradictions
-from airflow_provider_dm.engine.binlog.table_map import TableMap, cells_of
+from airflow_provider_dm.engine.binlog.table_map import TableMap, map_cells
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.binlog.building import NAME, column
 
@@ -93,5 +93,5 @@ def test_charsets_are_left_alone_where_it_is_not_certain_whose_they_are(stored: 
 def test_it_stops_at_its_place() -> None:
     found = TableMap(NAME, TYPES, METADATA, fields={LISTED: packed(GBK, LATIN1, BINARY)})
     with pytest.raises(SchemaMismatch, match=r"at here the log has v with CHARACTER SET gbk.*CHARACTER SET utf8mb4"):
-        cells_of(found, TABLE, "here")
-    assert cells_of(replace(found, fields={}), TABLE, "here")
+        map_cells(found, TABLE, "here")
+    assert map_cells(replace(found, fields={}), TABLE, "here")

@@ -179,7 +179,7 @@ def scanned(log: Log, folder: Path, start: int, *, apply: bool = True) -> Scanne
     file = log.file(folder)
     with boundary.opened_log(file.path, file.size, file.name) as found:
         assert found is not None
-        return boundary.scan(found, start, cut=1 << 62, apply=apply)
+        return boundary.scan_log(found, start, cut=1 << 62, apply=apply)
 
 
 def with_payload(events: Log, *, server: str = "", compression: str = "zstd") -> tuple[Log, int, int]:

@@ -9,7 +9,7 @@ from pymysqlreplication.constants import FIELD_TYPE
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent, SchemaMismatch
-from airflow_provider_dm.engine.binlog.table_map import TableMap, cells_of, parse_map
+from airflow_provider_dm.engine.binlog.table_map import TableMap, map_cells, parse_map
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.binlog.building import NAME, column
 
@@ -19,9 +19,9 @@ HASH = Cell(CellKind.HIDDEN, 8)
 
 
 def test_a_hidden_hash_is_a_cell_without_a_column() -> None:
-    assert cells_of(MAP, TABLE, "here") == (Cell(CellKind.SIGNED, 4), Cell(CellKind.BYTES, prefix=2), HASH)
+    assert map_cells(MAP, TABLE, "here") == (Cell(CellKind.SIGNED, 4), Cell(CellKind.BYTES, prefix=2), HASH)
     named = replace(MAP, names=("id", "b", "DB_ROW_HASH_1"), unsigned=(False, True))
-    assert cells_of(named, TABLE, "here")[-1] == HASH
+    assert map_cells(named, TABLE, "here")[-1] == HASH
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_hidden_hash_is_a_cell_without_a_column() -> None:
 )
 def test_other_columns_behind_the_last_are_a_mismatch(found: TableMap, table: Table) -> None:
     with pytest.raises(SchemaMismatch, match=r"shop\.orders has changed"):
-        cells_of(found, table, "here")
+        map_cells(found, table, "here")
 
 
 def body(*fields: tuple[int, bytes]) -> bytes:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobS
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.ddl import tracker
-from airflow_provider_dm.engine.ddl.apply_alter import altered
+from airflow_provider_dm.engine.ddl.apply_alter import altered_table
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.resolve import Context
 from airflow_provider_dm.engine.ddl.statements import Spec, TableDefinition
@@ -100,7 +100,7 @@ def engine_in_the_world() -> Iterator[None]:
         for owner, name in ((SyncPlan, "fingerprint"), (table_schema, "_json")):
             stack.enter_context(patch.object(owner, name, remembered(getattr(owner, name))))
         stack.enter_context(patch.object(Tracker, "with_table", _with_table()))
-        stack.enter_context(patch.object(tracker, "altered", _altered()))
+        stack.enter_context(patch.object(tracker, "altered_table", _altered()))
         yield
 
 
@@ -120,9 +120,8 @@ def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _altered() -> Callable[..., TableDefinition]:
-    """Return `altered`, which remembers what statements make of tables: here it is the same whatever their names are,
-    and whoever asks."""
-    real, known = altered, dict[tuple[object, ...], TableDefinition]()
+    """Return `altered_table` with a cache of its results: here they do not depend on the table's name or the caller."""
+    real, known = altered_table, dict[tuple[object, ...], TableDefinition]()
 
     def found(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> TableDefinition:
         key = (context.server, table, specs)

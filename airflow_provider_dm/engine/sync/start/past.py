@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import fold_of, list_tables, names_fold, read_tables
+from airflow_provider_dm.engine.schema.catalogue import list_tables, name_fold_of, names_fold, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.errors import DefinitionNeeded, Undecided
 from airflow_provider_dm.engine.sync.start.before_ddl import (
@@ -215,7 +215,7 @@ class TablesToday:
 
     def _of_target(self, name: TableName) -> KnownTable | None:
         """Return the target's table with this name, by the case sensitivity of the target."""
-        fold = fold_of(self.servers[1].lower_case_table_names)
+        fold = name_fold_of(self.servers[1].lower_case_table_names)
         known = self.target.get(name) or next((it for one, it in self.target.items() if fold(one) == fold(name)), None)
         return None if known is None else replace(known, table=replace(known.table, name=name))
 

@@ -80,7 +80,7 @@ class WriteResult(NamedTuple):
 T = TypeVar("T")
 
 
-def with_retries(transaction: Callable[..., T], *, safe: bool) -> T:
+def with_careful_retry(transaction: Callable[..., T], *, safe: bool) -> T:
     """Return the result of a transaction, which is rolled back and repeated if its rows do not match those expected.
 
     It is repeated `careful`: before each upsert it checks that the row exists. In safe mode it is repeated once more
@@ -146,7 +146,7 @@ class WaveWriter:
         return min(most, max(1, rows * BATCH_BYTES // max(1, self.log_bytes)))
 
     def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: FrontierMove) -> int:
-        return with_retries(partial(self._transaction, waves, batch, act), safe=self.plan.safe)
+        return with_careful_retry(partial(self._transaction, waves, batch, act), safe=self.plan.safe)
 
     def _transaction(
         self,

@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.errors import TransactionGroupsChanged
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, WaveWriter, with_retries
+from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, WaveWriter, with_careful_retry
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 
@@ -175,7 +175,7 @@ class TransactionalWriter:
 
     def _write_transaction(self, here: str, transaction: _TargetTransaction) -> ApplyResult | None:
         """Write a target transaction that begins at `here`; return None if another call has written it."""
-        return with_retries(partial(self._try_transaction, here, transaction), safe=self.writer.plan.safe)
+        return with_careful_retry(partial(self._try_transaction, here, transaction), safe=self.writer.plan.safe)
 
     def _try_transaction(
         self, here: str, transaction: _TargetTransaction, *, careful: bool, met: DmError | None = None

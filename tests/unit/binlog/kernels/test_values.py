@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.errors import MalformedImage
-from airflow_provider_dm.engine.binlog.images import cells_of, rows_of
+from airflow_provider_dm.engine.binlog.images import canonical_cells, rows_of
 from airflow_provider_dm.engine.binlog.layout import PLAIN_ONLY, Layout
 from airflow_provider_dm.engine.schema import numbers
 from airflow_provider_dm.engine.schema.codec import Row
@@ -103,7 +103,7 @@ def outcome(make: Callable[[], object]) -> object:
 
 
 def cells(layout: Layout, data: bytes, places: Places, picked: list[int], *, compiled: bool) -> list[Row]:
-    return cells_of(layout, data, array(places), picked, compiled=compiled).rows()
+    return canonical_cells(layout, data, array(places), picked, compiled=compiled).rows()
 
 
 def assert_one_truth(layout: Layout, data: bytes, places: Places) -> None:
