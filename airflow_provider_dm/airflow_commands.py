@@ -63,7 +63,7 @@ def run_verb(arguments: argparse.Namespace) -> NoReturn:
 def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by which `dmctl` uses the operators' metadata DB and directories. SQLite is migrated.
 
-    Variables that are set already, or that an option overrides, are left out; all are, if only a help is printed.
+    Variables that are set already, or that an option overrides, are left out. Return none if only a help is printed.
     """
     from airflow_provider_dm.hooks import settings
     from airflow_provider_dm.hooks.metadata import DmMetadataHook, is_sqlite, open_migrated

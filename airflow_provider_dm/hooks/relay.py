@@ -29,7 +29,7 @@ class RelayLogHook(BaseHook):
     """A hook that lists a relay's files, reads its status, asks it to stop, and purges files that no task needs.
 
     :param dm_meta_conn_id: connection of type ``dm_meta``; ``[dm] metadata_conn_id`` by default
-    :param relay_dir: the source's ``relay-dir``; a relative one is in the work directory, with a folder per source
+    :param relay_dir: the source's ``relay-dir``; a relative path is in the source's folder of the work directory
     """
 
     def __init__(self, dm_meta_conn_id: str | None = None, *, relay_dir: str | None = None) -> None:

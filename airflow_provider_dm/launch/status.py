@@ -92,7 +92,7 @@ class StatusRecords:
         return {"result": not unknown, "msg": "; ".join(unknown), "sources": answers}
 
     def _unresolved(self, source: str) -> dict[str, str]:
-        """Return by task the oldest lock for which a source waits."""
+        """Return, by task, the oldest lock that a source waits for."""
         unresolved: dict[str, str] = {}
         for lock, _ in self.locks:
             info = lock.info(source)
@@ -243,8 +243,8 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
 def holds_back(subtask: SubtaskStatus, run: Run | None) -> bool:
     """Return True if rows before `applied` may be missing in the target. `run`: the task's last load or sync.
 
-    A sync that has not checked for held-back rows yet may hold some: waiting rows need nothing of the log. Without a
-    sync the log that the source still needs decides.
+    A sync that has not checked for held-back rows yet may hold some, as contested rows do not need the log. Without a
+    sync, rows are held back if the log is needed from before `applied`.
     """
     shown = progress_of(subtask, run)
     groups = shown.get("unresolved_groups")

@@ -68,7 +68,7 @@ def page_document(
 
 
 def _task(known: StatusRecords, listed: Json, locks: Sequence[Json], runs: Sequence[Run], *, detailed: bool) -> Json:
-    """Return one task: of query-status, and beside it its last runs."""
+    """Return one task as query-status shows it, with its last runs."""
     name: str = listed["taskName"]
     shown = [run_json(one) for one in runs]
     run = _run_for_verdict(known.last_run(name), shown)

@@ -20,7 +20,7 @@ class DmMigrationTaskGroup(TaskGroup):
     """A task group that checks a task, copies its rows, applies what was written meanwhile, and compares every row.
 
     Its tasks are ``precheck``, ``full_migration``, ``incremental_sync`` and ``verify``, one after another. The
-    comparison fails where sources are written to after the sync: let them rest, or leave it out.
+    comparison fails if a source is written to after the sync: stop the writes, or leave the comparison out.
 
     :param group_id: id of the group, which its tasks' ids begin with (str, default 'migration')
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys

@@ -177,7 +177,7 @@ def _page(wanted: PageRequest, received: _ReceivedHeaders, settings: Json, conne
 
 
 def _shown(stream: Any, received: _ReceivedHeaders, wanted: PageRequest) -> Iterator[tuple[Location, int, Json | None]]:
-    """Yield each event's location, code and JSON document; None instead of it for an event that is not selected."""
+    """Yield each event's location, code and JSON document, which is None if the event is not selected."""
     here = wanted.begin
     while True:
         why = ""
@@ -304,7 +304,7 @@ class _Cursor:
         self.sql = sql.upper()
 
     def fetchone(self) -> Any:
-        """Return the checksum algorithm, or FULL for the metadata of table maps: the library uses it where present."""
+        """Return the checksum algorithm, or FULL as binlog_row_metadata: the library uses existing metadata."""
         if "BINLOG_CHECKSUM" in self.sql:
             return ("binlog_checksum", "CRC32" if self.checksum else "NONE")
         return {"Value": "FULL"} if "ROW_METADATA" in self.sql else None

@@ -15,7 +15,7 @@ from pymysqlreplication.constants import BINLOG
 
 
 class Do(IntEnum):
-    """The engine's action for an event. Zero is the value of an unwritten entry.
+    """The engine's action for an event. Zero (STOP) is the action for undeclared codes.
 
     Loops and kernels compare these numbers, so new ones are only added at the end: from READER to SQL the event's body
     is read; from MAP on the event belongs to rows, and is inside a transaction unless it is a complete one (PAYLOAD).

@@ -83,7 +83,7 @@ class SourceConfig(DmModel):
     spool_limit_mb: int = Field(default=4096, ge=1)
     """Extension: limit, in MiB, for a task's private log (without `enable-relay`) that the task has not applied yet."""
     case_sensitive: bool = False
-    """True: as the task's key, for this source."""
+    """True: the same as `case-sensitive` of a task, for this source."""
     purge: PurgeConfig = PurgeConfig()
     """Rules for removing relay files."""
     checker: CheckerConfig = CheckerConfig()

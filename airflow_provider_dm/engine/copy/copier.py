@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, l
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_dialect
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.reading.births import check_born_so
+from airflow_provider_dm.engine.reading.births import check_birth
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_error
 
@@ -31,8 +31,8 @@ def copy_chunk(
 ) -> ChunkProgress:
     """Copy until the chunk is done or the round is over. Runs on an executor. Return the chunk's progress.
 
-    Raises SnapshotLost, SchemaChangedDuringCopy, Fenced, DuplicateDuringCopy, TooManyContested, and what reading and
-    writing raise.
+    Raises SnapshotLost, SchemaChangedDuringCopy, Fenced, DuplicateDuringCopy, TooManyContested, and the errors
+    of reading and writing.
     """
     seen = run_transaction(target, lambda connection: load_chunk(connection, job.fence, job.chunk))
     if seen.done or seen.is_unresumable or seen.round != job.chunk.round:
@@ -58,7 +58,7 @@ def _copy_pages(
         try:
             with reader.reading(name) as snapshot:
                 page = page_reader.page(snapshot, progress, sizes.rows(name))
-                check_born_so(source, name, progress.birth)
+                check_birth(source, name, progress.birth)
         except (pymysql.err.Error, OSError) as error:
             raise source_error(source, error) from error
         last_key = page.last_key or progress.last_key
@@ -75,7 +75,7 @@ def _copy_whole(
 
     def body(into: Connection) -> None:
         write_whole_table(into, ReaderSnapshot(source, connection), job, seen, dialect)
-        check_born_so(source, name, seen.birth)
+        check_birth(source, name, seen.birth)
 
     try:
         with reader.reading(name) as connection:

@@ -1,7 +1,7 @@
 """Creates missing tables of the target: schemas with the source's default collation, tables, including those without a
 key.
 
-Outside of a transaction, as DDL commits implicitly; after a failure the next run finds what was created."""
+It uses no transaction, as DDL commits implicitly; after a failure the next run finds the created tables."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.errors import IncompleteResult
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.births import check_born_so
+from airflow_provider_dm.engine.reading.births import check_birth
 from airflow_provider_dm.engine.reading.blocks import blocks
 from airflow_provider_dm.engine.reading.source_session import source_error
 from airflow_provider_dm.engine.schema.codec import row_reader
@@ -86,7 +86,7 @@ def write_in_pages(
             if written is None:
                 return  # the next round starts again
             seen = written
-    check_born_so(snapshot.source, job.mapping.source.name, seen.birth)
+    check_birth(snapshot.source, job.mapping.source.name, seen.birth)
     write_page(target, job, seen, Cells.none(len(job.mapping.source.columns)), dialect, last_key=None, done=True)
 
 

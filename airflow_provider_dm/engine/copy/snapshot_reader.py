@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.reading.source_session import READ_TIMEOUT_SECON
 log = logging.getLogger(__name__)
 
 READER_SILENCE: Final = 60
-"""The server ends a snapshot whose reader is silent for this long, as a frozen reader is."""
+"""Seconds after which the server ends the snapshot of a silent reader, for example of a frozen one."""
 WATCH_SECONDS: Final = 1.0
 
 
@@ -83,7 +83,7 @@ class SnapshotReader:
     """Only `_watch` uses it."""
     me: int
     """The number of `connection`."""
-    gives_back: bool
+    releases_locks: bool
     """True if ROLLBACK TO SAVEPOINT releases metadata locks."""
     _tables: frozenset[TableName] = frozenset()
     """The tables on which the snapshot keeps metadata locks."""
@@ -112,7 +112,7 @@ class SnapshotReader:
         if self._lost:
             raise SnapshotLost(self.source.name, self._lost)
         with self._lost_if_broken():
-            if not self.gives_back:
+            if not self.releases_locks:
                 self._tables |= {table}
                 yield self.connection
                 return
@@ -142,7 +142,7 @@ class SnapshotReader:
         """Take part in the gather. Return False if this reader does not."""
         query(self.connection, f"SET SESSION wait_timeout = {READER_SILENCE}, net_write_timeout = {READER_SILENCE}")
         go, ready, done = (self.group.name(word) for word in ("go", f"ready-{number}", f"done-{number}"))
-        wait = f"SELECT IF(GET_LOCK('{go}', 1) = 1, RELEASE_LOCK('{go}'), 0)"  # snapshot.WAITING_READER begins so
+        wait = f"SELECT IF(GET_LOCK('{go}', 1) = 1, RELEASE_LOCK('{go}'), 0)"  # like snapshot.WAITING_READER
         if self._is_closed() or not take_user_lock(self.connection, ready):
             return False
         while query(self.connection, wait) != [(1,)]:
@@ -178,7 +178,7 @@ class SnapshotReader:
 
     def _watch(self) -> None:
         """End the snapshot when the driver has ended, or when DDL waits for it."""
-        if not self.gives_back:
+        if not self.releases_locks:
             with suppress(pymysql.err.Error, OSError):  # the next query fails as well
                 query(self.second, "SET SESSION lock_wait_timeout = 0")
         while not self._ended.wait(WATCH_SECONDS):

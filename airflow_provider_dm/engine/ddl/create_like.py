@@ -52,7 +52,7 @@ class NewTable:
 
 @dataclass(frozen=True)
 class Spread:
-    """How a new table in TiDB spreads later rows over the regions of the cluster: bits, 0 for TiDB's own way.
+    """The bits by which a new table in TiDB spreads later rows over the regions of the cluster; 0: as TiDB does.
 
     Only for a BIGINT AUTO_INCREMENT that is the whole primary key; TiDB has session variables for other tables.
     """

@@ -102,7 +102,7 @@ def advance_chunk(
 ) -> bool:
     """Advance a chunk from the state `seen` by `rows` rows: the first statement of a page's transaction.
 
-    False: the chunk has another state, so this page must not be written. Raises Fenced or TargetWentBack.
+    Return False if the chunk has another state: then the page must not be written. Raises Fenced or TargetWentBack.
     """
     matched = CHUNKS.update(
         connection,

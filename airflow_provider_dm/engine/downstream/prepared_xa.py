@@ -1,7 +1,7 @@
 """dm_xa: the XA transactions of a subtask's source that are prepared and not ended at the subtask's location.
 
 A row has its range of locations: from `prepared_at` on, and until `ended_at`. So it may be written before the frontier
-gets there, and removed after it has passed, and a reader at any location in between, or still before, gets the truth:
+reaches it, and removed after the frontier has passed it: a reader at any location up to there gets the right answer.
 
     prepared at L  =  prepared_at <= L  and  (ended_at is empty or L < ended_at)
 
@@ -31,7 +31,7 @@ _HAS_ENDED: Final = "ended_at <> '' AND ended_at <= %s"
 
 
 def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[PreparedXa]:
-    """Return, inside a transaction, what is prepared at the sort key `here`, and remove all other rows.
+    """Return the XA transactions that are prepared at the sort key `here`, and remove all other rows, in a transaction.
 
     Raises Fenced, TargetWentBack, IncompleteResult.
     """
@@ -49,7 +49,7 @@ def read_prepared(connection: Connection, ref: SubtaskRef) -> list[PreparedXa]:
 def note_prepared(
     connection: Connection, fence: Fence, *, began: Sequence[PreparedXa], ended: Sequence[PreparedXa], hi: str
 ) -> None:
-    """Record, inside a transaction, what the epoch that ends at the sort key `hi` prepares without ending, and ends.
+    """Record, inside a transaction, the XA transactions that the epoch up to the sort key `hi` prepares and ends.
 
     Raises Fenced or TargetWentBack.
     """
@@ -61,7 +61,7 @@ def note_prepared(
 
 
 def forget_ended(connection: Connection, fence: Fence, here: str) -> None:
-    """Remove, inside a transaction, what has ended at the sort key `here`, at which all buckets are.
+    """Remove, in a transaction, the XA transactions ended at the sort key `here`, which all buckets have reached.
 
     Raises Fenced or TargetWentBack.
     """

@@ -73,7 +73,7 @@ class Leases(StorePart):
         return self._row(tables.lease, {"task": task, "source": source})
 
     def _take(self, wanted: Lease, row: Row[Any] | None) -> bool:
-        """Take the lease; return False if the row was written after `found` was read."""
+        """Take the lease; return False if the row was written after it was read as `row`."""
         key = {"task": wanted.task, "source": wanted.source}
         values = {
             "generation": wanted.generation,

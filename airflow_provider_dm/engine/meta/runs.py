@@ -77,7 +77,7 @@ class Runs(StorePart):
         but: str | None = None,
         limit: int | None = None,
     ) -> list[Run]:
-        """Return runs, the newest first: of a task, of the holder `identity` (None: all). `but`: not of this app."""
+        """Return runs, the newest first. None: of all tasks, of all holders. `but`: except runs of this app."""
         conditions = [tables.run.c.task == task] if task is not None else []
         if but is not None:
             conditions.append(tables.run.c.app != but)

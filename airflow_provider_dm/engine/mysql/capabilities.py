@@ -82,7 +82,7 @@ class Capabilities:
     upserts_wide_bits: bool = True
     """ON DUPLICATE KEY UPDATE may change a BIT of 57 or more bits. TiDB's VALUES() reverses its eight bytes."""
     max_error_count_rises: bool = False
-    """A writing session sets it to keep all warnings."""
+    """True if a writing session raises max_error_count, to keep all warnings."""
     alters_one_change_at_a_time: bool = False
     """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two that concern the same column, such as
     an added column and a key over it (ADMIN SHOW DDL JOBS also lists each change separately)."""

@@ -88,7 +88,7 @@ class Location:
         return cls(**value)
 
     def to_json(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # all of them flat
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # plain values only
 
     @property
     def sort_key(self) -> str:

@@ -116,7 +116,7 @@ class SourceFacts(ServerFacts):
 
     @cached_property
     def routed(self) -> dict[TableName, TableName]:
-        """The map selected table -> target table."""
+        """The target table of each selected table."""
         return {name: self.rules.router.route(name) for name in self.selected}
 
 
@@ -142,7 +142,7 @@ class TargetFacts(ServerFacts):
 
     @cached_property
     def begun(self) -> dict[str, BegunSchemas]:
-        """The map source-id -> `BegunSchemas`, of the sources that have started."""
+        """The `BegunSchemas` of each source that has started."""
         task, connection = self.task, self.connection
         found = begun_subtasks(connection, task.meta_schema, task.name, (source.id for source in self.sources))
         begun: dict[str, BegunSchemas] = {}

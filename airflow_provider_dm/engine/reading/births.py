@@ -59,7 +59,7 @@ class Birth:
     second: int
     """Creation time as Unix time; 0 if the server does not report it."""
     asked: int
-    """Unix time of the question, by the server's clock."""
+    """Unix time of the query, by the server's clock."""
     server: str
     number: int = 0
     """The server's number of the table; 0 if unknown."""
@@ -126,7 +126,7 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[Tab
     return Births(tables, young, min(YOUNG_SECONDS, max(left.values(), default=0.0)))
 
 
-def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
+def check_birth(endpoint: Endpoint, name: TableName, birth: str) -> None:
     """Check, after a page was read from a table, that the table still has this birth. Raises SchemaChangedDuringCopy,
     and the errors of `with_retries`.
 

@@ -102,7 +102,7 @@ def index_lock(root: Path) -> Iterator[None]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Try to take a file's lock; False if another process keeps it. A process that only checks it is waited for."""
+    """Try to take a file's lock; False if another process keeps it. If a process only checks the lock, wait for it."""
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_PAUSE_SECONDS)

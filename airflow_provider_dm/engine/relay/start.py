@@ -54,7 +54,7 @@ class ByName:
 
 @dataclass(frozen=True)
 class ByGtid:
-    """The newest file before which there is nothing that is not in this set."""
+    """The newest file whose earlier transactions are all in this set."""
 
     known: GtidSet
 
@@ -179,7 +179,7 @@ def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
 
 
 def begin_anew(end: Location, needs: Sequence[LogNeed], binlogs: Sequence[BinlogSize]) -> Location:
-    """Return the oldest need, if no task needs the log, which the upstream has left behind at `end`, any more.
+    """Return the oldest need, if no task needs the log up to `end`, which the upstream has left behind.
 
     Without any need the log stays: a later task may need it, and there is no location at which to begin. Raises
     BinlogPurged, with the first reason why the log must stay.

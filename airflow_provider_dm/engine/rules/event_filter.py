@@ -30,7 +30,7 @@ _REMOVING_NAMES: Final = (
     *("modify column", "value range decrease", "precision decrease", "remove auto increment"),
     *("modify default value", "modify charset", "modify collation", "modify columns order"),
 )
-"""DDL after which a table or column of that name no longer exists; a CHANGE has the type of its other changes."""
+"""DDL after which a table or column of that name no longer exists; a CHANGE has one of the other types."""
 
 COMPATIBLE_DDL: Final = frozenset(
     {

@@ -13,7 +13,7 @@ column keeps the value of a document and not its text, so `verify` compares valu
 
 A column that the target generates takes no values; the source has to generate it, too. The result may depend on the
 session: on div_precision_increment, on the time zone, on sql_mode. So it is compared with the source's value when it is
-written (`downstream.statements`), except for expressions that are certain to be equal."""
+written (`downstream.row_statements`), except for expressions that are certain to be equal."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
 def name_fold_of(mode: int) -> Callable[[TableName], TableName]:
     """Return the function of `names_fold` for a server with this lower_case_table_names.
 
-    >>> fold_of(2)(TableName("Shop", "T")), fold_of(0)(TableName("Shop", "T"))
+    >>> name_fold_of(2)(TableName("Shop", "T")), name_fold_of(0)(TableName("Shop", "T"))
     (TableName(schema='shop', table='t'), TableName(schema='Shop', table='T'))
     """
     return (lambda name: TableName(name.schema.lower(), name.table.lower())) if mode else (lambda name: name)

@@ -10,7 +10,7 @@ bucket again, so that no checkpoint is ahead of its rows after a run was replace
     table point     the location at which the table's definition was written; unchanged for tables with held-back rows
 
 A location that DM's columns cannot store (a position beyond 4 GiB, an id of more than 32 characters) is not written;
-the previous point stays, which is older but right.
+the previous point stays, which is older but correct.
 """
 
 from __future__ import annotations

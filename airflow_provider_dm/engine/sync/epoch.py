@@ -2,11 +2,10 @@
 
 The driver itself applies an epoch of up to `in_driver` bytes, because a Spark job would take longer than the work: a
 sync that has caught up starts none. While workers start, it applies the epochs of usual size, too. On one machine it
-applies all epochs of a job with one source (`EpochSize.by_the_driver`). An epoch of up to
-`one_task` bytes is one task, because an exchange would cost more than it saves; on one machine every epoch is one task,
-because an exchange would only write and read files. A larger epoch is folded by range and written by group of buckets;
-if a table has several unique keys, a job before finds disputed values (`write/disputed.py`), and wave 1 is a separate
-job, so that it ends before wave 2 begins.
+applies all epochs of a job with one source (`EpochSize.by_the_driver`). An epoch of up to `one_task` bytes is one task,
+because an exchange would cost more than it saves; on one machine, where it would only write files, every epoch is. A
+larger epoch is folded by range and written by group of buckets; if a table has several unique keys, a job before finds
+disputed values (`write/disputed.py`), and wave 1 is a separate job, so that it ends before wave 2 begins.
 """
 
 from __future__ import annotations

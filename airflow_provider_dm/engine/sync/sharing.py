@@ -95,7 +95,7 @@ class Sharing:
         return SharedTargets(elsewhere, self.in_order(feeders), self.lawful).merged_in(plan)
 
     def overwrite_by_waiting(self, plan: SyncPlan) -> list[Collision]:
-        """Overwrite the rows in the places of contested rows by these. Raises the errors of the function."""
+        """Write contested rows over the rows in their places. Raises the errors of `last_wins.overwrite_by_waiting`."""
         collisions = overwrite_by_waiting(self.contests.fence, self.servers, plan)
         self.contests.count()
         return collisions
@@ -131,7 +131,7 @@ def servers_of(source: SyncSource) -> ContestServers:
 
 
 def contests_of(source: SyncSource, servers: ContestServers, most: int) -> Contests:
-    """Return the contested rows of the task. `most`: more rows of one table of this source trigger a check of all."""
+    """Return the contested rows of the task. `most`: if more rows of one table of this source wait, all are checked."""
     agreeing, rules = source.config.shard_mode is ShardMode.PESSIMISTIC, source.rules
 
     def is_filtered(table: Table) -> bool:

@@ -164,7 +164,7 @@ def failure(result: Json) -> DataDiffers | RowsHeldBack | None:
 def _plan(
     spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slots: int
 ) -> tuple[list[Compared], dict[TableName, tuple[list[str], str]]]:
-    """Return the tables to compare; and of target tables that cannot be compared, the source tables and the reason."""
+    """Return the tables to compare, and for each target that cannot be compared its source tables and the reason."""
     surveys = {name: survey_source(endpoint, SubtaskRules.of(spec.subtask(name))) for name, endpoint in servers.items()}
     in_target = survey_target(target, {table.target for survey in surveys.values() for table in survey.tables})
     server = target_dialect(target).server

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading import births as births_room
-from airflow_provider_dm.engine.reading.births import Birth, Births, check_born_so, read_births
+from airflow_provider_dm.engine.reading.births import Birth, Births, check_birth, read_births
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -84,7 +84,7 @@ def test_who_asks_beside_a_snapshot_does_not_wait_for_ddl_that_waits_for_it(
         altered = pool.submit(mysql_source.sql, "ALTER TABLE a ADD b int", database=schema)
         while not mysql_source.sql(altering, [schema]):
             assert not altered.done()
-        check_born_so(one, name, str(birth))
+        check_birth(one, name, str(birth))
         assert not altered.done()
         snapshot.rollback()
         altered.result()

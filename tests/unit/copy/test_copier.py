@@ -53,7 +53,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return None
 
     for module in (copier, keyless):
-        monkeypatch.setattr(module, "check_born_so", lambda *_asked: None)
+        monkeypatch.setattr(module, "check_birth", lambda *_asked: None)
     for module in (copier, page_writing):
         monkeypatch.setattr(module, "run_transaction", lambda _target, body: body(None))
     monkeypatch.setattr(page_writing, "write_rows_of", write)
@@ -71,7 +71,7 @@ def test_a_reader_does_not_go_on_in_the_next_round(refused: list[int], monkeypat
         return page
 
     monkeypatch.setattr(PageReader, "page", read)
-    monkeypatch.setattr(copier, "check_born_so", lambda *_asked: asked.append("birth"))
+    monkeypatch.setattr(copier, "check_birth", lambda *_asked: asked.append("birth"))
 
     copied = copier.copy_chunk(JOB, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT)
 

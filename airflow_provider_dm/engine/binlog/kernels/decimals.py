@@ -23,7 +23,7 @@ _SIGN = uint64(0x80)
 def _group(source: int, size: int, first: bool, flip: Any) -> Any:
     """Return one group as a number.
 
-    The sign bit of the very first byte is stored inverted, a negative number all bits.
+    The sign bit of the first byte is stored inverted; of a negative number all bits are.
     """
     value = big(source, size)
     if first:

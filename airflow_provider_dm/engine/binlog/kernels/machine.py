@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 _I64, _I128 = (ir.IntType(bits) for bits in (64, 128))
 
 
-def loader(kind: ir.Type, loaded: types.Type, says: str) -> Callable[..., Any]:
+def loader(kind: ir.Type, loaded: types.Type, docstring: str) -> Callable[..., Any]:
     """Return a function that loads a value from an address of any alignment; integers as 64 bits."""
 
     def load(_context: Any, address: types.Integer) -> Any:
@@ -30,11 +30,11 @@ def loader(kind: ir.Type, loaded: types.Type, says: str) -> Callable[..., Any]:
 
         return loaded(types.int64), generate
 
-    load.__doc__ = says
+    load.__doc__ = docstring
     return intrinsic(load)
 
 
-def storer(kind: ir.Type, stored: types.Type, says: str) -> Callable[..., Any]:
+def storer(kind: ir.Type, stored: types.Type, docstring: str) -> Callable[..., Any]:
     """Return a function that writes a value to an address of any alignment; of integers the lower bits."""
 
     def store(_context: Any, address: types.Integer, value: types.Type) -> Any:
@@ -46,7 +46,7 @@ def storer(kind: ir.Type, stored: types.Type, says: str) -> Callable[..., Any]:
 
         return types.void(types.int64, stored), generate
 
-    store.__doc__ = says
+    store.__doc__ = docstring
     return intrinsic(store)
 
 
@@ -137,5 +137,5 @@ def copy(source: int, size: int, out: int) -> int:
         store8(out, load8(source))
         source += 8
         out += 8
-    store8(behind - 8, load8(end - 8))  # some of them once more
+    store8(behind - 8, load8(end - 8))  # these may overlap the bytes before
     return behind

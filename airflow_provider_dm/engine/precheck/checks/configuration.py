@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from airflow_provider_dm.engine.config.passed_over import passed_over
+from airflow_provider_dm.engine.config.ineffective_keys import ineffective_keys
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.precheck.result import Finding, Findings, State
@@ -35,7 +35,7 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> Fi
     if task.remove_meta:
         what = "remove-meta in the task file has no effect, as in DM: a task never repeats what it has done"
         yield State.WARN, what, "Remove it. To start again: `dmctl start-task --remove-meta`, or another name."
-    for key, instead in passed_over(task):
+    for key, instead in ineffective_keys(task):
         yield State.WARN, f"without effect: {key}; {instead}", "Remove it, unless you need the same file for DM."
 
 

@@ -5,8 +5,8 @@ of buckets. Each value is preceded by its place in the key and its length, so th
 
 If the key ends with an integer, that is not hashed but added: RUN adjacent values share a bucket, and the next RUN have
 the next bucket. A transaction writes neighbouring buckets, so it writes neighbouring rows, and concurrent transactions
-seldom write the same page of an index. Each time that all buckets have had a run, the first one is chosen by Fibonacci
-hashing (Knuth, The Art of Computer Programming 3, 6.4), so that keys with equal low bits (Snowflake's) spread, too.
+seldom write the same page of an index. After each pass over all buckets, Fibonacci hashing chooses the next first
+bucket (Knuth, The Art of Computer Programming 3, 6.4), so keys with equal low bits (Snowflake's) spread, too.
 
 dm_frontier depends on the bucket: it may change only together with HASH_VERSION in downstream/subtask.py.
 """

@@ -107,7 +107,7 @@ class SyncPlan:
         return self.compact, self.whole, self.safe
 
     def in_all_modes(self) -> Iterator[SyncPlan]:
-        """Yield the plan in each mode of writing, also `as_before`; first those with or without safe mode, as now."""
+        """Yield the plan, and those of `as_before`, in each mode of writing; first those with the present safe mode."""
         plans, safe_first = (self, *self.as_before), (self.safe, not self.safe)
         for plan, safe, compact, whole in product(plans, safe_first, (True, False), (False, True)):
             yield replace(plan, compact=compact, whole=whole, safe=safe)
@@ -121,8 +121,8 @@ class SyncPlan:
 
     @cached_property
     def by_owner(self) -> SyncPlan:
-        """Return the plan from before filtered tables of other sources fed its targets: it folds as that plan, so that
-        a half-applied epoch can be completed, and its rows follow the rules of `merge`."""
+        """Return the plan from before filtered tables of other sources fed its targets. It folds like that plan, to
+        complete a half-applied epoch; its rows follow the rules of `merge`."""
         own = {self.sources[index].target for index, one in self.filters.items() if one.loss is FilterLoss.ROWS}
         keyed = (at for at in self.in_order - own if self.targets[at].key is not None)
         return replace(self, merged=self.merged.union(keyed), in_order=self.in_order & own)

@@ -239,7 +239,7 @@ class Shards:
         at: Location,
         needs: Location,
     ) -> Iterable[Group]:
-        """Yield groups that new tables join. `found`: the groups after the statement's renames. Raises CannotFollow."""
+        """Yield groups that new tables join. `renamed`: the groups after its renames. Raises CannotFollow."""
         known = {one.table.name for one in before.schemas}.difference(change.ended) | {new for _, new in change.renamed}
         for one in change.tables.schemas:
             group = renamed.get(one.target) or self.groups.get(one.target)

@@ -1,11 +1,9 @@
 """Consecutive changes of one row are joined before their images become values.
 
-A row that changes ten times between two events of the log costs two conversions then, not twenty. The images are
-compared byte by byte: what is not joined here, because one value has two encodings or a change does not fit, is folded
-(or refused) by the compactor, to which joined changes mean the same.
+Ten changes of a row then cost two conversions, not twenty. The images are compared byte by byte: the compactor folds or
+refuses changes that are not joined here, because one value has two encodings or a change does not fit.
 
-For the tables of `unchanged_tables`: joined changes of several tables, or of rows that a filter hides at times, could
-be in another order.
+Only tables of `unchanged_tables`: joining could reorder changes of several tables, or of rows that a filter may hide.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 
 FEWEST: Final = 256
-"""Fewer changes of a table are not worth the calls."""
+"""For fewer changes of a table the calls cost more than they save."""
 
 
 def unchanged_tables(plan: SyncPlan) -> set[int]:
@@ -46,7 +44,7 @@ def unchanged_tables(plan: SyncPlan) -> set[int]:
 
 @dataclass(frozen=True)
 class Chains:
-    """A filter before a compactor, which joins the changes of a row. `keys`: of its tables, by source table."""
+    """A filter before a compactor, which joins the changes of a row. `keys`: the key of each source table."""
 
     compactor: Compactor
     keys: dict[int, tuple[int, ...]]
@@ -58,7 +56,7 @@ class Chains:
         return cls(compactor, {index: plan.part(index).key or () for index in unchanged_tables(plan)})
 
     def take(self, batch: Batch) -> Batch:
-        """Return the batch with joined changes, and add to the compactor's count what it lacks then.
+        """Return the batch with joined changes; the compactor counts those that it no longer has.
 
         Raises MalformedImage. Images in the middle of a chain are not decoded.
         """

@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
 from airflow_provider_dm.engine.config.units import Apply
 
 
-def passed_over(task: TaskConfig) -> Iterator[tuple[str, str]]:
+def ineffective_keys(task: TaskConfig) -> Iterator[tuple[str, str]]:
     """Yield keys without effect, as written in the file, and what is done instead.
 
     Keys with a default value, and keys that have no effect in DM either, are left out. All keys of a syncer have an
