@@ -7,7 +7,7 @@ trigger; it is pure.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -15,6 +15,7 @@ from airflow.sdk import BaseHook
 
 from airflow_provider_dm.hooks import settings
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
@@ -116,32 +117,8 @@ def server_goal(endpoint: Endpoint) -> Location:
         return replace(current_location(session), server_uuid=server_info(session).server_uuid)
 
 
-@dataclass(frozen=True)
-class CaughtUp:
-    """Everything before the goal is on disk."""
-
-    at: Location
-
-
-@dataclass(frozen=True)
-class RelayBehind:
-    """The relay has not reached the goal yet. `why`: a line for the log."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class RelayEnded:
-    """The relay will not reach the goal: it ended with an error, or has another history."""
-
-    why: str
-
-
-RelayProgress = CaughtUp | RelayBehind | RelayEnded
-
-
-def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
-    """Return a relay's progress towards a goal.
+def progress_to(status: RelayStatus | None, goal: Location) -> Awaited:
+    """Return whether a relay has everything before a goal on disk, and its location then.
 
     A live relay has not ended: it may be paused, or wait for its upstream or for disk space.
     """
@@ -150,24 +127,24 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     from airflow_provider_dm.engine.relay.health import SILENT_SECONDS, age_of, error_text, is_alive
 
     if status is None:
-        return RelayBehind("no relay of this source has reported yet")
+        return NotYet("no relay of this source has reported yet")
     server_uuid = status.sub_dir.rpartition(".")[0]
     held = status.relay is not None and holds(replace(status.relay, server_uuid=server_uuid), goal)
     if held is None:
-        return RelayEnded(f"the relay is at {status.relay}, which is unrelated to {goal}: is that of another server?")
+        return Broken(f"the relay is at {status.relay}, which is unrelated to {goal}: is that of another server?")
     if held and status.relay is not None:
-        return CaughtUp(status.relay)
+        return Met(str(status.relay))
     where = f"the relay is at {status.relay or 'its start'}, the goal is {goal}"
     silent = "" if age_of(status) <= SILENT_SECONDS else f"; no report for {age_of(status):.0f} s"
     match status.stage:
         case Stage.RUNNING | Stage.NEW:
             trouble = f"; it tries again after {error_text(status.error)}" if status.error and not silent else ""
-            return RelayBehind(f"{where}{trouble}{silent}")
+            return NotYet(f"{where}{trouble}{silent}")
         case Stage.PAUSED if status.error is not None and is_alive(status, SILENT_SECONDS):
-            return RelayBehind(f"{where}; it waits, and resumes automatically after {error_text(status.error)}")
+            return NotYet(f"{where}; it waits, and resumes automatically after {error_text(status.error)}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED if status.error is None:
-            return RelayBehind(f"{where}; it is {status.stage.value.lower()}{silent}")
+            return NotYet(f"{where}; it is {status.stage.value.lower()}{silent}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED:
-            return RelayEnded(f"{where}; it stopped: {error_text(status.error)}")
+            return Broken(f"{where}; it stopped: {error_text(status.error)}")
         case unknown:
             assert_never(unknown)

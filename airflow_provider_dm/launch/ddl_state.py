@@ -4,12 +4,12 @@ There are two levels: the locks, by which sources wait for each other, and the g
 A group has no lock until all of its shards have executed the DDL; until then the progress of the source's last sync
 counts.
 
-    state        condition
-    DdlDiffers   two sources have reported different DDL without a decision, or a source has reported other DDL than was
-                 executed without it, or a source has stopped because its shards' DDL differs or is out of order
-    DdlWaits     a lock is pending, a source holds rows, or it is unknown whether it does: there was no run yet, or it
-                 was killed (it may have read a DDL since), or it was a load
-    DdlResolved  otherwise
+    state       condition
+    Broken      two sources have reported different DDL without a decision, or a source has reported other DDL than was
+                executed without it, or a source has stopped because its shards' DDL differs or is out of order
+    NotYet      a lock is pending, a source holds rows, or it is unknown whether it does: there was no run yet, or it
+                was killed (it may have read a DDL since), or it was a load
+    Met         otherwise
 
 `ddl_state_of` is pure. The data may be two seconds old, the interval between two heartbeats of a sync.
 """
@@ -27,34 +27,11 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Lock, Phase
 from airflow_provider_dm.engine.sync.progress import duration
+from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet
 from airflow_provider_dm.launch.ddl_locks import lock_json, stored_locks
 from airflow_provider_dm.launch.status import lives
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class DdlResolved:
-    """Nothing is pending."""
-
-
-@dataclass(frozen=True)
-class DdlWaits:
-    """Shards or sources have not executed the DDL. `why`: for logs; `locks`: as `dmctl` shows them."""
-
-    why: str
-    locks: tuple[Json, ...] = ()
-
-
-@dataclass(frozen=True)
-class DdlDiffers:
-    """A user has to decide: `why` shows both sides."""
-
-    why: str
-    locks: tuple[Json, ...] = ()
-
-
-DdlState = DdlResolved | DdlWaits | DdlDiffers
 
 
 @dataclass(frozen=True)
@@ -67,11 +44,11 @@ class TaskRecords:
     runs: Sequence[Run]
 
 
-def ddl_state_in(store: MetaStore, task: str | None, lock_id: str | None) -> DdlState:
+def ddl_state_in(store: MetaStore, task: str | None, lock_id: str | None) -> Awaited:
     """Return the state of DDL on a task's merged tables, or on the one with this lock id. Raises errors of reading."""
     name = task or _task_of(store, lock_id or "")
     if name is None:
-        return DdlWaits(f"the metadata DB has no task to which {lock_id} could belong")
+        return NotYet(f"the metadata DB has no task to which {lock_id} could belong")
     # Locks are read first: the groups of a source that has reported remain visible until its lock is removed.
     return ddl_state_of(
         TaskRecords(name, stored_locks(store, name), store.list_subtasks(task=name), store.list_runs(task=name)),
@@ -80,7 +57,7 @@ def ddl_state_in(store: MetaStore, task: str | None, lock_id: str | None) -> Ddl
     )
 
 
-def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> DdlState:
+def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> Awaited:
     """Return the state. `lock_id` None: all merged tables. `now`: in seconds since 1970."""
     open_locks = [(lock, age) for lock, age in known.locks if lock_id in (None, lock.id) and _is_waited_for(lock)]
     shown = tuple(lock_json(lock, age) for lock, age in open_locks)
@@ -88,9 +65,9 @@ def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> DdlS
     conflicts = [_lock_text(lock, age) for lock, age in open_locks if lock.phase in differing]
     conflicts += _out_of_order(known.subtasks, lock_id)
     if conflicts:
-        return DdlDiffers("; ".join(conflicts), shown)
+        return Broken("; ".join(conflicts), shown)
     if not known.subtasks:
-        return DdlWaits(f"the metadata DB has no sync of task {known.task} yet", shown)
+        return NotYet(f"the metadata DB has no sync of task {known.task} yet", shown)
     groups, silent = _groups(known)
     whys = [_lock_text(lock, age) for lock, age in open_locks]
     for source, group in groups:
@@ -101,8 +78,8 @@ def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> DdlS
             f"{', '.join(silent)}: no sync has reported yet whether rows are held back, or the last one was killed"
         )
     if not whys:
-        return DdlResolved()
-    return DdlWaits("; ".join((*whys, *_no_sync_note(known))), shown)
+        return Met()
+    return NotYet("; ".join((*whys, *_no_sync_note(known))), shown)
 
 
 def _task_of(store: MetaStore, lock_id: str) -> str | None:

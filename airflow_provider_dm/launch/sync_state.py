@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Run, Sub
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, holds
 from airflow_provider_dm.engine.sync.progress import duration
+from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet
 from airflow_provider_dm.launch.status import aged, holds_back, last_run, lives, progress_of, subtask_error
 
 
@@ -45,28 +46,6 @@ Condition = LagAtMost | Passed | NothingHeld
 _KINDS: Final[Mapping[str, Callable[..., Condition]]] = {one.__name__: one for one in (LagAtMost, Passed, NothingHeld)}
 
 
-@dataclass(frozen=True)
-class Met:
-    """The condition is met. `value`: by source, for the XCom."""
-
-    value: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class NotYet:
-    why: str
-
-
-@dataclass(frozen=True)
-class SyncEnded:
-    """An error has ended the sync, and a user has to act."""
-
-    why: str
-
-
-SyncState = Met | NotYet | SyncEnded
-
-
 def condition_json(condition: Condition) -> dict[str, Any]:
     """Return a condition for a trigger's arguments."""
     return {"kind": type(condition).__name__, **vars(condition)}
@@ -79,7 +58,7 @@ def condition_of(value: Mapping[str, Any]) -> Condition:
 
 def state_in(
     store: MetaStore, task: str, sources: Sequence[str], condition: Condition, *, waited_seconds: float
-) -> SyncState:
+) -> Awaited:
     """Return the state of a task's sync, on these sources or on all. Raises errors of reading."""
     run = last_run(store, task)
     known = [subtask for subtask in store.list_subtasks(task=task) if not sources or subtask.source in sources]
@@ -91,7 +70,7 @@ def state_in(
 
 def judge_sync(
     subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition, *, waited_seconds: float
-) -> SyncState:
+) -> Awaited:
     """Return the state of a sync. `run`: the task's newest load or sync."""
     is_current = run is not None and (lives(run) or run.heartbeat_age_seconds <= waited_seconds)
     values, whys = {}, []
@@ -101,7 +80,7 @@ def judge_sync(
             why = f"{one.source} is paused by an error: {ReportedError.read(error)}"
             # An app that is starting has not replaced the error of the previous run yet.
             if is_current and run is not None and one.updated_at >= run.started_at:
-                return SyncEnded(why)
+                return Broken(why)
             whys.append(f"the next run is awaited, as {why}")
             continue
         met, value = _met(one, run, condition) if one.unit is Unit.SYNC else (False, f"its unit is {one.unit.value}")

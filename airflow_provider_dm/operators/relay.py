@@ -150,7 +150,8 @@ class DmRelayOperator(BaseOperator):
         self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Location | None, deaths: int = 0
     ) -> dict[str, Any]:
         """Return the result if the relay has already ended as requested; else defer, while it continues."""
-        from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
+        from airflow_provider_dm.hooks.relay import progress_to
+        from airflow_provider_dm.launch.awaited import Met
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
 
         spec, environment, masked = self._spec(upstream, launcher_pid=None)
@@ -159,7 +160,7 @@ class DmRelayOperator(BaseOperator):
             self.log.warning("the end of its log:\n%s", tail)
         event = relay.ensure(deaths)
         status = store.relay_status(upstream.source_id)
-        caught_up = goal is not None and isinstance(progress_to(status, goal), CaughtUp)
+        caught_up = goal is not None and isinstance(progress_to(status, goal), Met)
         mine = relay.is_ours()
         self._detached = None  # from here on the trigger controls it
         relay.detach()

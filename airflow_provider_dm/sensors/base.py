@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseSensorOperator, conf
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
 
+from airflow_provider_dm.launch.awaited import UNKNOWN, Awaited, Broken, Met, NotYet
 from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperatorLink, Context, PokeReturnValue
+    from airflow.sdk import BaseOperatorLink, Context
 
-    from airflow_provider_dm.triggers.base import MetadataTrigger
+    from airflow_provider_dm.triggers.base import AwaitTrigger
 
 
 class MetadataSensor(BaseSensorOperator):
@@ -31,10 +32,8 @@ class MetadataSensor(BaseSensorOperator):
 
     operator_extra_links: Collection[BaseOperatorLink] = (DmPageLink(),)
     ui_color = "#e6f1f2"
-    success_status: ClassVar[str]
-    """The status of the trigger's event that ends the waiting."""
-    failures: ClassVar[Mapping[str, type[AirflowException]]]
-    """The exceptions for other statuses, besides "timeout"."""
+    broken: ClassVar[type[AirflowException]]
+    """The exception for a state in which a user has to act first."""
 
     def __init__(
         self,
@@ -62,16 +61,15 @@ class MetadataSensor(BaseSensorOperator):
         return event.xcom_value
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
-        """Handle the trigger's event. Every status except `success_status` fails the task."""
+        """Handle the trigger's event. Every status except "met" fails the task."""
         if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
-            event = {"status": self.success_status if event == "success" else event, "message": "see the trigger's log"}
+            event = {"status": "met" if event == "success" else event, "message": "see the trigger's log"}
         status, message = str(event.get("status")), str(event.get("message"))
-        if status == self.success_status:
+        if status == "met":
             return event.get("value")
-        if status == "timeout":
-            raise AirflowSensorTimeout(message)
-        if status in self.failures:
-            raise self.failures[status](message)
+        if status in ("timeout", "broken"):
+            self._before_failure(context, event.get("locks", ()))
+            raise (AirflowSensorTimeout if status == "timeout" else self.broken)(message)
         raise AirflowException(f"the trigger ended with status {status!r}: {message}")
 
     def _once_per_attempt(self, context: Context, key: str, make: Callable[[], str]) -> str:
@@ -91,17 +89,37 @@ class MetadataSensor(BaseSensorOperator):
         """Return the parameters of the DM page that shows the awaited state."""
 
     @abstractmethod
-    def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
-        """Return the trigger that continues, with the arguments in `common`."""
+    def _trigger(self, context: Context, **common: Any) -> AwaitTrigger:
+        """Return the trigger that reads the awaited state, with the arguments in `common`."""
 
-    def _may_end_from_trigger(self) -> bool:
-        return self.end_from_trigger and not self.outlets
+    def _before_failure(self, context: Context, locks: Sequence[Mapping[str, Any]]) -> None:
+        """Handle the DDL locks of a state that fails the task."""
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Poll once. Raises the class's `broken`."""
+        from airflow_provider_dm.engine.errors import TransientErrorsLogged
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+
+        state: Awaited = UNKNOWN
+        with translated():
+            trigger = self._whole_trigger(context)
+            with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+                state = trigger.state(store)
+        match state:
+            case Met(value):
+                return PokeReturnValue(is_done=True, xcom_value=value)
+            case NotYet(why):
+                self.log.info("%s", why)
+                return PokeReturnValue(is_done=False)
+            case Broken(why, locks):
+                self._before_failure(context, locks)
+                raise self.broken(why)
 
     def _poke_once(self, context: Context) -> PokeReturnValue:
         """Poll once before deferring. With `soft_fail` or `never_fail` a failure becomes a skip, as in the base class's
         `execute`."""
         try:
-            return cast("PokeReturnValue", self.poke(context))
+            return self.poke(context)
         except AirflowException as error:
             if self.soft_fail or self.never_fail:
                 raise AirflowSkipException(str(error)) from error
@@ -109,16 +127,19 @@ class MetadataSensor(BaseSensorOperator):
 
     def _defer(self, context: Context) -> None:
         """Continue in the triggerer, whose event resumes the task in `execute_complete`."""
-        poll = max(float(self.poke_interval), 1.0)
+        trigger = self._whole_trigger(context)
         self.defer(
-            trigger=self._trigger(
-                context,
-                dm_meta_conn_id=self.dm_meta_conn_id,
-                poll_interval=poll,
-                deadline=time.time() + self.timeout,
-                end_from_trigger=self._may_end_from_trigger(),
-            ),
+            trigger=trigger,
             method_name="execute_complete",
             # A deferral that times out bypasses execute_complete, so the trigger's own deadline has to come first.
-            timeout=timedelta(seconds=self.timeout + 2 * poll + 60),
+            timeout=timedelta(seconds=self.timeout + 2 * trigger.poll_interval + 60),
+        )
+
+    def _whole_trigger(self, context: Context) -> AwaitTrigger:
+        return self._trigger(
+            context,
+            dm_meta_conn_id=self.dm_meta_conn_id,
+            poll_interval=max(float(self.poke_interval), 1.0),
+            deadline=time.time() + self.timeout,
+            end_from_trigger=self.end_from_trigger and not self.outlets,
         )

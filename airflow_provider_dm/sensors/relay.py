@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import PokeReturnValue
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_dm.operators.errors import translated
 from airflow_provider_dm.sensors.base import MetadataSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_dm.engine.mysql.location import Location
-    from airflow_provider_dm.hooks.relay import RelayProgress
-    from airflow_provider_dm.triggers.base import MetadataTrigger
+    from airflow_provider_dm.triggers.base import AwaitTrigger
 
 GOAL_KEY: Final = "dm_relay_goal"
 
@@ -44,14 +41,13 @@ class RelayCatchUpSensor(MetadataSensor):
         None, templated)
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
-        ``outlets``, which only a worker handles, nor with ``soft_fail`` or ``never_fail`` (bool, default True)
+        ``outlets``, which only a worker handles (bool, default True)
     :param poke_interval: seconds between two polls (timedelta | float, default 10)
 
     Returns the relay's location.
     """
 
-    success_status = "caught-up"
-    failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": RelayBroken}
+    broken = RelayBroken
     template_fields: Sequence[str] = ("source_id", "min_location", "source_conn_id", "dm_meta_conn_id")
 
     def __init__(
@@ -72,41 +68,14 @@ class RelayCatchUpSensor(MetadataSensor):
     def _page_parameters(self, context: Context) -> dict[str, str]:
         return {"source": self.source_id}
 
-    def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
+    def _trigger(self, context: Context, **common: Any) -> AwaitTrigger:
         from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
-
-        return RelayCatchUpTrigger(source_id=self.source_id, goal=goal_text(cast("Location", self._goal)), **common)
-
-    def _may_end_from_trigger(self) -> bool:
-        return super()._may_end_from_trigger() and not (self.soft_fail or self.never_fail)
-
-    def poke(self, context: Context) -> PokeReturnValue:
-        """Poll once. Raises RelayBroken."""
-        from airflow_provider_dm.hooks.relay import CaughtUp, RelayBehind, RelayEnded
-
-        with translated():
-            progress = self._progress(context)
-        match progress:
-            case CaughtUp(at):
-                return PokeReturnValue(is_done=True, xcom_value=str(at))
-            case RelayBehind(why):
-                self.log.info("%s", why)
-                return PokeReturnValue(is_done=False)
-            case RelayEnded(why):
-                raise RelayBroken(why)
-
-    def _progress(self, context: Context) -> RelayProgress:
-        from airflow_provider_dm.engine.errors import TransientErrorsLogged
-        from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.hooks.relay import RelayBehind, progress_to
 
         if self._goal is None:
             self._goal = self._goal_of(context)
             self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal)
-        with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return progress_to(store.relay_status(self.source_id), self._goal)
-        return RelayBehind("the metadata DB does not answer")
+        return RelayCatchUpTrigger(source_id=self.source_id, goal=goal_text(self._goal), **common)
 
     def _goal_of(self, context: Context) -> Location:
         """Return the given goal, or the end of the source's binlog when this attempt began."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow.sdk import PokeReturnValue
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_dm.links.dm_page import DdlLockLink
-from airflow_provider_dm.operators.errors import translated
 from airflow_provider_dm.sensors.base import MetadataSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_dm.launch.ddl_state import DdlState
     from airflow_provider_dm.operators.inputs import Document
-    from airflow_provider_dm.triggers.base import MetadataTrigger
+    from airflow_provider_dm.triggers.base import AwaitTrigger
 
 LOCKS_KEY: Final = "dm_ddl_locks"
 """XCom with the unresolved locks when the sensor has failed, in the format of `dmctl shard-ddl-lock`."""
@@ -54,9 +51,8 @@ class ShardDdlLockSensor(MetadataSensor):
     :param poke_interval: seconds between two polls (timedelta | float, default 10)
     """
 
-    success_status = "resolved"
     operator_extra_links = (DdlLockLink(),)
-    failures: ClassVar[Mapping[str, type[AirflowException]]] = {"conflict": ShardDdlDiffers}
+    broken = ShardDdlDiffers
     template_fields: Sequence[str] = ("task", "lock_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
 
@@ -79,7 +75,7 @@ class ShardDdlLockSensor(MetadataSensor):
         task = self._task_name(context) or str(self.lock_id).partition("-`")[0]
         return {"task": task}
 
-    def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
+    def _trigger(self, context: Context, **common: Any) -> AwaitTrigger:
         from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
 
         return ShardDdlLockTrigger(
@@ -89,36 +85,17 @@ class ShardDdlLockSensor(MetadataSensor):
             **common,
         )
 
-    def poke(self, context: Context) -> PokeReturnValue:
-        """Poll once. Raises ShardDdlDiffers."""
-        from airflow_provider_dm.launch.ddl_state import DdlDiffers, DdlResolved
-
-        with translated():
-            state = self._ddl_state(context)
-        match state:
-            case DdlResolved():
-                return PokeReturnValue(is_done=True)
-            case DdlDiffers(why, locks) if self.fail_on_conflict:
-                _push(context, locks)
-                raise ShardDdlDiffers(why)
-            case _:
-                self.log.info("%s", state.why)
-                return PokeReturnValue(is_done=False)
-
-    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
-        """Push the unresolved locks, then handle the event as all sensors do."""
-        if isinstance(event, Mapping) and event.get("status") in ("conflict", "timeout"):
-            _push(context, event.get("locks", ()))
-        return super().execute_complete(context, event)
-
-    def _ddl_state(self, context: Context) -> DdlState:
-        from airflow_provider_dm.engine.errors import TransientErrorsLogged
-        from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.ddl_state import DdlWaits, ddl_state_in
-
-        with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return ddl_state_in(store, self._task_name(context), self.lock_id)
-        return DdlWaits("the metadata DB does not answer")
+    def _before_failure(self, context: Context, locks: Sequence[Mapping[str, Any]]) -> None:
+        """Push the locks as XCom, so that later tasks can show them."""
+        shown = [
+            {
+                **one,
+                "DDLs": [_short(ddl) for ddl in one["DDLs"]],
+                "conflict": {source: [_short(ddl) for ddl in ddls] for source, ddls in one["conflict"].items()},
+            }
+            for one in locks
+        ]
+        context["ti"].xcom_push(key=LOCKS_KEY, value=shown)
 
     def _task_name(self, context: Context) -> str | None:
         """Return the name of the task. Raises AirflowFailException, ConfigError, InvalidInput."""
@@ -135,19 +112,6 @@ class ShardDdlLockSensor(MetadataSensor):
                 f"the lock {self.lock_id} does not belong to task {name}: correct `lock_id` or `task`"
             )
         return name
-
-
-def _push(context: Context, locks: Sequence[Mapping[str, Any]]) -> None:
-    """Push the locks as XCom, so that later tasks can show them."""
-    shown = [
-        {
-            **lock,
-            "DDLs": [_short(ddl) for ddl in lock["DDLs"]],
-            "conflict": {source: [_short(ddl) for ddl in ddls] for source, ddls in lock["conflict"].items()},
-        }
-        for lock in locks
-    ]
-    context["ti"].xcom_push(key=LOCKS_KEY, value=shown)
 
 
 def _short(ddl: str) -> str:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow.sdk import PokeReturnValue
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_dm.operators.errors import translated
 from airflow_provider_dm.sensors.base import MetadataSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_dm.launch.sync_state import Condition, SyncState
+    from airflow_provider_dm.launch.sync_state import Condition
     from airflow_provider_dm.operators.inputs import Document
-    from airflow_provider_dm.triggers.base import MetadataTrigger
+    from airflow_provider_dm.triggers.base import AwaitTrigger
 
 GOAL_KEY: Final = "dm_checkpoint_goal"
 WAITS_SINCE_KEY: Final = "dm_waits_since"
@@ -32,8 +30,7 @@ class SyncBroken(AirflowFailException):
 class _SyncSensor(MetadataSensor):
     """The base of this module's sensors, which read the state of a sync until it meets a condition."""
 
-    success_status = "met"
-    failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": SyncBroken}
+    broken = SyncBroken
     template_fields: Sequence[str] = ("task", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
 
@@ -60,7 +57,7 @@ class _SyncSensor(MetadataSensor):
     def _page_parameters(self, context: Context) -> dict[str, str]:
         return {"task": self._task_name(context)}
 
-    def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
+    def _trigger(self, context: Context, **common: Any) -> AwaitTrigger:
         from airflow_provider_dm.launch.sync_state import condition_json
         from airflow_provider_dm.triggers.sync import SyncStateTrigger
 
@@ -71,32 +68,6 @@ class _SyncSensor(MetadataSensor):
             began_at=self._waits_since(context),
             **common,
         )
-
-    def poke(self, context: Context) -> PokeReturnValue:
-        """Poll once. Raises SyncBroken."""
-        from airflow_provider_dm.launch.sync_state import Met, NotYet, SyncEnded
-
-        with translated():
-            state = self._state(context)
-        match state:
-            case Met(value):
-                return PokeReturnValue(is_done=True, xcom_value=value)
-            case SyncEnded(why):
-                raise SyncBroken(why)
-            case NotYet(why):
-                self.log.info("%s", why)
-                return PokeReturnValue(is_done=False)
-
-    def _state(self, context: Context) -> SyncState:
-        from airflow_provider_dm.engine.errors import TransientErrorsLogged
-        from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.sync_state import NotYet, state_in
-
-        task, condition = self._task_name(context), self._condition(context)
-        waited = time.time() - self._waits_since(context)
-        with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return state_in(store, task, self._sources(), condition, waited_seconds=waited)
-        return NotYet("the metadata DB does not answer")
 
     def _task_name(self, context: Context) -> str:
         from airflow_provider_dm.operators.base import files_of

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
+
+from airflow_provider_dm.launch.awaited import UNKNOWN, Awaited, Broken, Met, NotYet
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
@@ -124,3 +126,37 @@ class MetadataTrigger(BaseTrigger):
             return url_of(await BaseHook.aget_connection(conn_id))
         except AirflowNotFoundException:
             return url_without_connection(conn_id)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AwaitTrigger(MetadataTrigger):
+    """The base of the triggers of sensors: fires when what is awaited has come true, when a user has to act first, and
+    at the deadline.
+
+    A failure is raised by a worker, because the kind of the error decides about Airflow's retries.
+    """
+
+    deadline: float
+    end_from_trigger: bool
+
+    @abstractmethod
+    def state(self, store: MetaStore) -> Awaited:
+        """Return the present state. Raises the errors of reading."""
+
+    async def _wait(self) -> TriggerData:
+        async for found in self._polls(self.state, deadline=self.deadline):
+            match found or UNKNOWN:
+                case Met(value):
+                    return {"status": "met", "value": value}
+                case Broken(why, locks):
+                    return {"status": "broken", "message": why, "locks": list(locks)}
+                case NotYet(why, locks) if time.time() >= self.deadline:
+                    return {"status": "timeout", "message": why, "locks": list(locks)}
+                case NotYet(why):
+                    self.log.info("%s", why)
+        raise AssertionError("the loop has no end")
+
+    def _as_event(self, event: TriggerData) -> TriggerEvent:
+        if self.end_from_trigger and event["status"] == "met":
+            return TaskSuccessEvent(xcoms={"return_value": event["value"]})
+        return TriggerEvent(event)

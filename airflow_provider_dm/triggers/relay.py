@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
-
-from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
+from airflow_provider_dm.launch.awaited import Awaited, Met
+from airflow_provider_dm.triggers.base import AwaitTrigger, MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
+    from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import RelayStart
 
@@ -22,7 +22,7 @@ POLLS_LOG_SECONDS: Final = 300.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RelayCatchUpTrigger(MetadataTrigger):
+class RelayCatchUpTrigger(AwaitTrigger):
     """A trigger that fires when the relay log of a source has reached a location or can no longer reach it, and at
     the deadline.
 
@@ -34,39 +34,18 @@ class RelayCatchUpTrigger(MetadataTrigger):
     :param poll_interval: seconds between two polls (float, required)
     :param first_delay: seconds before the first poll (float, default 10.0)
 
-    Events: ``{"status": "caught-up", "value": location}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
+    Events: ``{"status": "met", "value": location}``, ``{"status": "broken" | "timeout", "message", "locks"}``,
+    ``{"status": "error", "message"}``.
     """
 
     source_id: str
     goal: str
-    deadline: float
-    end_from_trigger: bool
 
-    async def _wait(self) -> TriggerData:
-        from airflow_provider_dm.hooks.relay import CaughtUp, RelayBehind, RelayEnded, goal_of, progress_to
+    def state(self, store: MetaStore) -> Awaited:
+        """Return the relay's progress."""
+        from airflow_provider_dm.hooks.relay import goal_of, progress_to
 
-        goal = goal_of(self.goal)
-        async for progress in self._polls(
-            lambda store: progress_to(store.relay_status(self.source_id), goal), deadline=self.deadline
-        ):
-            match progress or RelayBehind("the metadata DB does not answer"):
-                case CaughtUp(at):
-                    return {"status": "caught-up", "value": str(at)}
-                case RelayEnded(why):
-                    return {"status": "broken", "message": why}
-                case RelayBehind(why) if time.time() >= self.deadline:
-                    return {"status": "timeout", "message": f"the relay of {self.source_id} did not catch up: {why}"}
-                case RelayBehind(why):
-                    self.log.info("%s", why)
-        raise AssertionError("the loop has no end")
-
-    def _as_event(self, event: TriggerData) -> TriggerEvent:
-        if not self.end_from_trigger:
-            return TriggerEvent(event)
-        if event["status"] == "caught-up":
-            return TaskSuccessEvent(xcoms={"return_value": event["value"]})
-        self.log.error("%s", event["message"])
-        return TaskFailedEvent()
+        return progress_to(store.relay_status(self.source_id), goal_of(self.goal))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -148,9 +127,9 @@ def next_event(
 ) -> TriggerData | None:
     """Return the event for a worker; None to continue watching. Pure."""
     from airflow_provider_dm.engine.relay import health
-    from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
+    from airflow_provider_dm.hooks.relay import progress_to
 
-    if goal is not None and isinstance(progress_to(status, goal), CaughtUp):
+    if goal is not None and isinstance(progress_to(status, goal), Met):
         return {"status": "caught-up"}
     match health.relay_state(status, desired):
         case health.RelayAlive():

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
+from airflow_provider_dm.launch.awaited import Awaited, Broken, NotYet
+from airflow_provider_dm.triggers.base import AwaitTrigger
 
-from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.meta.store import MetaStore
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ShardDdlLockTrigger(MetadataTrigger):
+class ShardDdlLockTrigger(AwaitTrigger):
     """A trigger that fires when no DDL of merged tables is unresolved, when a user must decide, and at the deadline.
 
     :param task_name: the task's name; None: the task of the lock (str | None, required)
@@ -25,34 +27,19 @@ class ShardDdlLockTrigger(MetadataTrigger):
     :param poll_interval: seconds between two polls (float, required)
     :param first_delay: seconds before the first poll (float, default 10.0)
 
-    Events: ``{"status": "resolved"}``, ``{"status": "conflict" | "timeout", "message", "locks"}``, ``{"status":
+    Events: ``{"status": "met", "value"}``, ``{"status": "broken" | "timeout", "message", "locks"}``, ``{"status":
     "error", "message"}``.
     """
 
     task_name: str | None
     lock_id: str | None
     fail_on_conflict: bool
-    deadline: float
-    end_from_trigger: bool
 
-    async def _wait(self) -> TriggerData:
-        from airflow_provider_dm.launch.ddl_state import DdlDiffers, DdlResolved, DdlWaits, ddl_state_in
+    def state(self, store: MetaStore) -> Awaited:
+        """Return the state of the DDL."""
+        from airflow_provider_dm.launch.ddl_state import ddl_state_in
 
-        async for state in self._polls(
-            lambda store: ddl_state_in(store, self.task_name, self.lock_id), deadline=self.deadline
-        ):
-            match state or DdlWaits("the metadata DB does not answer"):
-                case DdlResolved():
-                    return {"status": "resolved"}
-                case DdlDiffers(why, locks) if self.fail_on_conflict:
-                    return {"status": "conflict", "message": why, "locks": list(locks)}
-                case DdlWaits(why, locks) | DdlDiffers(why, locks) if time.time() >= self.deadline:
-                    return {"status": "timeout", "message": why, "locks": list(locks)}
-                case DdlWaits(why) | DdlDiffers(why):
-                    self.log.info("%s", why)
-        raise AssertionError("the loop has no end")
-
-    def _as_event(self, event: TriggerData) -> TriggerEvent:
-        # A failure is raised by a worker, because the kind of the error decides about retries.
-        ends = self.end_from_trigger and event["status"] == "resolved"
-        return TaskSuccessEvent() if ends else TriggerEvent(event)
+        found = ddl_state_in(store, self.task_name, self.lock_id)
+        if isinstance(found, Broken) and not self.fail_on_conflict:
+            return NotYet(found.why, found.locks)
+        return found

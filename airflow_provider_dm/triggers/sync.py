@@ -6,17 +6,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
-
-from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
+from airflow_provider_dm.launch.awaited import Awaited
+from airflow_provider_dm.triggers.base import AwaitTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
-    from airflow_provider_dm.launch.sync_state import SyncState
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SyncStateTrigger(MetadataTrigger):
+class SyncStateTrigger(AwaitTrigger):
     """A trigger that fires when a sync meets a condition, when an error has ended the sync, and at the deadline.
 
     :param task_name: the task's name (str, required)
@@ -31,39 +29,18 @@ class SyncStateTrigger(MetadataTrigger):
     :param poll_interval: seconds between two polls (float, required)
     :param first_delay: seconds before the first poll (float, default 10.0)
 
-    Events: ``{"status": "met", "value"}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
+    Events: ``{"status": "met", "value"}``, ``{"status": "broken" | "timeout", "message", "locks"}``, ``{"status":
+    "error", "message"}``.
     """
 
     task_name: str
     sources: list[str]
     condition: dict[str, Any]
     began_at: float
-    deadline: float
-    end_from_trigger: bool
 
-    async def _wait(self) -> TriggerData:
-        from airflow_provider_dm.launch.sync_state import Met, NotYet, SyncEnded, condition_of, state_in
+    def state(self, store: MetaStore) -> Awaited:
+        """Return the state of the sync."""
+        from airflow_provider_dm.launch.sync_state import condition_of, state_in
 
-        condition = condition_of(self.condition)
-
-        def read(store: MetaStore) -> SyncState:
-            waited = time.time() - self.began_at
-            return state_in(store, self.task_name, self.sources, condition, waited_seconds=waited)
-
-        async for state in self._polls(read, deadline=self.deadline):
-            match state or NotYet("the metadata DB does not answer"):
-                case Met(value):
-                    return {"status": "met", "value": value}
-                case SyncEnded(why):
-                    return {"status": "broken", "message": why}
-                case NotYet(why) if time.time() >= self.deadline:
-                    return {"status": "timeout", "message": why}
-                case NotYet(why):
-                    self.log.info("%s", why)
-        raise AssertionError("the loop has no end")
-
-    def _as_event(self, event: TriggerData) -> TriggerEvent:
-        # A failure is raised by a worker, where Airflow's retries apply.
-        if self.end_from_trigger and event["status"] == "met":
-            return TaskSuccessEvent(xcoms={"return_value": event["value"]})
-        return TriggerEvent(event)
+        waited = time.time() - self.began_at
+        return state_in(store, self.task_name, self.sources, condition_of(self.condition), waited_seconds=waited)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
-from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
+from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -17,7 +17,8 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import RelayBehind, RelayEnded, RelayLogHook, goal_text, progress_to
+from airflow_provider_dm.hooks.relay import RelayLogHook, goal_text, progress_to
+from airflow_provider_dm.launch.awaited import Broken, NotYet
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
@@ -126,7 +127,7 @@ def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
     assert "c4nary-relay" not in said
     # Deferred until a goal, the task asks its source for that before it starts a relay: there is no row to judge then.
     ended = RelayLogHook().status("replica_01")
-    assert isinstance(progress_to(ended, GOAL), RelayBehind if ended is None else RelayEnded)
+    assert isinstance(progress_to(ended, GOAL), NotYet if ended is None else Broken)
     assert (ended is None) is (deferrable and until == "caught-up")
 
 
@@ -237,14 +238,14 @@ def test_a_trigger_survives_being_stored() -> None:
 
 def test_it_tells_what_happened(work_dir: Path) -> None:
     say(stage=Stage.RUNNING, relay=GOAL)
-    assert event_of(trigger()).payload == {"status": "caught-up", "value": str(GOAL)}
+    assert event_of(trigger()).payload == {"status": "met", "value": str(GOAL)}
     success = event_of(trigger(end_from_trigger=True))
     assert isinstance(success, TaskSuccessEvent)
     assert success.xcoms == {"return_value": str(GOAL)}
 
     say(stage=Stage.RUNNING, relay=Location("mysql-bin.000001", 4))
     assert event_of(trigger(deadline=time.time() + 0.2)).payload["status"] == "timeout"
-    assert isinstance(event_of(trigger(deadline=time.time(), end_from_trigger=True)), TaskFailedEvent)
+    assert event_of(trigger(deadline=time.time(), end_from_trigger=True)).payload["status"] == "timeout"
 
     say(stage=Stage.PAUSED, error={"ErrCode": "DM-4023", "Message": "gone"})
     assert event_of(trigger()).payload["status"] == "broken"

@@ -7,7 +7,8 @@ from typing import Any
 from airflow.sdk import DAG
 
 from airflow_provider_dm.hooks.database import DmDatabaseHook
-from airflow_provider_dm.hooks.relay import RelayBehind, RelayLogHook, goal_text, progress_to, server_goal
+from airflow_provider_dm.hooks.relay import RelayLogHook, goal_text, progress_to, server_goal
+from airflow_provider_dm.launch.awaited import NotYet
 from airflow_provider_dm.operators.relay import DmRelayOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from testbed import Server
@@ -38,7 +39,7 @@ def test_a_goal_of_the_old_server_is_reached_on_the_new_one(
     old.kill()
     promote(new)
     new.sql("INSERT INTO d.t VALUES (2)")
-    assert isinstance(progress_to(RelayLogHook().status("moved"), goal), RelayBehind)
+    assert isinstance(progress_to(RelayLogHook().status("moved"), goal), NotYet)
 
     connection("moved", conn_type="dm_database", host=new.host, port=new.port, login="root")
     with DAG(f"after_{source.flavour}") as after:

@@ -7,7 +7,8 @@ import pytest
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.hooks.relay import CaughtUp, RelayBehind, RelayEnded, goal_of, goal_text, progress_to
+from airflow_provider_dm.hooks.relay import goal_of, goal_text, progress_to
+from airflow_provider_dm.launch.awaited import Broken, Met, NotYet
 
 GOAL = Location("mysql-bin.000003", 500)
 AT_GOAL = RelayStatus("one", Stage.RUNNING, relay=GOAL, heartbeat_age_seconds=1.0)
@@ -17,50 +18,50 @@ OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "9f2c5a10-71ca-11e1-9e33-c80a
 
 
 def test_a_relay_that_never_spoke_is_behind() -> None:
-    assert isinstance(progress_to(None, GOAL), RelayBehind)
+    assert isinstance(progress_to(None, GOAL), NotYet)
 
 
 @pytest.mark.parametrize("stage", Stage)
 def test_whatever_it_does_now_what_is_on_disk_is_on_disk(stage: Stage) -> None:
-    assert progress_to(replace(AT_GOAL, stage=stage, error=ERROR), GOAL) == CaughtUp(GOAL)
+    assert progress_to(replace(AT_GOAL, stage=stage, error=ERROR), GOAL) == Met(str(GOAL))
 
 
 def test_one_byte_is_missing() -> None:
-    assert isinstance(progress_to(BEHIND, GOAL), RelayBehind)
+    assert isinstance(progress_to(BEHIND, GOAL), NotYet)
 
 
 def test_the_upstream_knows_no_sub_directories() -> None:
     """The relay has failed over to its second sub-directory, and the goal, asked upstream, is in no particular one."""
     moved = replace(BEHIND, relay=Location("mysql-bin.000001", 4, suffix=2))
-    assert isinstance(progress_to(moved, GOAL), RelayBehind)
-    assert isinstance(progress_to(replace(moved, relay=replace(GOAL, suffix=2)), GOAL), CaughtUp)
+    assert isinstance(progress_to(moved, GOAL), NotYet)
+    assert isinstance(progress_to(replace(moved, relay=replace(GOAL, suffix=2)), GOAL), Met)
 
 
 def test_another_upstream_is_never_caught_up_with() -> None:
-    assert isinstance(progress_to(replace(AT_GOAL, relay=Location("binlog.000009", 4)), GOAL), RelayEnded)
+    assert isinstance(progress_to(replace(AT_GOAL, relay=Location("binlog.000009", 4)), GOAL), Broken)
 
 
 def test_a_relay_that_stopped_with_an_error_is_not_waited_for() -> None:
-    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), RelayEnded)
-    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), RelayBehind)
+    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), Broken)
+    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), NotYet)
 
 
 def test_silence_and_trouble_are_said() -> None:
     silent = progress_to(replace(BEHIND, heartbeat_age_seconds=300.0), GOAL)
-    assert isinstance(silent, RelayBehind)
+    assert isinstance(silent, NotYet)
     assert "no report for 300 s" in silent.why
     troubled = progress_to(replace(BEHIND, error=ERROR), GOAL)
-    assert isinstance(troubled, RelayBehind)
+    assert isinstance(troubled, NotYet)
     assert "gone" in troubled.why
 
 
 def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
     waits = replace(BEHIND, stage=Stage.PAUSED, error=ERROR, pid=7)
     found = progress_to(waits, GOAL)
-    assert isinstance(found, RelayBehind)
+    assert isinstance(found, NotYet)
     assert "resumes automatically after [DM-4023] gone" in found.why
-    assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), RelayEnded)
-    assert isinstance(progress_to(replace(waits, pid=None), GOAL), RelayEnded)
+    assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), Broken)
+    assert isinstance(progress_to(replace(waits, pid=None), GOAL), Broken)
 
 
 # Across a switch to another server
@@ -73,19 +74,19 @@ def test_after_a_switch_gtids_tell_and_positions_do_not(old: str, new: str) -> N
     moved = Location("mysql-bin.000009", 4, executed(39), suffix=2)  # far behind the goal's position, by number
     status = replace(AT_GOAL, relay=moved, sub_dir=f"{new}.000002")
 
-    assert isinstance(progress_to(status, goal), RelayBehind)
+    assert isinstance(progress_to(status, goal), NotYet)
     there = replace(status, relay=replace(moved, gtid_set=executed(40)))
-    assert isinstance(progress_to(there, goal), CaughtUp)
+    assert isinstance(progress_to(there, goal), Met)
     # Asked of the new server while the relay still follows the old one.
-    assert isinstance(progress_to(replace(there, sub_dir=f"{old}.000001"), replace(goal, server_uuid=new)), CaughtUp)
+    assert isinstance(progress_to(replace(there, sub_dir=f"{old}.000001"), replace(goal, server_uuid=new)), Met)
     # On one server positions are exact, and the set may lag behind them.
-    assert isinstance(progress_to(replace(status, sub_dir=f"{old}.000002"), goal), CaughtUp)
+    assert isinstance(progress_to(replace(status, sub_dir=f"{old}.000002"), goal), Met)
 
 
 @pytest.mark.parametrize(("held", "wanted"), [("", f"{OLD}:1-3"), (f"{OLD}:1-3", ""), (f"{OLD}:1-3", "0-1-3")])
 def test_without_gtids_nothing_is_known_across_servers(held: str, wanted: str) -> None:
     status = replace(AT_GOAL, relay=replace(GOAL, gtid_set=held), sub_dir=f"{NEW}.000002")
-    assert isinstance(progress_to(status, replace(GOAL, gtid_set=wanted, server_uuid=OLD)), RelayBehind)
+    assert isinstance(progress_to(status, replace(GOAL, gtid_set=wanted, server_uuid=OLD)), NotYet)
 
 
 def test_a_goal_survives_being_text() -> None:

@@ -12,7 +12,8 @@ import pytest
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
-from airflow_provider_dm.hooks.relay import RelayBehind, goal_of, progress_to
+from airflow_provider_dm.hooks.relay import goal_of, progress_to
+from airflow_provider_dm.launch.awaited import NotYet
 from testbed import Server
 from testbed.airflow import Airflow
 from tests.airflow.support import arguments, files_with, restart_triggerer, running, wait_for
@@ -120,7 +121,7 @@ def test_a_cleared_task_finds_its_relay_again_and_a_marked_one_ends_it(
 
     deferred.store.set_relay_desired("marked_source", Stage.PAUSED)
     wait_for(lambda: deferred.stage("marked_source") is Stage.PAUSED, seconds=240)
-    assert isinstance(progress_to(deferred.store.relay_status("marked_source"), goal_of(deferred.far)), RelayBehind)
+    assert isinstance(progress_to(deferred.store.relay_status("marked_source"), goal_of(deferred.far)), NotYet)
 
     body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["pull"]}
     airflow.api.call("POST", f"/dags/{MARKED_DAG}/clearTaskInstances", body)

@@ -17,7 +17,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Action, DdlInfo, Lock, continued, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.launch import ddl_state
-from airflow_provider_dm.launch.ddl_state import DdlState, DdlWaits, ddl_state_in
+from airflow_provider_dm.launch.awaited import Awaited, NotYet
+from airflow_provider_dm.launch.ddl_state import ddl_state_in
 from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
 from airflow_provider_dm.notifications.shard_ddl import DmDdlLockNotifier
 from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
@@ -83,9 +84,9 @@ def test_sensors_of_both_modes_see_it_resolved_and_tell_what_is_missing(
 ) -> None:
     numbers = iter(range(2))
 
-    def resolved_behind_it(store: MetaStore, *asked: Any) -> DdlState:
+    def resolved_behind_it(store: MetaStore, *asked: Any) -> Awaited:
         found = ddl_state_in(store, *asked)
-        if isinstance(found, DdlWaits):
+        if isinstance(found, NotYet):
             resolve(store, number=next(numbers))
         return found
 
@@ -228,14 +229,14 @@ def test_a_trigger_is_stored_without_secrets_and_its_deadline_is_absolute() -> N
 
 
 def test_it_tells_what_happened_whoever_ends_the_task(synced: None) -> None:
-    assert event_of(trigger()).payload == {"status": "resolved"}
+    assert event_of(trigger()).payload == {"status": "met", "value": None}
     assert isinstance(event_of(trigger(end_from_trigger=True)), TaskSuccessEvent)
     report("a")
     late = event_of(trigger(end_from_trigger=True, deadline=time.time() + 0.2)).payload
     assert (late["status"], [one["ID"] for one in late["locks"]]) == ("timeout", [ID])
-    assert event_of(trigger(lock_id=lock_id("shops", OTHER))).payload == {"status": "resolved"}
+    assert event_of(trigger(lock_id=lock_id("shops", OTHER))).payload == {"status": "met", "value": None}
     report("b", ADD_BIG)
-    assert event_of(trigger(end_from_trigger=True)).payload["status"] == "conflict"
+    assert event_of(trigger(end_from_trigger=True)).payload["status"] == "broken"
     assert event_of(trigger(dm_meta_conn_id="not_there")).payload["status"] == "error"
 
     sensor = ShardDdlLockSensor(task_id="wait", task="shops")
@@ -246,7 +247,7 @@ def test_it_tells_what_happened_whoever_ends_the_task(synced: None) -> None:
             pushed[key] = value
 
     for event, error in (
-        ({"status": "conflict", "message": "x", "locks": late["locks"]}, ShardDdlDiffers),
+        ({"status": "broken", "message": "x", "locks": late["locks"]}, ShardDdlDiffers),
         (late, AirflowSensorTimeout),
     ):
         with pytest.raises(error):
@@ -270,7 +271,7 @@ def test_a_metadata_db_that_does_not_answer_is_asked_again_in_both_modes(
         one.dm_meta_conn_id = None  # it is there again
         return (await event).payload
 
-    assert asyncio.run(first()) == {"status": "resolved"}
+    assert asyncio.run(first()) == {"status": "met", "value": None}
     poked = ShardDdlLockSensor(task_id="poked", task="shops", dm_meta_conn_id="away")
     assert not poked.poke({}).is_done
 

@@ -114,7 +114,7 @@ def test_a_deadline_is_a_moment_and_not_a_duration(behind: None) -> None:
         return await anext(aiter(again.run()))
 
     event = asyncio.run(event_of(SyncStateTrigger(**arguments)))
-    assert event.payload == {"status": "timeout", "message": "one: its lag is 1 min"}
+    assert event.payload == {"status": "timeout", "message": "one: its lag is 1 min", "locks": []}
     report("r", lag=0.0, position=500, held=[])
     met = asyncio.run(event_of(SyncStateTrigger(**arguments)))
     assert isinstance(met, TaskSuccessEvent)

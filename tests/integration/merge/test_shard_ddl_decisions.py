@@ -20,8 +20,9 @@ from airflow_provider_dm.engine.shard.errors import (
 from airflow_provider_dm.engine.shard.lock import Action, Phase
 from airflow_provider_dm.engine.sync.errors import ShardDdlRefused
 from airflow_provider_dm.engine.sync.shard_ddl import source_shards
+from airflow_provider_dm.launch.awaited import Broken
 from airflow_provider_dm.launch.ddl_locks import lock_json, stored_locks, unlock
-from airflow_provider_dm.launch.ddl_state import DdlDiffers, ddl_state_in
+from airflow_provider_dm.launch.ddl_state import ddl_state_in
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, keys, locks, waiting_for
 
@@ -169,7 +170,7 @@ def test_a_later_different_ddl_of_a_source_that_was_not_waited_for_is_not_swallo
     assert keys(shops) == set()
     ((number_0, _), _) = stored_locks(shops.store)
     assert (number_0.phase, lock_json(number_0, 0)["conflict"].keys()) == (Phase.DIFFERS, {"a", "b"})
-    assert isinstance(ddl_state_in(shops.store, "test", lock), DdlDiffers)
+    assert isinstance(ddl_state_in(shops.store, "test", lock), Broken)
 
     # The remedies of the error: the DDL of `b` counts as the decided one, and `a` need not wait for what b has made.
     with pytest.raises(LockRefuses, match="has been executed"):

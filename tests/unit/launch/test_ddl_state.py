@@ -13,7 +13,8 @@ from airflow_provider_dm.engine.meta.records import Holder, Run, Stage, SubtaskS
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, DdlInfo, Lock
-from airflow_provider_dm.launch.ddl_state import DdlDiffers, DdlResolved, DdlState, DdlWaits, TaskRecords, ddl_state_of
+from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet
+from airflow_provider_dm.launch.ddl_state import TaskRecords, ddl_state_of
 
 NOW = 1_800_000_000.0
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,7 +50,7 @@ def standing(
     runs: tuple[Run, ...] = (QUIET,),
     subtasks: tuple[SubtaskStatus, ...] = BOTH,
     lock_id: str | None = None,
-) -> DdlState:
+) -> Awaited:
     return ddl_state_of(TaskRecords("t", [(one, 63.0) for one in locks], subtasks, runs), lock_id, now=NOW)
 
 
@@ -69,30 +70,30 @@ def standing(
 def test_a_lock_is_waited_for_until_all_have_gone_on(lock: Lock, said: str) -> None:
     for lock_id in (None, ID):
         found = standing(lock, lock_id=lock_id)
-        assert isinstance(found, DdlWaits)
+        assert isinstance(found, NotYet)
         assert said in found.why
         assert [one["ID"] for one in found.locks] == [ID]
         assert "no sync of the task is running" in found.why
-    assert standing(lock, lock_id="t-`s`.`another`") == DdlResolved()
+    assert standing(lock, lock_id="t-`s`.`another`") == Met()
     running = standing(lock, runs=(replace(QUIET, stage=Stage.RUNNING),))
-    assert isinstance(running, DdlWaits)
+    assert isinstance(running, NotYet)
     assert "no sync" not in running.why
 
 
 def test_who_was_not_waited_for_is_not_waited_for_afterwards() -> None:
     """Forced: b has not come to it, goes on by the DDL that it makes later, and holds nothing back until then."""
-    assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == DdlResolved()
+    assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == Met()
 
 
 def test_different_ddl_is_told_at_once_with_both_sides_until_a_person_has_decided() -> None:
     differ = replace(LOCK, infos=(A, DdlInfo("b", ("ADD c bigint",))))
     another = replace(LOCK, target=TableName("s", "p"))
     found = standing(another, differ)
-    assert isinstance(found, DdlDiffers)
+    assert isinstance(found, Broken)
     assert "a has executed ADD c int; b has executed ADD c bigint" in found.why
     assert [one["conflict"] for one in found.locks] == [{}, {"a": ["ADD c int"], "b": ["ADD c bigint"]}]
-    assert isinstance(standing(another, differ, lock_id=another.id), DdlWaits)
-    assert isinstance(standing(replace(differ, decision=Action.SKIP)), DdlWaits)
+    assert isinstance(standing(another, differ, lock_id=another.id), NotYet)
+    assert isinstance(standing(replace(differ, decision=Action.SKIP)), NotYet)
 
 
 def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
@@ -100,36 +101,36 @@ def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
     stopped = (subtask("a", stage=Stage.PAUSED, error=error), subtask("b"))
     for lock_id in (None, ID):
         found = standing(subtasks=stopped, lock_id=lock_id)
-        assert isinstance(found, DdlDiffers)
+        assert isinstance(found, Broken)
         assert "s.o_2 has executed: ADD d int" in found.why
         assert "s.o_1 has executed" in found.why
     for another in ("another", "o_", "", "o_2"):  # the message names s.o_2 as well, a shard
-        assert standing(subtasks=stopped, lock_id=f"t-`s`.`{another}`") == DdlResolved()
-    assert standing(subtasks=(subtask("a", stage=Stage.RUNNING, error=None), subtask("b"))) == DdlResolved()
+        assert standing(subtasks=stopped, lock_id=f"t-`s`.`{another}`") == Met()
+    assert standing(subtasks=(subtask("a", stage=Stage.RUNNING, error=None), subtask("b"))) == Met()
 
 
 def test_shards_of_one_source_are_missing_before_there_is_a_lock() -> None:
     found = standing(runs=(run(2, a=[GROUP], b=[]), QUIET))
-    assert isinstance(found, DdlWaits)
+    assert isinstance(found, NotYet)
     assert "DDL of `s`.`o` in a, 1 min 15 s old, waits for its shards `s`.`o_2`" in found.why
-    assert standing(runs=(run(2, a=[GROUP], b=[]), QUIET), lock_id="t-`s`.`another`") == DdlResolved()
+    assert standing(runs=(run(2, a=[GROUP], b=[]), QUIET), lock_id="t-`s`.`another`") == Met()
 
 
 def test_what_nobody_knows_is_not_resolved() -> None:
     """A run that begins has not looked yet; one that the metadata DB has never heard of may hold anything back."""
     begins = run(3, Stage.RUNNING, a=None)
-    assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), DdlWaits)
-    assert standing(runs=(begins, QUIET)) == DdlResolved()
+    assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), NotYet)
+    assert standing(runs=(begins, QUIET)) == Met()
     silent = replace(run(2, Stage.RUNNING, a=[], b=[]), heartbeat_age_seconds=31.0)
     loaded = replace(run(2), progress={"a": {"unit": "load"}, "b": {"unit": "load"}})
     for last in (silent, replace(silent, progress={}), loaded):  # killed; before its first beat; of an earlier life
-        assert isinstance(standing(runs=(last, QUIET)), DdlWaits)
-        assert isinstance(standing(runs=(begins, last, QUIET)), DdlWaits)
-        assert standing(runs=(run(3, a=[], b=[]), last)) == DdlResolved()
-    assert standing(runs=(replace(silent, progress={}, app="verify"), QUIET)) == DdlResolved()
+        assert isinstance(standing(runs=(last, QUIET)), NotYet)
+        assert isinstance(standing(runs=(begins, last, QUIET)), NotYet)
+        assert standing(runs=(run(3, a=[], b=[]), last)) == Met()
+    assert standing(runs=(replace(silent, progress={}, app="verify"), QUIET)) == Met()
     unknown = standing(runs=(run(2, a=[]),))
-    assert isinstance(unknown, DdlWaits)
+    assert isinstance(unknown, NotYet)
     assert "b: no sync has reported yet" in unknown.why
     nothing = standing(subtasks=(), runs=())
-    assert isinstance(nothing, DdlWaits)
+    assert isinstance(nothing, NotYet)
     assert "no sync of task t" in nothing.why

@@ -16,8 +16,9 @@ from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.launch import idle
+from airflow_provider_dm.launch.awaited import Met
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.sync_state import LagAtMost, Met, NothingHeld, state_in
+from airflow_provider_dm.launch.sync_state import LagAtMost, NothingHeld, state_in
 
 TASK, SOURCE = "shop", "one"
 AT = Location("mysql-bin.000002", 900)

@@ -10,15 +10,12 @@ import pytest
 
 from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet
 from airflow_provider_dm.launch.sync_state import (
     Condition,
     LagAtMost,
-    Met,
     NothingHeld,
-    NotYet,
     Passed,
-    SyncEnded,
-    SyncState,
     condition_json,
     condition_of,
     judge_sync,
@@ -30,9 +27,7 @@ ONE = SubtaskStatus("shop", "one", Unit.SYNC, Stage.RUNNING, HERE, HERE, NOW)
 RUN = Run("r", "shop", "incremental_sync", Holder("i", "1", "h"), Stage.RUNNING, NOW, NOW, 0.0)
 
 
-def state_of(
-    subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition, waited: float = 9.0
-) -> SyncState:
+def state_of(subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition, waited: float = 9.0) -> Awaited:
     return judge_sync(subtasks, run, condition, waited_seconds=waited)
 
 
@@ -97,7 +92,7 @@ def test_a_run_that_has_ended_is_named_and_its_lag_grows() -> None:
 def test_an_error_for_a_person_is_the_end_and_one_that_passes_is_not() -> None:
     error = {"ErrCode": "DM-6032", "ErrScope": "downstream", "Message": "no such column."}
     paused = replace(ONE, stage=Stage.PAUSED, error=error)
-    assert isinstance(state := state_of([paused], running(), LagAtMost(9.0)), SyncEnded)
+    assert isinstance(state := state_of([paused], running(), LagAtMost(9.0)), Broken)
     assert "DM-6032" in state.why
     resuming = replace(paused, error=error | {RESUMES_IN_SECONDS: 2.0})
     assert isinstance(state_of([resuming], running(), LagAtMost(9.0)), Met)
@@ -109,7 +104,7 @@ def test_an_error_of_an_earlier_run_is_not_the_end_of_the_one_that_is_awaited() 
     ended = replace(running(), stage=Stage.PAUSED, heartbeat_age_seconds=60.0)
     assert isinstance(state := state_of([paused], ended, LagAtMost(9.0), waited=59.0), NotYet)
     assert "the next run is awaited, as one is paused by an error: [DM-6032" in state.why
-    assert isinstance(state_of([paused], ended, LagAtMost(9.0), waited=61.0), SyncEnded)
+    assert isinstance(state_of([paused], ended, LagAtMost(9.0), waited=61.0), Broken)
     # The app of the next run has begun, and its sync has not reported.
     begins = replace(running(), started_at=NOW + timedelta(seconds=1))
     assert isinstance(state_of([paused], begins, LagAtMost(9.0)), NotYet)
