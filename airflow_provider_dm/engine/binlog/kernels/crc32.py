@@ -14,27 +14,22 @@ import numpy as np
 from numba import njit, uint32, uint64
 
 from airflow_provider_dm.engine.binlog.kernels.lanes import (
-    BLOCK,
     HAS_CLMUL,
-    HAS_WIDE_CLMUL,
     LANE,
     both,
     crossed_product,
     difference,
-    folded_block,
     half_of,
     lane_of,
-    lanes_of,
-    load_block,
     load_lane,
     lower_product,
     moved_down,
     moved_up,
     upper_product,
-    with_first_lane,
 )
 from airflow_provider_dm.engine.binlog.kernels.machine import load1, load8
 
+_BLOCK: Final = 4 * LANE
 _POLYNOMIAL: Final = 0xEDB88320
 _LOW_BITS = uint64(0xFFFFFFFF)
 
@@ -107,36 +102,16 @@ def _folded(lane: Any, low_factor: Any, high_factor: Any) -> Any:
 def _by_lanes(first: Any, start: int, end: int) -> Any:
     """Continue with the sixteen bytes before `start`, in four lanes; return (lane, the beginning of the rest)."""
     second, third, fourth = load_lane(start), load_lane(start + LANE), load_lane(start + 2 * LANE)
-    start += BLOCK - LANE
-    while start + BLOCK <= end:
+    start += _BLOCK - LANE
+    while start + _BLOCK <= end:
         first = difference(_folded(first, _FOUR_LOW, _FOUR_HIGH), load_lane(start))
         second = difference(_folded(second, _FOUR_LOW, _FOUR_HIGH), load_lane(start + LANE))
         third = difference(_folded(third, _FOUR_LOW, _FOUR_HIGH), load_lane(start + 2 * LANE))
         fourth = difference(_folded(fourth, _FOUR_LOW, _FOUR_HIGH), load_lane(start + 3 * LANE))
-        start += BLOCK
-    return _together(first, second, third, fourth), start
-
-
-@njit(forceinline=True)
-def _by_blocks(first: Any, start: int, end: int) -> Any:
-    """Do the same as `_by_lanes`, with the four lanes in one register."""
-    block = with_first_lane(load_block(start - LANE), first)
-    start += BLOCK - LANE
-    while start + BLOCK <= end:
-        block = folded_block(block, _FOUR_LOW, _FOUR_HIGH, load_block(start))
-        start += BLOCK
-    first, second, third, fourth = lanes_of(block)
-    return _together(first, second, third, fourth), start
-
-
-@njit(forceinline=True)
-def _together(first: Any, second: Any, third: Any, fourth: Any) -> Any:
+        start += _BLOCK
     second = difference(_folded(first, _ONE_LOW, _ONE_HIGH), second)
     third = difference(_folded(second, _ONE_LOW, _ONE_HIGH), third)
-    return difference(_folded(third, _ONE_LOW, _ONE_HIGH), fourth)
-
-
-_four_at_once = _by_blocks if HAS_WIDE_CLMUL else _by_lanes
+    return difference(_folded(third, _ONE_LOW, _ONE_HIGH), fourth), start
 
 
 @njit(forceinline=True)
@@ -165,8 +140,8 @@ def _long(start: int, end: int) -> Any:
         following = difference(load_lane(start), lane_of(state, uint64(0)))
         lane = difference(_folded(lane, _ONE_LOW, _ONE_HIGH), following)
         start += LANE
-    if start + BLOCK - LANE <= end:
-        lane, start = _four_at_once(lane, start, end)
+    if start + _BLOCK - LANE <= end:
+        lane, start = _by_lanes(lane, start, end)
     while start < end:
         lane = difference(_folded(lane, _ONE_LOW, _ONE_HIGH), load_lane(start))
         start += LANE

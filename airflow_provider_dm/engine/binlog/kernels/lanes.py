@@ -19,14 +19,12 @@ from airflow_provider_dm.engine.binlog.kernels.machine import loader, storer
 _FEATURES: Final = llvm.get_host_cpu_features()
 HAS_CLMUL: Final = bool(_FEATURES.get("pclmul", False))
 """x86-64 with PCLMULQDQ and SSSE3, which is all of them since 2010."""
-HAS_WIDE_CLMUL: Final = all(_FEATURES.get(name, False) for name in ("vpclmulqdq", "avx512f"))
-"""The same for four lanes at once: since 2019 (Ice Lake) and 2022 (Zen 4)."""
 
-LANE, BLOCK = 16, 64
-"""Bytes of a lane, and of four."""
+LANE = 16
+"""Bytes of a lane."""
 
 _I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
-_WORDS, _WIDE, _BYTES = ir.VectorType(_I64, 2), ir.VectorType(_I64, 8), ir.VectorType(_I8, LANE)
+_WORDS, _BYTES = ir.VectorType(_I64, 2), ir.VectorType(_I8, LANE)
 _LOW, _HIGH, _LOW_BY_HIGH = 0x00, 0x11, 0x10  # which halves of its two factors PCLMULQDQ takes
 
 Generate = Callable[[Any, Sequence[Any]], Any]
@@ -36,24 +34,13 @@ class Lane(types.Type):
     """Sixteen bytes in a register."""
 
 
-class Block(types.Type):
-    """Four lanes in a register."""
-
-
 lane_type: Final = Lane("Lane")
-block_type: Final = Block("Block")
 
 
 @register_model(Lane)
 class _LaneModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _WORDS)
-
-
-@register_model(Block)
-class _BlockModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _WIDE)
 
 
 def _generated(generate: Generate) -> Any:
@@ -142,58 +129,3 @@ def _multiplier(halves: int, says: str) -> Any:
 lower_product = _multiplier(_LOW, "of the two lower halves")
 upper_product = _multiplier(_HIGH, "of the two upper halves")
 crossed_product = _multiplier(_LOW_BY_HIGH, "of the left's lower half and the right's upper one")
-
-
-# Four lanes at once
-
-
-load_block = loader(_WIDE, block_type, "Load the 64 bytes at an address.")
-
-
-@intrinsic
-def with_first_lane(_context: Any, block: Any, lane: Any) -> Any:
-    """Return the block, its first lane replaced."""
-
-    def generate(builder: Any, given: Sequence[Any]) -> Any:
-        block, lane = given
-        for index in range(2):
-            place = ir.Constant(_I32, index)
-            block = builder.insert_element(block, builder.extract_element(lane, place), place)
-        return block
-
-    return block_type(block_type, lane_type), _generated(generate)
-
-
-@intrinsic
-def lanes_of(_context: Any, block: Any) -> Any:
-    """Return the four lanes of a block."""
-
-    def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
-        pairs = ir.VectorType(_I32, 2)
-        lanes = [
-            builder.shuffle_vector(given[0], given[0], ir.Constant(pairs, [2 * index, 2 * index + 1]))
-            for index in range(BLOCK // LANE)
-        ]
-        return context.make_tuple(builder, signature.return_type, lanes)
-
-    return types.UniTuple(lane_type, BLOCK // LANE)(block_type), generate
-
-
-@intrinsic
-def folded_block(_context: Any, block: Any, low_factor: types.Integer, high_factor: types.Integer, more: Any) -> Any:
-    """Return lower_product + upper_product of each lane and these factors, + the lanes of `more`.
-
-    Only where HAS_WIDE_CLMUL.
-    """
-
-    def generate(builder: Any, given: Sequence[Any]) -> Any:
-        block, low, high, more = given
-        kind = ir.FunctionType(_WIDE, [_WIDE, _WIDE, _I8])
-        multiply = builder.module.declare_intrinsic("llvm.x86.pclmulqdq.512", (), kind)
-        factors = ir.Constant(_WIDE, ir.Undefined)
-        for index in range(8):
-            factors = builder.insert_element(factors, (low, high)[index % 2], ir.Constant(_I32, index))
-        products = [builder.call(multiply, [block, factors, ir.Constant(_I8, halves)]) for halves in (_LOW, _HIGH)]
-        return builder.xor(builder.xor(*products), more)
-
-    return block_type(block_type, types.uint64, types.uint64, block_type), _generated(generate)
