@@ -117,8 +117,12 @@ class EpochSize:
 
     @classmethod
     def of_one_task(cls) -> EpochSize:
-        """Return the initial size if every epoch is one task."""
-        return cls(one_task=None, largest=32 * MIB)
+        """Return the initial size if every epoch is one task.
+
+        glibc reuses the memory of a buffer of the epoch's log if it has at most 32 MiB (`kernels.build`). Fresh pages
+        cost more than copying, and an epoch ends after the transaction that crosses its limit.
+        """
+        return cls(one_task=None, largest=30 * MIB)
 
     @classmethod
     def by_the_driver(cls) -> EpochSize:

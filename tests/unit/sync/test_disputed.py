@@ -152,7 +152,7 @@ def test_values_that_the_target_takes_for_equal_are_disputed(monkeypatch: pytest
     folded = fold(plan, log[1:])
 
     assert [row for works in make_waves(plan, folded).first.values() for row in works[0].delete] == [(b"1", b"a", None)]
-    monkeypatch.setattr(disputed, "further_marks", lambda _part: (lambda row: hash(row[1]),))
+    monkeypatch.setattr(disputed, "further_marks", lambda _part: (lambda values: hash(values[0]),))
     assert not make_waves(plan, folded).first
 
 

@@ -77,7 +77,8 @@ def _continues(source: int, joined: Any, held: int, changes: Any, number: int) -
 
 @entry(f"int64({BYTES}, {TABLE}, {BYTES}, {LIST}, int64, {LIST}, {LIST}, {TABLE})")
 def join_chains(data: Any, changes: Any, text: Any, ends: Any, width: int, before: Any, after: Any, joined: Any) -> int:
-    """Write the changes to `joined`, those of a chain as one change. Return their number.
+    """Write the changes to `joined`, those of a chain as one change. Return their number n, or -n if a row moves to
+    another key, or a key has several changes.
 
     `changes`: of one layout, in log order. `joined`: as long as `changes`. `text`, `ends`: the cells of keys of `width`
     columns, none of them NULL. `before[i]`, `after[i]`: the key of change i before and after it; -1 without a row. The
@@ -88,7 +89,7 @@ def join_chains(data: Any, changes: Any, text: Any, ends: Any, width: int, befor
     while size < 4 * len(changes):
         size *= 2
     slots, last = np.full(size, -1, np.int64), np.full(size, -1, np.int64)  # a key; its last change in `joined`
-    source, text_at, count = int64(data.ctypes.data), int64(text.ctypes.data), 0
+    source, text_at, count, once = int64(data.ctypes.data), int64(text.ctypes.data), 0, True
     for number in range(len(changes)):
         old, new = before[number], after[number]
         slot = _slot(old if old >= 0 else new, text_at, ends, width, slots)
@@ -96,12 +97,46 @@ def join_chains(data: Any, changes: Any, text: Any, ends: Any, width: int, befor
         held = last[slot]
         if other != slot:  # the row moves to another key: it belongs to no chain
             last[slot] = last[other] = -1
+            once = False
         elif held >= 0 and _continues(source, joined, held, changes, number):
             joined[held, EVENT] = changes[number, EVENT]
             joined[held, AFTER], joined[held, AFTER_END] = changes[number, AFTER], changes[number, AFTER_END]
             continue
         else:
+            once = once and held < 0
             last[slot] = count
         joined[count] = changes[number]
         count += 1
-    return count
+    return count if once else -count
+
+
+@entry(f"boolean[::1]({BYTES}, {TABLE})")
+def images_differ(data: Any, changes: Any) -> Any:
+    """Return for each change whether it has two images with different bytes."""
+    source, differ = int64(data.ctypes.data), np.zeros(len(changes), np.bool_)
+    for number in range(len(changes)):
+        old, new = changes[number, BEFORE], changes[number, AFTER]
+        if old != NO_ROW and new != NO_ROW:
+            size = changes[number, AFTER_END] - new
+            same_size = size == changes[number, BEFORE_END] - old
+            differ[number] = not (same_size and equal(source + old, source + new, size))
+    return differ
+
+
+@entry(f"uint64[:, ::1]({BYTES}, {LIST}, {LIST})")
+def sort_words(text: Any, ends: Any, right: Any) -> Any:
+    """Return two words for each cell, a row for each row of cells: 16 of its bytes, big-endian, padded with zeros.
+
+    `right[column]`: 1 for the last bytes, padded on the left, so that natural numbers are in their order; 0 for the
+    first bytes. No cell is NULL.
+    """
+    width, source = len(right), int64(text.ctypes.data)
+    words = np.zeros((len(ends) // width, 2 * width), np.uint64)
+    for cell in range(len(ends)):
+        start, row, column = _start(ends, cell), cell // width, cell % width
+        size = min(ends[cell] - start, 16)
+        at, place = (ends[cell] - size, 16 - size) if right[column] else (start, 0)
+        for byte in range(size):
+            word, shift = (place + byte) // 8, uint64(8 * (7 - (place + byte) % 8))
+            words[row, 2 * column + word] |= load1(source + at + byte) << shift
+    return words

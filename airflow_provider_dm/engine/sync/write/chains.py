@@ -67,7 +67,7 @@ class Chains:
         pieces, shorter = [], []
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             if count >= self.fewest and self._joins(batch, number, numbers):
-                pieces.append(joined(batch, number, self.keys[batch.layouts[number].table]))
+                pieces.append(joined(batch, number, self.keys[batch.layouts[number].table])[0])
                 shorter.append(number)
         if not pieces:
             return batch
@@ -89,8 +89,9 @@ def can_join(of: TableLayout, key: tuple[int, ...]) -> bool:
     return not (of.absent or of.layout.for_kernels.plain_only.intersection(key))
 
 
-def joined(batch: Batch, number: int, key: tuple[int, ...]) -> Any:
-    """Return the changes with this layout, with those of a chain in one. Raises MalformedImage."""
+def joined(batch: Batch, number: int, key: tuple[int, ...]) -> tuple[Any, bool]:
+    """Return the changes with this layout, with those of a chain in one, and whether each key has one change then and
+    no row moves to another key. Raises MalformedImage."""
     from airflow_provider_dm.engine.binlog.kernels.chains import join_chains
 
     changes = batch.changes[batch.changes[:, LAYOUT] == number]
@@ -100,4 +101,5 @@ def joined(batch: Batch, number: int, key: tuple[int, ...]) -> Any:
     new = np.where(has_new, np.cumsum(has_new) - 1 + np.count_nonzero(has_old), -1)
     into = np.empty_like(changes)
     data, text = (np.frombuffer(buffer, np.uint8) for buffer in (batch.data, cells.text))
-    return into[: join_chains(data, changes, text, cells.ends, len(key), old, new, into)]
+    count = join_chains(data, changes, text, cells.ends, len(key), old, new, into)
+    return into[: abs(count)], count >= 0

@@ -20,8 +20,9 @@ from itertools import chain
 from operator import itemgetter
 from typing import TypeAlias
 
+from airflow_provider_dm.engine.binlog.changes import Batch
+from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Folded
@@ -44,8 +45,11 @@ class ExchangedMarks:
         taken: set[Mark | None] = set()
         for index, keyed in folded.keyed.items():
             if plan.policies[index] is not WritePolicy.UNCOUNTED:
-                for value_of, mark in _further_values(plan.part(index)):
-                    _add(keyed.values(), value_of, mark, released, taken)
+                for values_of, mark in _further_values(plan.part(index)):
+                    values = (
+                        (before and values_of(before), after and values_of(after)) for before, after in keyed.values()
+                    )
+                    _add(values, mark, released, taken)
         return cls(frozenset(filter(None, released)), frozenset(filter(None, taken)))
 
 
@@ -63,38 +67,66 @@ def releases(part: TargetPart, disputed: Disputed | None) -> Callable[[Row, Row 
     further, known = _further_values(part), disputed or frozenset()
 
     def releases_any(before: Row, after: Row | None) -> bool:
-        return after is None or any(value_of(before) != value_of(after) for value_of, _ in further)
+        return after is None or any(values_of(before) != values_of(after) for values_of, _ in further)
 
     def releases_disputed(before: Row, after: Row | None) -> bool:
         return any(
-            mark(before) in known for value_of, mark in further if after is None or value_of(before) != value_of(after)
+            mark(values_of(before)) in known
+            for values_of, mark in further
+            if after is None or values_of(before) != values_of(after)
         )
 
     return releases_any if disputed is None else releases_disputed if known else lambda _before, _after: False
 
 
-def _further_values(part: TargetPart) -> list[tuple[Callable[[Row], object], MarkOf]]:
-    """Return for each further unique key the functions from a row to its value and to the mark of it."""
-    values = [itemgetter(*columns) if columns else len for columns in part.unique]  # len: the same for each row
-    return list(zip(values, further_marks(part), strict=True))
+def are_disputed(part: TargetPart, batch: Batch) -> bool:
+    """Return True if changes of a table dispute a value, or may do so.
+
+    `batch`: all changes of the table in an epoch, one for each row, with one layout. Raises MalformedImage.
+    """
+    if not all(part.unique):
+        return True
+    for columns, mark in zip(part.unique, further_marks(part), strict=True):
+        released: set[Mark | None] = set()
+        taken: set[Mark | None] = set()
+        _add(zip(*(_values(batch, place, columns) for place in (BEFORE, AFTER)), strict=True), mark, released, taken)
+        if (released & taken) - {None}:
+            return True
+    return False
+
+
+def _values(batch: Batch, place: int, columns: tuple[int, ...]) -> list[Row | None]:
+    rows = iter(batch.cells(0, place, columns).rows())
+    return [next(rows) if start >= 0 else None for start in batch.changes[:, place].tolist()]
+
+
+def _further_values(part: TargetPart) -> list[tuple[Callable[[Row], Row], MarkOf]]:
+    """Return for each further unique key the functions from a row to its values and from these to their mark."""
+    return list(zip(map(_values_of, part.unique), further_marks(part), strict=True))
+
+
+def _values_of(columns: tuple[int, ...]) -> Callable[[Row], Row]:
+    match columns:
+        case ():
+            return lambda _row: ()
+        case (one,):
+            return lambda row: (row[one],)
+    return itemgetter(*columns)
 
 
 def _add(
-    changes: Iterable[Change],
-    value_of: Callable[[Row], object],
+    changes: Iterable[tuple[Row | None, Row | None]],
     mark: MarkOf,
     released: set[Mark | None],
     taken: set[Mark | None],
 ) -> None:
+    """Add the marks of values that change. `changes`: the values of a unique key before and after each change."""
     for before, after in changes:
-        if before is None:
+        if before != after:
+            if before is not None:
+                released.add(mark(before))
             if after is not None:
                 taken.add(mark(after))
-        elif after is None:
-            released.add(mark(before))
-        elif value_of(before) != value_of(after):
-            released.add(mark(before))
-            taken.add(mark(after))
 
 
 def _union(sets: Iterable[frozenset[Mark]]) -> frozenset[Mark]:

@@ -3,12 +3,12 @@
 The changes of the whole epoch are joined (`chains`). If each key has one change then, there is nothing left to fold.
 The rows stay in the compact form that a kernel has written (`binlog.images.Cells`) until a kernel makes statements of
 them (`downstream.insertion`); only keys and deleted rows become Python objects. Otherwise (a key with two changes that
-do not fit byte by byte, a row that is inserted and deleted, a key that changes) all of the table's changes go to the
-compactor, to which they mean the same.
+do not fit byte by byte, a row that is inserted and deleted, a key that changes, a disputed value of a further unique
+key) all of the table's changes go to the compactor, to which they mean the same.
 
 Only for tables whose rows are written unchanged, from one source table, covered completely, without filters and
-extracted columns, in the target's column order. Tables with further unique keys, and those that are not written exactly
-as logged, only if all changes are inserts.
+extracted columns, in the target's column order. Tables that are not written exactly as logged, only if all changes are
+inserts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from airflow_provider_dm.engine.binlog.errors import MalformedImage
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.maps import TableLayout
 from airflow_provider_dm.engine.binlog.rows import located
-from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, LAYOUT
-from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, LAYOUT
+from airflow_provider_dm.engine.schema.codec import INTEGERS, Row
 from airflow_provider_dm.engine.sync.plan.bucket import bucket_numbers
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.chains import Chains, can_join, joined
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded, FoldedCells
+from airflow_provider_dm.engine.sync.write.disputed import are_disputed
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,8 @@ class EncodedFold:
 
     def _folded(self, pieces: Sequence[Batch], whole: _OneBuffer, table: int) -> FoldedCells | None:
         """Return the changes of one table as folded; None if only the compactor can fold them."""
+        from airflow_provider_dm.engine.binlog.kernels.chains import images_differ
+
         part, of = self._plan.part(table), pieces[0].layouts[0]
         key = part.key or ()
         if all((piece.changes[:, BEFORE] < 0).all() for piece in pieces):
@@ -133,24 +136,18 @@ class EncodedFold:
             cells = [_cells(piece, AFTER) for piece in pieces]
             rows = Cells.joined([replace(joined, text=bytes(joined.text)) for joined in cells])
             return FoldedCells([], rows, Cells.none(rows.columns)) if _keys_are_distinct(rows, key) else None
-        if part.unique or self._plan.policies[table] is not WritePolicy.EXACT or not can_join(of, key):
+        if self._plan.policies[table] is not WritePolicy.EXACT or not can_join(of, key):
             return None
         if any(of.layout.table.columns[number].nullable for number in key):
             return None  # a NULL has no place in the order, and the target refuses it
         batch = whole.together(pieces)
-        batch = batch.with_changes(joined(batch, 0, key))
-        has_old, has_new = (batch.changes[:, place] >= 0 for place in (BEFORE, AFTER))
-        keys: list[Row | None] = [None] * len(batch)
-        for place, has in ((BEFORE, has_old), (AFTER, has_new)):
-            for number, value in zip(np.flatnonzero(has).tolist(), batch.cells(0, place, key).rows(), strict=True):
-                if keys[number] not in (None, value):
-                    return None  # the key changes
-                keys[number] = value
-        if len(set(keys)) < len(keys):
+        changes, once = joined(batch, 0, key)
+        batch = batch.with_changes(changes)
+        if not once or are_disputed(part, batch):
             return None
-        by_key = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)  # type: ignore[arg-type]
-        batch, has_old, has_new = batch.with_changes(batch.changes[by_key]), has_old[by_key], has_new[by_key]
-        changed = has_old & has_new & _differ(batch)
+        batch = _by_key(batch, key)
+        has_old, has_new = (batch.changes[:, place] >= 0 for place in (BEFORE, AFTER))
+        changed = images_differ(np.frombuffer(batch.data, np.uint8), batch.changes)
         deleted, inserted, updated = (
             batch.with_changes(batch.changes[which]) for which in (has_old & ~has_new, ~has_old, changed)
         )
@@ -192,10 +189,18 @@ class _OneBuffer:
         return replace(pieces[0], data=self.data, changes=np.concatenate(moved))
 
 
-def _differ(batch: Batch) -> Any:
-    """Return for each change whether its images differ. A row may be written needlessly: a value has two encodings."""
-    data, places = batch.data, batch.changes[:, [BEFORE, BEFORE_END, AFTER, AFTER_END]].tolist()
-    return np.array([data[start:end] != data[new:new_end] for start, end, new, new_end in places], np.bool_)
+def _by_key(batch: Batch, key: Sequence[int]) -> Batch:
+    """Return the changes in the order of the first bytes of their keys, integers in numerical order."""
+    from airflow_provider_dm.engine.binlog.kernels.chains import sort_words
+
+    table, new = batch.layouts[0].layout.table, batch.changes[:, AFTER] >= 0
+    right = np.array([table.columns[number].data_type in INTEGERS for number in key], np.int64)
+    words = np.empty((len(batch), 2 * len(key)), np.uint64)
+    for place, which in ((AFTER, new), (BEFORE, ~new)):
+        cells = batch.with_changes(batch.changes[which]).cells(0, place, key)
+        words[which] = sort_words(np.frombuffer(cells.text, np.uint8), cells.ends, right)
+    used = [word for word in words.T if word.any()]
+    return batch.with_changes(batch.changes[np.lexsort(used[::-1])]) if used else batch
 
 
 def _cells(batch: Batch, place: int) -> Cells:

@@ -45,12 +45,12 @@ def marks_of(part: TargetPart) -> ValueMarks:
             loose.append(_whole_table(b"%d" % number))
             continue
         columns = tuple(index[name.lower()] for name in key.columns)
-        by_form = _mark(part, b"%d=" % number, columns, values)
+        by_form = _mark(b"%d=" % number, columns, _forms(part, values))
         if len(values) == len(columns):
             strict.append(by_form)
         else:
             loose.append(by_form)
-            strict.append(_mark(part, b"%d:" % number, columns, None))
+            strict.append(_mark(b"%d:" % number, columns, [(column, None) for column in columns]))
     if part.key is None:
         loose.append(_image)
     return ValueMarks(tuple(strict), tuple(loose), part.key is None)
@@ -58,22 +58,24 @@ def marks_of(part: TargetPart) -> ValueMarks:
 
 @lru_cache(maxsize=1024)
 def further_marks(part: TargetPart) -> tuple[MarkOf, ...]:
-    """Return for each of `part.unique` the function from a row to the mark of its value, or None for a NULL. Values
-    that the target may compare as equal have equal marks; marks of other tables and keys differ."""
+    """Return for each of `part.unique` the function from the values of its columns to their mark, or None if one is
+    NULL. Values that the target may compare as equal have equal marks; marks of other tables and keys differ."""
     marks = []
     for number, key in enumerate(part.further_keys):
         name, values = f"{part.name.schema}\0{part.name.table}\0{number}=".encode(), part.known_values(key)
-        columns = part.unique[number]
-        marks.append(_whole_table(name) if values is None else _mark(part, name, columns, values))
+        places = {column: place for place, column in enumerate(part.unique[number])}
+        forms = None if values is None else [(places[column], form) for column, form in _forms(part, values)]
+        marks.append(_whole_table(name) if forms is None else _mark(name, tuple(places.values()), forms))
     return tuple(marks)
 
 
-def _mark(part: TargetPart, name: bytes, columns: tuple[int, ...], formed: tuple[int, ...] | None) -> MarkOf:
-    """Return the mark of these columns: of the forms of the columns in `formed`; None: of the bytes of all columns."""
+def _forms(part: TargetPart, columns: tuple[int, ...]) -> list[tuple[int, Transform | None]]:
+    return [(column, form_of(part, column)) for column in columns]
+
+
+def _mark(name: bytes, columns: tuple[int, ...], pairs: list[tuple[int, Transform | None]]) -> MarkOf:
+    """Return the mark of these columns of a row. `pairs`: the columns whose forms are in the mark; None: the bytes."""
     digest = xxhash.xxh64_intdigest
-    pairs: list[tuple[int, Transform | None]] = (
-        [(column, None) for column in columns] if formed is None else [(one, form_of(part, one)) for one in formed]
-    )
     if len(columns) == len(pairs) == 1:
         (number, form) = pairs[0]
 
