@@ -8,7 +8,7 @@ that the collected tests need, at once, and hostile ones likewise. A run of unit
 runs for all four pairs; with `source` or `target` alone, for both flavours; `mysql_source` and the like name one.
 `mariadb11_source` is a newer MariaDB, for what only that has. In the folders of `TAKE_TIDB` TiDB is a third target, if
 the machine has a `tidb-server` (on PATH, or named by `DM_TIDB_SERVER`); elsewhere those cases are skipped.
-A test marked `hostile` gets servers whose global settings are such as nobody expects (`testbed.hostile`); with
+A test marked `hostile` gets servers with unusual global settings (`testbed.hostile`); with
 `DM_HOSTILE_SERVERS=1` every test does.
 In these folders a case runs for two of the pairs: the two of one flavour, or the two others (`takes_turn`). With
 `DM_ALL_PAIRS=1`, or the mark `every_pair`, it runs for all four.
@@ -165,7 +165,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`source` and `target` stand for every flavour; both in one test, for every pair."""
+    """`source` and `target` are parametrized by flavour; both in one test, by pair."""
     roles = [role for role in ROLES if role in metafunc.fixturenames]
     hostile = metafunc.definition.get_closest_marker(HOSTILE) is not None
     kinds = [f"{HOSTILE}_{flavour}" if hostile else flavour for flavour in FLAVOURS]

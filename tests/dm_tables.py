@@ -34,7 +34,7 @@ NOT_NULL_KEY = 4099  # PRI_KEY, NOT NULL, NO DEFAULT
 
 
 def column(name: str, kind: int, *, length: int = -1, flag: int = 0, collate: str = "binary") -> dict[str, Any]:
-    """A column as TiDB's ColumnInfo is written, with all that it says of nothing."""
+    """A column in the format of TiDB's ColumnInfo, with all of its empty fields."""
     charset = collate.partition("_")[0]
     return {
         "id": 1, "name": {"O": name, "L": name.lower()}, "offset": 0, "origin_default": None,

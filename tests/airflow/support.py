@@ -78,7 +78,7 @@ def running(airflow: Airflow, what: bytes) -> list[int]:
 
 
 def wait_for(condition: Callable[[], object], *, seconds: float) -> None:
-    """Fails when it does not come. How long a loaded machine takes for it says nothing: `seconds` is patience."""
+    """Fails after `seconds`, which is generous: the test machine may be loaded."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"
@@ -153,7 +153,7 @@ def log_in(browser: Browser, airflow: Airflow, user: str, password: str, **optio
 def trigger(page: Page, airflow: Airflow, dag: str, **params: str) -> str:
     """Fill in the form of a DAG's Params, press Trigger and return the run.
 
-    The page is empty afterwards: that of a run that nobody looks at takes a third of a processor.
+    The page is empty afterwards: an unattended page of a run takes a third of a processor.
     """
     airflow.api.wait_for_dag(dag)
     page.goto(f"{airflow.url}/dags/{dag}")

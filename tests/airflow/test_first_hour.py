@@ -226,7 +226,7 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_control, "OBEY_SECONDS", 300.0)  # a run that has just begun takes its time here
 
     def do(command: str, *, instead: Mapping[str, str] = {}, code: int = 0) -> None:
-        """Execute a documented command. `instead`: what stands here for names that a page has made up."""
+        """Execute a documented command. `instead`: this test's values for the names on the page."""
         reader.done.add(shlex.join(shlex.split(command)))
         for shown, real in instead.items():
             command = command.replace(shown, real)

@@ -1,4 +1,4 @@
-"""The hooks against real servers: what the Test button says, and what an Airflow connection means to the engine."""
+"""The hooks against real servers: the result of the Test button, and the endpoint of an Airflow connection."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What Airflow is told about the provider is valid, complete, and true."""
+"""The provider info is valid for Airflow's schemas, complete, and every path in it can be imported."""
 
 import importlib
 import json

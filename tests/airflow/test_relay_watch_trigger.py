@@ -1,4 +1,4 @@
-"""What the trigger of a deferred relay tells its task, when it lets the relay live, and what it never holds."""
+"""The trigger of a deferred relay: its events, when it ends the relay, and that it holds no secret."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What a Spark connection means to our apps; and the provider's private parts that we stand on."""
+"""The settings that a Spark connection gives an app, and the provider's private names that the hook uses."""
 
 import inspect
 import sys

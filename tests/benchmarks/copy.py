@@ -1,7 +1,7 @@
 """A full copy of one table: the real Spark app beside mydumper and myloader, MariaDB to MariaDB.
 
 With `--target mysql` or `tidb`: MariaDB to that, without a peer. The environment variable DM_TIDB_SERVER names TiDB's
-program. MySQL allows no LOAD DATA LOCAL unless it is told to, so rows are inserted there, as in TiDB.
+program. MySQL does not allow LOAD DATA LOCAL by default, so rows are inserted there, as in TiDB.
 
 Both sides copy into the same target server, into a schema that is dropped before each run; each copy is compared with
 the source, outside of the clock. Spark runs as `local[2]`. mydumper and myloader have 2 or 4 threads, whichever is
@@ -79,7 +79,7 @@ OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {
 
 
 class WrongCopy(RuntimeError):
-    """A side's copy is not its source: then its speed says nothing."""
+    """A side's copy differs from its source, so its speed is meaningless."""
 
 
 # The sides

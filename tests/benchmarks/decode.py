@@ -63,7 +63,7 @@ CASES: Final = (
 
 @dataclass(frozen=True)
 class WrongCount(Exception):
-    """A side did not find what was written: then its speed says nothing."""
+    """A side has not decoded all that was written, so its speed is meaningless."""
 
     side: str
     found: int

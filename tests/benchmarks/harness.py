@@ -1,4 +1,4 @@
-"""Two sides of a comparison, run in turn in one session, and what may be said about them afterwards.
+"""Runs the two sides of a comparison in turn in one session, and computes their figures.
 
 What is true here:
 - A ratio is the only figure that outlives a machine. Subject and peer alternate, and each repeat changes who is first,

@@ -1,4 +1,4 @@
-"""CPU and memory of processes, as Linux tells it under /proc.
+"""CPU and memory of processes, read from /proc.
 
 The memory of a tree is the sum of its processes' PSS: a page that several processes share is counted once. CPU is
 read in ticks of 10 ms: nothing here is for work that takes less than some tenths of a second."""
@@ -66,7 +66,7 @@ def watched(*roots: int) -> Iterator[Tree]:
 
 
 def cpu_of(pid: int) -> float | None:
-    """CPU seconds of one process without its children, also when it ended and nobody waited for it yet."""
+    """CPU seconds of one process without its children, also if it has ended and was not waited for yet."""
     stat = _read(f"/proc/{pid}/stat")
     if not stat:
         return None

@@ -103,7 +103,7 @@ class Growth:
 
 
 def relay(server: Server, file: BinlogFile, folder: Path) -> Run:
-    """The engine's relay, told to begin with the file."""
+    """The engine's relay, which begins with the file."""
     with empty(folder) as work:
         url = f"sqlite:///{work}/meta.db"
         migrate(url)

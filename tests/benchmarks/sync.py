@@ -155,7 +155,7 @@ CASES: Final = (*LOGS, f"oltp{OVERWRITE}")
 
 
 class WrongSync(RuntimeError):
-    """A side's table is not its source: then its speed says nothing."""
+    """A side's table differs from its source, so its speed is meaningless."""
 
 
 @dataclass(frozen=True)

@@ -465,7 +465,7 @@ class Life:
         return [f"ALTER TABLE {table.quoted} CONVERT TO CHARACTER SET {charset}"]
 
     def _online(self, table: Table) -> list[str]:
-        """Return what gh-ost does, or pt-online-schema-change, to a table that nobody else writes to meanwhile."""
+        """Return the statements of gh-ost or pt-online-schema-change for a table without other writers."""
         name, columns = table.name, ", ".join(one.quoted for one in table.columns)
         kept = self.chance.choice(table.columns)
         added = f"ADD COLUMN `{self.chance.choice(NAMES)}` int NOT NULL DEFAULT 3"
@@ -481,7 +481,7 @@ def _name_of(spec: str) -> str:
 
 
 def _without_width(kind: str) -> str:
-    """Return a type as every server may be told it.
+    """Return a type without its display width, which every server accepts.
 
     >>> _without_width("bigint(20) unsigned"), _without_width("varchar(20)")
     ('bigint unsigned', 'varchar(20)')

@@ -1,4 +1,4 @@
-"""Random DDL that TiDB can follow: without the statements at which docs/how-to/into-tidb.md says that a task stops."""
+"""Random DDL that TiDB can follow: without the statements that stop a task according to docs/how-to/into-tidb.md."""
 
 from __future__ import annotations
 

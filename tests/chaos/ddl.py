@@ -7,8 +7,8 @@ tables are copied again (`copied_again`). Apps, relays and targets die by kill -
 takes its place (`failing_over`); drivers and targets also during a DDL of the target, all of them while a table is
 copied again, or rows that shards held back are applied (a re-sync). Drivers freeze, and go on when another one has
 taken over. Each run has other numbers of threads than the one before. Each round has a mode, a rule of safe mode and a
-form of target tables of its own (`ways`); keys of all forms come and go with the tables. In the end a run that nobody
-disturbs catches up: each table has the same definition and the same rows as at its source, and there is none besides.
+form of target tables of its own (`ways`); keys of all forms come and go with the tables. In the end an
+undisturbed run catches up: each table has the definition and the rows of its source, and there are no other tables.
 """
 
 from __future__ import annotations
@@ -394,7 +394,7 @@ def make_round(runs: DdlRuns, seed: int, way: Way, lives: int = LIVES) -> Round:
 
 
 def _task(shops: Shops, way: Way) -> dict[str, Any]:
-    """Return what is said of the task: its way, and two merged tables, of which the shards of one make DDL."""
+    """Return the task's configuration: its mode, and two merged tables; the shards of one execute DDL."""
 
     def route(table: str) -> dict[str, str]:
         names = {"schema-pattern": shops.schema, "target-schema": shops.schema}

@@ -69,7 +69,7 @@ class Turns:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Let nobody write until the block ends."""
+        """Stop all writers until the block ends."""
         with ExitStack() as stack:
             for one in self._locks:
                 stack.enter_context(one)

@@ -46,7 +46,7 @@ class Driver:
         return self.child.poll() is None
 
     def ends(self, seconds: float) -> bool:
-        """Wait for its end; tell whether it has come."""
+        """Wait for its end; return True if it has ended."""
         with suppress(subprocess.TimeoutExpired):
             self.child.wait(seconds)
         return not self.alive()

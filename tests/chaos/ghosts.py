@@ -1,4 +1,4 @@
-"""What online DDL tools leave in a log for one change of a table that nobody else writes to meanwhile."""
+"""The statements of online DDL tools in a log, for one change of a table without other writers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A bad network between the product and a server: a TCP proxy that cuts, freezes or trickles when it is told to.
+"""A bad network between the product and a server: a TCP proxy that cuts, freezes or slows down connections on request.
 
-And one that is only far away: with `delay_seconds` whatever the server sends comes so much later, no less of it.
+With `delay_seconds` it delays everything that the server sends, at full throughput.
 """
 
 from __future__ import annotations

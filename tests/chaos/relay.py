@@ -107,7 +107,7 @@ class Chapter:
 
 
 def assert_all_is_there(kit: RelayKit) -> None:
-    """The status says so: the server's end, and all its transactions."""
+    """Assert that the status has the end of the server's log and all of its transactions."""
     upstream, status = kit.upstream(), kit.status()
     assert status.relay is not None
     assert (status.stage, status.caught_up, status.error) == (Stage.FINISHED, True, None), status

@@ -1,10 +1,10 @@
 """Rounds of random shard DDL at two or three sources, while drivers die by kill -9 at every step of it.
 
 Each round has several merged tables with a history each (`sharding`), so that what dies does so for all of them. Its
-drivers are real processes, one for all sources or one for each, and all start anew until the histories are over (some
-locks are unlocked with `--force-remove` meanwhile); then
-one run that nobody disturbs goes on to the end. Held against each: the merged tables have the definition and the rows
-of their shards, each DDL was run in the target once, and nothing of a group or a lock is left.
+drivers are real processes, one for all sources or one for each, and all are restarted until the histories end (some
+locks are unlocked with `--force-remove` meanwhile); then one undisturbed run continues to the end. After it the merged
+tables have the definition and the rows of their shards, each DDL was executed in the target once, and no group or lock
+is left.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def _killed(when: str, tree: Tree) -> State:
 
 @dataclass
 class PowerCut:
-    """State of the platter, and what was only told to the kernel, while operations go by."""
+    """The durable state of the disk, and the writes that only the kernel has, after each operation."""
 
     kernel: Tree = field(default_factory=Tree)
     platter: Tree = field(default_factory=Tree)

@@ -171,7 +171,7 @@ def _goes_on(file: LogFile, size: int, known: int | None, where: str) -> int:
 
 
 def check_end(directory: RelayDirectory, upstream: Upstream, everything: GtidSet) -> None:
-    """The newest sub-directory ends where its server ends, and relay.meta says so."""
+    """Check that the newest sub-directory and relay.meta end where the server's log ends."""
     sub_dir = directory.latest()
     assert sub_dir is not None
     assert sub_dir.server_uuid == upstream.info.server_uuid

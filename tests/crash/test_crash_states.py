@@ -1,4 +1,4 @@
-"""Two thousand ways to die, and a relay that goes on after each of them as if nothing had been.
+"""Two thousand crash states, and a relay that continues correctly after each of them.
 
 There are twice as many: each run takes every other one, by lot, so that all are met in time. `DM_CRASH_PART=0` (or 1)
 takes these; a failure says which it had.

@@ -56,7 +56,7 @@ def no_fsync_of_data(patch: Patch) -> None:
 
 
 def a_successor_before_the_data(patch: Patch) -> None:
-    """The next file appears while the end of the last one is only told to the kernel."""
+    """The next file appears before the end of the previous one is durable."""
     real = writer.RelayWriter.rotate_to
 
     def rotate_to(self: writer.RelayWriter, file: object) -> None:

@@ -1,6 +1,6 @@
 """`python -m tests.ddl_campaign [--target tidb] [--source mysql] [--only WORDS] [--remedies] [--write]`: pair by pair.
 
-Ends with 1 where a case is different, or came to another end than its table says; `--write` corrects the tables."""
+Exits with 1 if tables differ, or if a case has another outcome than its table lists; `--write` corrects the tables."""
 
 import argparse
 import logging

@@ -92,7 +92,7 @@ def test_a_task_from_its_start_to_its_stop(
         return " ".join(str(source["subTaskStatus"][0][key]) for key in ("unit", "stage"))
 
     def state() -> str:
-        """Return what Prometheus is told; nothing before a run has begun."""
+        """Return the metrics for Prometheus; empty before a run has begun."""
         try:
             with urllib.request.urlopen(f"http://{metrics}/metrics") as answer:
                 found = re.search(r"^dm_worker_task_state\{.*\} (\d)$", answer.read().decode(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`dmctl run` of an incremental task: told wrong where to begin, told right by GTID, and again when that is gone."""
+"""`dmctl run` of an incremental task: with a wrong start, a right start by GTID, and a purged start."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bad input: each is refused with an error that says what to do, and nothing is changed in the target."""
+"""Bad input: each is refused with an error and its remedy, and nothing is changed in the target."""
 
 import re
 import sys

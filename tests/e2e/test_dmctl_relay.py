@@ -258,7 +258,7 @@ def until(true: Callable[[], bool], desk: Desk) -> None:
 
 
 def is_caught_up(dmctl: Dmctl) -> bool:
-    """Tell whether the metadata DB says so: to ask it by a command takes more than what the relay has to do."""
+    """Return True if the metadata DB has the state: a command would take longer than the relay's work."""
     path = dmctl.work / "meta.db"
     if not path.exists():
         return False
@@ -269,7 +269,7 @@ def is_caught_up(dmctl: Dmctl) -> bool:
 
 
 def wait_until_caught_up(dmctl: Dmctl) -> dict[str, Any]:
-    """The relayStatus that says so."""
+    """Wait, and return that relayStatus."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         while not is_caught_up(dmctl) and time.monotonic() < deadline:

@@ -83,7 +83,7 @@ def assert_equal(schema: str, source: Server, target: Server, other: Server | No
 
 @contextmanager
 def writing(server: Server, schema: str, pause_seconds: float = 0.01) -> Iterator[Callable[[], None]]:
-    """Somebody who inserts, updates, deletes and moves keys until told to stop. Gives the way to stop it."""
+    """A writer that inserts, updates, deletes and moves keys. Yields the function that stops it."""
     stop = threading.Event()
 
     def write() -> None:

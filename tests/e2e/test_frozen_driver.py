@@ -1,6 +1,6 @@
 """A driver that was frozen before its first claim, while another run did its work: thawed, it ends and writes nothing.
 
-Whole runs, with spark-submit and JVM. What the frozen driver did in the target is told by the target itself: it logs in
+Whole runs, with spark-submit and JVM. The target's general log shows the frozen driver's statements: it logs in
 as a user of its own, and the general log has every statement of that user.
 """
 
@@ -198,7 +198,7 @@ CONNECTION_LOST = "DM-6001"
 
 
 def ends_by_itself(world: World, app: SparkApp, code: str) -> None:
-    """Check that it says to try again: nobody can tell which of the two runs was meant to be the last."""
+    """Check that its error asks for a retry: it is unknown which of the two runs is the newer one."""
     assert app.wait(SECONDS) == 2, "it does not end by itself"
     with pytest.raises(SparkAppFailed) as failed:
         app.outcome(world.store.get_run)

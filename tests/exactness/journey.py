@@ -2,9 +2,9 @@
 
 1. Rows are written at the source. Every cell by SELECT is the cell from the binlog.
 2. The target's table is created as the product does it, if it does. Our statements put the rows from the binlog into
-   it, by a LOAD where the table can be loaded, and by INSERTs. Both servers say the same of each cell each time.
+   it, by a LOAD where the table can be loaded, and by INSERTs. Both servers return the same text of each cell.
 3. Some rows are changed at the source: the images before are the rows of step 1, the images after go to the target as
-   UPSERTs. Both servers say the same again.
+   UPSERTs. Both servers return the same text again.
 4. Rows are deleted at the target by their whole image, as it is done for tables without a key: each finds its row."""
 
 from collections.abc import Iterator, Sequence
@@ -143,7 +143,7 @@ class _Trip:
         yield from _batches(head, rows, tail)
 
     def written(self, statements: Iterator[str]) -> list[tuple[Row | None, Row | None]]:
-        """Runs them and gives what the log says of it."""
+        """Execute them and return their part of the log."""
         lo = here(self.upstream)
         for sql in statements:
             query(self.upstream, sql)

@@ -1,4 +1,4 @@
-"""What the servers themselves say of a table's cells: plain SQL, no line of the product.
+"""The values of a table's cells according to the servers: plain SQL, no code of the product.
 
 Text, binary strings and all that is one are their bytes in hexadecimal, in the column's own charset, or all text in
 UTF-8 (for a server that has it so); ENUM and SET also their number; documents their text, or their value; floating
@@ -84,7 +84,7 @@ def _value(cell: bytes) -> bytes:
 
 
 def _number(digits: str) -> int | float:
-    """An integer, unless it has the digits that stand for a double."""
+    """An integer, unless its digits are those of a double."""
     number = float(digits)
     is_double = Decimal(repr(number)) == Decimal(digits) or not -(2**63) <= int(digits) < 2**64
     return number if is_double else int(digits)

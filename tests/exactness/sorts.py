@@ -42,7 +42,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Sample:
-    """One table: its sorts are columns c0, c1, …; `keys` (by flavour) stand behind them."""
+    """One table: its sorts are columns c0, c1, …; `keys` (by flavour) follow them."""
 
     name: str
     sorts: tuple[Sort, ...]

@@ -129,7 +129,7 @@ def _kind(outcome: Outcome) -> str:
 
 
 def must_be_detected(case: Case) -> bool:
-    """Tell whether a DmError is the only way to end: the log is finished, and one of its events is torn or not what its
+    """Return True if only a DmError is right: the log is finished, and one of its events is torn or not what its
     checksum says."""
     return len(case.files) > 1 and anatomy.first_damage(case.files[0], case.start) is not None
 

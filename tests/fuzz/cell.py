@@ -42,7 +42,7 @@ class Form:
         return start, start + (int.from_bytes(data[position:start], "little") if self.prefix else self.size)
 
     def agrees(self, cell: bytes, value: bytes) -> bool:
-        """Tell whether `cell` says `value`."""
+        """Return True if `cell` is an encoding of `value`."""
         try:
             if self.says is not None:
                 return self.says(cell, value)

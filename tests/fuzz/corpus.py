@@ -103,7 +103,7 @@ ONLY: Final = {
 
 @dataclass(frozen=True, eq=False)
 class Seed:
-    """One undamaged log and what it says. `boundaries`: positions between transactions."""
+    """One undamaged log and its contents. `boundaries`: positions between transactions."""
 
     name: str
     flavour: str

@@ -37,7 +37,7 @@ _MACHINE_CODE: Final = f"{_ENGINE}.binlog.kernels"
 
 
 def run(seconds: int, corpus: Path | None, save: Path | None, workers: int) -> int:
-    """Search for so long; the exit code says whether something was found. `corpus` is kept and grows."""
+    """Search for so many seconds; the exit code is 1 if something was found. `corpus` is kept and grows."""
     if importlib.util.find_spec("atheris") is None:
         print(MISSING.format(seconds=seconds), file=sys.stderr)
         return _blindly(seconds, save, workers)
@@ -98,7 +98,7 @@ def _plant(corpus: Path) -> None:
 
 
 def case_of(data: bytes) -> Case:
-    """Return what an input stands for."""
+    """Return the case that an input encodes."""
     from tests.fuzz.cases import Case
     from tests.fuzz.corpus import follower, seeds
     from tests.fuzz.subject import Reading

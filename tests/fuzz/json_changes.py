@@ -32,7 +32,7 @@ def length(number: int) -> bytes:
 
 
 def written_changes(changes: list[Change]) -> bytes:
-    """Return them as they stand behind their length in an after image."""
+    """Return them as they follow their length in an after image."""
     found = bytearray()
     for change in changes:
         path = "$" + "".join(_leg(leg) for leg in change.path)

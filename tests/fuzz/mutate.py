@@ -166,7 +166,7 @@ def other_bitmaps(dice: Random, events: Events, tables: Tables) -> Events:
 
 
 def other_value(dice: Random, events: Events, tables: Tables) -> Events:
-    """Bytes of a few cells: rows that may well be right, and must then be what these bytes say."""
+    """Bytes of a few cells: rows that may be valid, and must then have the values of these bytes."""
     for _ in range(dice.choice((1, 2, 6))):
         field = _aim(dice, events, tables, "cell", "images")
         if field is None:
@@ -243,7 +243,7 @@ _TURNS: Final = {30: (23, 31, 32), 31: (24, 30, 32), 32: (25, 30, 31), 23: (30, 
 
 
 def other_code(dice: Random, events: Events, tables: Tables) -> Events:
-    """An event that says it is another kind."""
+    """An event with another type code."""
     index = dice.randrange(1, len(events)) if len(events) > 1 else 0
     code = events[index].code
     turned = dice.choice(_TURNS[code]) if code in _TURNS and dice.random() < 0.6 else dice.choice(_CODES)
@@ -320,8 +320,7 @@ _BLOCK: Final = 128 << 10
 
 @cache
 def zstd_bomb(first: bytes, zeros: int, says: int | None, last: bytes = b"") -> bytes:
-    """One zstd frame (RFC 8878) of `first`, many zeros, as run-length blocks, and `last`. `says`: a content size in its
-    header."""
+    """One zstd frame (RFC 8878) of `first`, zeros in run-length blocks, and `last`. `says`: the header's size."""
     if says is None:
         head = b"\x00\x50"  # a window of 1 MiB, no content size
     else:

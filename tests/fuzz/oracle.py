@@ -1,4 +1,4 @@
-"""What a log says, read naively, and whether what the engine made of it is that.
+"""A naive reader of a log, and the comparison of its rows with the engine's.
 
 `Story` walks the events of a stretch through one small state machine (outside, opened, begun) and keeps the rows events
 of tables that the catalogue knows; at the first thing that must not be accepted it stops with a `Refusal`. The engine
@@ -281,7 +281,7 @@ def first_word(sql: bytes) -> bytes | None:
 
 
 def differences(told: Sequence[RowsTold], rows: Sequence[RowChange], *, whole: bool) -> str | None:
-    """Why `rows` are not what was told, or None. `whole`: no row may be missing at the end."""
+    """Return why `rows` differ from the expected ones, or None. `whole`: no row may be missing at the end."""
     left = iter(rows)
     for event in told:
         for number, change in enumerate(event.changes()):

@@ -178,7 +178,7 @@ def _address(column: Column, code: int, metadata: bytes) -> Form | None:
 
 
 def compressed_form(column: Column, code: int, metadata: bytes) -> Form | None:
-    """MariaDB's COMPRESSED: a VARCHAR's length counts the byte that says how."""
+    """MariaDB's COMPRESSED: a VARCHAR's length includes the byte with the method."""
     length = (column.octet_length or 0) + 1
     if code == 140:
         expected, prefix = bytes([LOBS.get(column.data_type, 0)]), LOBS.get(column.data_type, 0)

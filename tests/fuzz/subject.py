@@ -3,8 +3,8 @@
 `follow` goes on from plan to plan until nothing complete is left or a DmError ends it. Only DmErrors are caught: what
 else the engine raises is a failure, and reaches the caller.
 
-A way decodes one range. All ways see the same ranges and must tell the same: equal rows, and an error each or none.
-Where they end in errors, one may have given more rows than the other before (they give them in pieces).
+A way decodes one range. All ways get the same ranges and must have the same result: equal rows, and an error
+each or none. If they end in errors, one may have returned more rows before, as rows are returned in pieces.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ def _as_cells(byte_range: ByteRange, wanted: WantedTables, compiled: bool) -> It
 class Subject:
     """Ways to decode and to plan, which are tested.
 
-    Ways are in groups: all of one group must tell the same. The first way of all is the one that is judged, and so is
-    the first plan.
+    Ways are in groups: all of one group must have the same result. The first way and the first plan are judged.
     """
 
     ways: Mapping[str, Mapping[str, Way]]
@@ -106,7 +105,7 @@ ENGINE: Final = Subject(
 
 
 class Disagreement(AssertionError):
-    """Two ways do not tell the same."""
+    """Two ways have different results."""
 
 
 class Stuck(AssertionError):

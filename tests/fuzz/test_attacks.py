@@ -179,7 +179,7 @@ ATTACKS: Final = {name: attack for kind in (bombs, lies, documents, many) for na
 
 
 def drained(way: Way) -> Way:
-    """The same way, whose rows nobody keeps."""
+    """The same way, without keeping its rows."""
 
     def decode(byte_range: ByteRange, wanted: WantedTables) -> Iterable[RowChange]:
         for _ in way(byte_range, wanted):
@@ -225,7 +225,7 @@ def read_within_limits(files: Sequence[LogFile], subject: Subject, *, large: boo
 
 
 def in_a_child(what: Callable[[], str]) -> str:
-    """Return what it says, or how the process that it ran in has ended. Limits die with that process."""
+    """Run it in a child process; return its result, or how that process has ended. Limits die with that process."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

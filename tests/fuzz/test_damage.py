@@ -26,7 +26,7 @@ def events_in(data: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("seed", WITH_CHECKSUMS, ids=lambda seed: seed.name)
 def test_raw_damage_leaves_an_event_that_is_not_what_its_checksum_says(seed: Seed) -> None:
-    """Or leaves nothing but whole events of the log: it is shorter then, and what it says is true."""
+    """Or it leaves only complete events of the log, which is then shorter but correct."""
     dice = Random(seed.name)
     whole = set(events_in(seed.data))
     betrayed = 0

@@ -80,7 +80,7 @@ def written_by(server: Server, connection: Connection, name: TableName) -> bytes
 
 
 def seed_of(data: bytes, flavour: str, table: Table, folder: Path) -> Seed:
-    """Return what an undamaged file says, after a look whether the oracle reads the same in it."""
+    """Return the contents of an undamaged file, after checking that the oracle reads the same."""
     outcome = follow(log_files(folder, [data]), [table], Reading(max_bytes=1))
     assert outcome.error is None
     assert judge([data], outcome, [table]) is None

@@ -50,7 +50,7 @@ def _fraction_of(value: bytes, digits: bytes, fsp: int) -> tuple[int, int]:
 
 
 def _without_hidden_digit(fsp: int, whole: int, *, offset: int = 0) -> Bytes:
-    """Odd precisions store one digit that nobody sees. `offset`: of TIME, whose negative numbers lie below it."""
+    """Odd precisions store one digit that is not shown. `offset`: of TIME, whose negative numbers lie below it."""
     if fsp % 2 == 0:
         return same
     shift = 8 * _FRACTION[fsp]

@@ -55,7 +55,7 @@ def test_every_error_says_what_happened_and_survives_pickling(kind: type[DmError
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_error_says_what_to_do(kind: type[DmError]) -> None:
-    """It says so in its message and for programs; only what is none of ours may have nothing of its own to say."""
+    """The remedy is in the message and in the JSON; only an error of other code may have a generic one."""
     error = sample(kind)
     workaround = describe(error)["Workaround"]
 

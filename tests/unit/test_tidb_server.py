@@ -1,4 +1,4 @@
-"""How the testbed starts TiDB, and what it says where there is none."""
+"""The start of TiDB by the testbed, and the message without a TiDB server."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A relay that runs until it is told to stop, and a deferred sensor that waits for it. Run by test_scheduler.py.
+"""A relay that runs until a stop is requested, and a deferred sensor that waits for it. Run by test_scheduler.py.
 
 The source is the Airflow connection `scheduled_source`; the run's configuration may keep the relay running."""
 

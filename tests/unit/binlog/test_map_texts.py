@@ -1,4 +1,4 @@
-"""What a table map says of charsets and members, against a definition."""
+"""The charsets and members in a table map, compared with a definition."""
 
 from __future__ import annotations
 

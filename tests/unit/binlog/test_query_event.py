@@ -1,4 +1,4 @@
-"""A statement and its session; its charset says how to read it."""
+"""A statement and its session, decoded by the session's charset."""
 
 import struct
 

@@ -424,7 +424,7 @@ def histories(draw: st.DrawFn, flavour: str) -> tuple[list[T], int, list[T], lis
 
 
 def shuffled(log: list[T], chance: random.Random) -> list[T]:
-    """Parallel workers: nobody is far from where it was."""
+    """Parallel workers: no transaction is far from its old place."""
     places = [(index + chance.choice([0, 0, 2.5, 4.5]), index) for index in range(len(log))]
     return [log[index] for _, index in sorted(places)]
 

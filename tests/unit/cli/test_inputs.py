@@ -1,4 +1,4 @@
-"""Files and passwords into values: where a password comes from, and what is said when something does not fit."""
+"""Files and passwords become values: where a password comes from, and the errors of inputs that do not fit."""
 
 import logging
 import os

@@ -99,7 +99,7 @@ def test_a_run_says_what_it_leaves_held_back() -> None:
 
 
 def test_rows_that_are_held_back_by_now_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A DDL of merged tables has come while rows were compared: that they differ then says nothing."""
+    """A DDL of merged tables was executed during the comparison, so a difference proves nothing."""
     done: list[str] = []
 
     def compare(*_: object) -> dict[str, object]:

@@ -119,7 +119,7 @@ class Meta:
 
     @contextmanager
     def obedient(self, **hosts: str) -> Iterator[None]:
-        """Relays that do what they are told, as those of other machines."""
+        """Relays that obey requests, like those of other machines."""
         names = {ONE: hosts.get("one"), TWO: hosts.get("two")}
 
         def obey(ended: threading.Event) -> None:

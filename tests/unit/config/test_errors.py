@@ -1,4 +1,4 @@
-"""What a person is told about a file: file, line, key, and what was probably meant. All of it at once."""
+"""Errors of a file: its name, line and key, and the probable spelling. All problems are reported at once."""
 
 import textwrap
 from contextlib import suppress

@@ -33,7 +33,7 @@ DIALECT: Any = SimpleNamespace(server=SimpleNamespace(flavour=None))
 
 
 class Reader:
-    """A reader that was not told yet that its round is over."""
+    """A reader that does not know yet that its round is over."""
 
     is_over = False
 

@@ -63,7 +63,7 @@ def designed(
     on_duplicate: str = "error",
     mode: str = "all",
 ) -> tuple[NewTable, ...]:
-    """Return the design where, if nothing else is said, the copy of no source has begun."""
+    """Return the design; by default no source's copy has begun."""
     subtasks = {
         one.source_id: subtask(one.source_id, mode, **{"on-duplicate-logical": on_duplicate}) for one in surveys
     }

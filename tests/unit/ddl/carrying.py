@@ -33,7 +33,7 @@ def route(table: TableName) -> TableName:
 
 def carried(sql: str, way: Way = (MYSQL, MYSQL), *, sql_mode: int = 0, columns: Mapping[str, str] | None = None,
             **more: Any) -> TargetStatements:  # fmt: skip
-    """`columns`: how the source has resolved them, as CREATE TABLE says it."""
+    """`columns`: as the source has resolved them, in the notation of CREATE TABLE."""
     resolved = parse(
         f"CREATE TABLE t ({', '.join(f'`{k}` {v}' for k, v in (columns or {'x': 'int'}).items())})", 0, "s"
     )

@@ -1,4 +1,4 @@
-"""The table of statements: what each says, or that it is unreadable; and how a value is written there.
+"""The table of statements: the value of each, or that it is unreadable; and the notation of values.
 
 An entry of statements.txt is a line `## who writes it, flavour MODE,MODE`, the statement, and `=> ` with the value:
 fields that have no default in their order, the others by name where they differ from it.

@@ -1,4 +1,4 @@
-"""What was done to a copy of a table is told by the two definitions, or refused."""
+"""The changes of a table's copy follow from the two definitions, or are refused."""
 
 from __future__ import annotations
 

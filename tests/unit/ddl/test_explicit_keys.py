@@ -1,4 +1,4 @@
-"""What a server makes of keys unasked in an ALTER TABLE, as one of the other family is told it."""
+"""Implicit changes of keys by an ALTER TABLE become explicit for a server of the other family."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MYSQL, MARIADB = Server(Flavour.MYSQL, (9, 7, 0)), Server(Flavour.MARIADB, (10, 
 def telling(
     how: Callable[[AlterTable, TableDefinition, TableDefinition], AlterTable], server: Server, create: str, specs: str
 ) -> str:
-    """Return what is told of `ALTER TABLE t`, behind the table's name."""
+    """Return the explicit clauses of `ALTER TABLE t`."""
     session = SessionDefaults(explicit_timestamp_defaults=True)
     before = Tracker.of(server, {}, {"s": "utf8mb4_bin"}).after(parse(create, 0, "s"), session)
     statement = parse(f"ALTER TABLE t {specs}", 0, "s")

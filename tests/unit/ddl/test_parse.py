@@ -1,4 +1,4 @@
-"""What statements say, as the table beside this has it; what is not understood is never guessed."""
+"""Statements are parsed to the values in statements.txt; unknown syntax is never guessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TiDB's TableInfo read as a definition, and a definition written as one: each says the same, or is refused."""
+"""Conversions between TiDB's TableInfo and a definition keep the meaning, or are refused."""
 
 import json
 from dataclasses import replace

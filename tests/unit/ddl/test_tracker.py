@@ -1,4 +1,4 @@
-"""The model of a source's tables: what each statement makes of them, and what nobody may guess."""
+"""The model of a source's tables: the effect of each statement, and what is refused as uncertain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A statement that is written anew says what it said, under the sql_mode that it was read under."""
+"""A statement that is written again has the same meaning, under the sql_mode in which it was parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is executed of a DDL statement when a person meddles: what is noted must still mean what it says."""
+"""The execution of a DDL statement after manual changes: the journal must stay valid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WITH_C = "CREATE TABLE `a` (`c` int(11) DEFAULT NULL)"
 
 @dataclass
 class Target:
-    """A target whose tables look as a test says. `refuses`: the error numbers of statements that it does not take."""
+    """A target with the tables of a test. `refuses`: the error number for each rejected statement."""
 
     looks: dict[TableName, str] = field(default_factory=lambda: {A: "old"})
     refuses: dict[str, int] = field(default_factory=dict)

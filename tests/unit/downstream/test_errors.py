@@ -1,4 +1,4 @@
-"""What the driver says becomes a typed error without row values."""
+"""The driver's errors become typed errors without row values."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> Iterator[MetaStore]:
 
 
 def asks(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Tell whether servers are asked where the task stands."""
+    """Return True if servers are queried for the task's state."""
     asked = list[object]()
 
     def connected(endpoint: object) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with a machine is said before Spark is started, with the command that repairs it."""
+"""Problems of a machine are reported before Spark is started, each with the command that repairs it."""
 
 import base64
 import hashlib

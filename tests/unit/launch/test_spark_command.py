@@ -101,7 +101,7 @@ def test_a_cluster_is_left_as_it_is(
 
 @pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
 def test_options_in_the_conf_replace_ours(key: str, job: Job, tmp_path: Path) -> None:
-    """They may name another collector, and a JVM that is told of two does not start."""
+    """They may name another collector, and a JVM with two collectors does not start."""
     seen = conf(command(job, tmp_path, SparkSettings(conf={key: "-XX:+UseG1GC"})).argv)
 
     assert [value for name, value in seen.items() if "JavaOptions" in name] == ["-XX:+UseG1GC"]

@@ -1,4 +1,4 @@
-"""Real spark-submits of small scripts: what they say, how they end, and that nothing of them stays behind."""
+"""Real spark-submits of small scripts: their output, their ends, and that no process remains."""
 
 import logging
 import os

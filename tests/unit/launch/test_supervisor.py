@@ -80,7 +80,7 @@ def test_an_app_is_looked_at_until_it_has_ended(
 def test_the_end_of_a_relay_that_is_needed_ends_the_watch_and_not_yet_the_app(
     supervisor: Supervisor, launch: Callable[[str], SparkApp], tmp_path: Path
 ) -> None:
-    """The relay runs although somebody had stopped it once; it ends when somebody says so now."""
+    """The relay runs despite an earlier request to stop; it ends at a new request."""
     supervisor.store.set_relay_desired("one", Stage.STOPPED)
     app = launch(TICK_FOR_EVER)
     with Relays(supervisor.upstreams, meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:

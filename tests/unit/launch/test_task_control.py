@@ -1,4 +1,4 @@
-"""pause-task, resume-task and stop-task: wishes in the metadata DB, and what is answered to whoever has them."""
+"""pause-task, resume-task and stop-task: requests in the metadata DB, and the answers of the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing undoes a migration of the metadata DB, whoever asks for it."""
+"""A migration of the metadata DB cannot be undone."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What differs between servers is one table: it has no holes, and a release changes only what it says."""
+"""The differences between servers are one complete table; a release changes only the listed facts."""
 
 from dataclasses import fields, replace
 

@@ -32,7 +32,7 @@ def packet(number: int, body: bytes | bytearray) -> bytes:
 
 @contextmanager
 def answering(first: bytes, then: Sequence[bytes] = ()) -> Iterator[Endpoint]:
-    """Something that sends `first` to whoever comes, and one of `then` for each thing that it is told."""
+    """A server that sends `first` to each client, and one of `then` as the answer to each packet."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

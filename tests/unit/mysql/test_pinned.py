@@ -1,4 +1,4 @@
-"""What a person's `session` may say, and what is sent."""
+"""The allowed variables of `session`, and the statements that are sent for them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the precheck says of the files alone."""
+"""The findings of the precheck about the files alone."""
 
 from __future__ import annotations
 

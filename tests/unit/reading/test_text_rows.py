@@ -30,7 +30,7 @@ def packet(body: bytes, largest: int) -> bytes:
 
 
 class Trickle(io.RawIOBase):
-    """A socket that gives what it has in pieces of the sizes told."""
+    """A socket that returns its bytes in pieces of the given sizes."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self.data, self.sizes = data, sizes

@@ -182,7 +182,7 @@ def test_a_crash_between_two_steps_leaves_no_gap_and_the_same_decision(root: Pat
 
 
 def test_whoever_comes_for_what_is_gone_gets_an_error(root: Path, tmp_path: Path) -> None:
-    """Never the log behind the gap, whatever of it is there; the need is none that anybody had told."""
+    """It never gets the log after the gap; its need was not reported by any task."""
     for here in deaths(root, tmp_path / "copies"):
         restore_hidden(here)
         left = visible(here)

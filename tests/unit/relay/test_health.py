@@ -1,4 +1,4 @@
-"""What a relay's row says about its process: only a heartbeat tells life, only its last word tells how it ended."""
+"""A relay's row and its process: only a heartbeat shows that it runs, only its last report shows how it ended."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ def test_a_relay_that_is_about_to_stop_still_runs() -> None:
 
 
 def test_a_last_word_needs_no_silence() -> None:
-    """Stopped and Finished are said once, by a process that is at its end."""
+    """Stopped and Finished are reported once, by a process that is ending."""
     assert relay_state(replace(RUNS, stage=Stage.FINISHED), Stage.RUNNING) == RelayCaughtUp()
     assert relay_state(replace(RUNS, stage=Stage.STOPPED), Stage.STOPPED) == AskedToStop()
     assert not is_alive(replace(RUNS, stage=Stage.STOPPED))

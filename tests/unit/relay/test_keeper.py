@@ -1,4 +1,4 @@
-"""Relays that are real processes, of a source where nobody answers: what is done about each of their ends."""
+"""Relays that are real processes, of a source that does not answer: the reaction to each of their ends."""
 
 import os
 import signal
@@ -112,7 +112,7 @@ def test_a_typed_error_is_not_answered_by_a_restart(keep: Keep) -> None:
 
 
 def test_one_that_did_as_it_was_told_is_over_whatever_another_wrote_into_the_log(keep: Keep, url: str) -> None:
-    """Two of one source write one log; the one that stands by does so again and again."""
+    """Two relays of one source share a directory; the standby waits again and again."""
     kept = keep()
     runs(kept)
     with open(kept.log_path, "a") as file:

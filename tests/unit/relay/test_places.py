@@ -1,4 +1,4 @@
-"""Where a log begins for whoever knows what lies before it, or when it began."""
+"""The start in a log for a given GTID set or a given time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader gets of a relay log in which servers have followed each other, and what it can say of a location."""
+"""The files that a reader gets of a relay log with several servers, and the GTID set at a location."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -119,7 +119,7 @@ def subtask(noted: Location, start: Location) -> Subtask:
 
 @FLAVOURS
 def test_a_crashed_sync_knows_what_it_has_applied(failed_over: World, flavour: str, tmp_path: Path) -> None:
-    """It stands in the middle of what is repeated, where the new server's log alone says too little."""
+    """It is inside the repeated transactions, where the new server's log alone is not sufficient."""
     reader = RelayReader(tmp_path)
     repeated = World(tmp_path / "other", flavour)
     repeated.folder.mkdir()

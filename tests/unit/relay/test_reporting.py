@@ -1,4 +1,4 @@
-"""A relay says how it stands, and does as it is told, whatever its upstream does."""
+"""A relay reports its state and obeys requests, in any state of its upstream."""
 
 import socket
 import sqlite3

@@ -1,4 +1,4 @@
-"""Texts that a collation takes for equal have one fold. Which they are, servers say: integration/schema/test_folds."""
+"""Texts that a collation treats as equal have the same fold; integration/schema/test_folds asks servers which are."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def place(position: int) -> Location:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A source in the target: where its log stands, its group, its rows that are applied. Two of the same are one
+    """A source in the target: the location of its log, its group, its applied rows. Two of the same are one
     object (`kept`), so that what becomes of it is worked out once."""
 
     at: int = 0

@@ -118,7 +118,7 @@ def test_a_new_shard_has_the_form_from_before_or_the_newest() -> None:
 
 
 def test_a_new_shard_may_be_made_like_any_other() -> None:
-    """Rows behind plain keys all look alike; then the whole definition tells, and nothing is guessed."""
+    """Rows with other plain keys look alike; then the complete definition decides, and nothing is guessed."""
     group = after((T1, item(T1, 10, "A")), (T1, item(T1, 20, "B")), (T2, item(T2, 30, "A")))
 
     def items(*like: TableName) -> int | None:

@@ -1,4 +1,4 @@
-"""DDL of a held shard by which its rows are told apart as before, and DDL by which they are not."""
+"""DDL of a held shard that keeps the keys which identify its rows, and DDL that does not."""
 
 from __future__ import annotations
 

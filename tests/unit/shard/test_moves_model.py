@@ -12,7 +12,7 @@ written, so that who dies between any two is replaced by who does what is done h
     person    where two rows want one place, and the source of neither changes that, DM-6057: the row that waits is
               deleted at its source (and inserted again behind the DDL, as any row)
 
-Held against each: a shard's events find its own rows, in the target or waiting, and nobody else's; a row that is
+Held against each: a shard's events find its own rows, in the target or waiting, and no other shard's; a row that is
 written has the form of the table. Where nothing more can be done the target has all rows, unless two shards have rows
 in the end that cannot both be there, or a person has to help; behind that it has all of them. With
 `safe-mode: true` no row waits (test_last_wins.py). `docker/local chaos moves-model` looks at far more histories.

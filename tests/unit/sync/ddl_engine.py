@@ -105,7 +105,7 @@ def engine_in_the_world() -> Iterator[None]:
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that remembers what it has found for these very arguments: of values, which nobody changes."""
+    """Return a function with a cache by identity of its arguments, which are immutable values."""
     known: dict[tuple[object, ...], tuple[object, ...]] = {}
 
     def found(*values: Any) -> Any:
@@ -133,7 +133,7 @@ def _altered() -> Callable[..., TableDefinition]:
 
 
 def _with_table() -> Callable[[Tracker, TableName, str], Tracker]:
-    """Return `Tracker.with_table`, which remembers what texts say."""
+    """Return `Tracker.with_table` with a cache of parsed texts."""
     real, known = Tracker.with_table, dict[tuple[object, ...], TableDefinition]()
 
     def with_table(tracker: Tracker, name: TableName, create_sql: str) -> Tracker:
@@ -146,7 +146,7 @@ def _with_table() -> Callable[[Tracker, TableName, str], Tracker]:
 
 
 def _query_whole(connection: Any, columns: str, rest: str, arguments: Any = (), *, tail: str = "") -> Any:
-    """Ask once: nobody cuts answers off here."""
+    """Query once: results are complete here."""
     return query(connection, f"SELECT {columns} {rest} {tail}", arguments)
 
 

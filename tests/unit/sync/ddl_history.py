@@ -337,7 +337,7 @@ class History:
         self._ddl(sql, wanted)
 
     def _operator(self, kind: OperatorKind, sql: str, *statements: str) -> None:
-        """`sql`: of the statement that it stands for, by which it may be found; "" where only its place is known."""
+        """`sql`: of its statement, which a pattern may match; "" if only its location is known."""
         place: Location | SqlPattern = place_of(len(self.log))
         if sql and self.rng.random() < 0.4 and all(one.sql != sql for one in self.log):
             place = SqlPattern(f"^{re.escape(sql)}$")

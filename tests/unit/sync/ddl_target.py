@@ -51,7 +51,7 @@ class Fate(Protocol):
         """Let others act. Raises Died."""
 
     def strike(self) -> None:
-        """Be where a process may die, and nobody else may act. Raises Died."""
+        """A moment at which a process may die, and no other may act. Raises Died."""
 
     def loses_answer(self) -> bool:
         """Tell whether the answer to a COMMIT, and with it the connection, is lost."""
@@ -96,7 +96,7 @@ class TargetServer:
             self._let_go(one.connection)
 
     def gone(self, connection: Connection) -> None:
-        """The client of a connection is gone. What it is at goes on; nobody hears of the end."""
+        """The client of a connection has died. Its statement continues, without anybody who reads the result."""
         connection.open = False
         if connection.inside:
             connection.rollback()

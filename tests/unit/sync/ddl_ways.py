@@ -20,7 +20,7 @@ MODES: Final[dict[str, dict[str, object]]] = {
 
 
 class Said(NamedTuple):
-    """What CREATE TABLE says of a key: columns beside `id` and those that come and go, and the end of the list."""
+    """The keys in CREATE TABLE: over columns besides `id`, also those that DDL changes, and the end of the list."""
 
     id: str = "id int NOT NULL"
     beside: str = ""
@@ -59,7 +59,7 @@ EXTRA_COLUMN: Final = "ADD COLUMN extra int DEFAULT 7"
 
 
 class Safe(Enum):
-    """The reason for which rows of the target may be otherwise than the log says."""
+    """The reason why rows of the target may differ from the log."""
 
     OFF = "none"
     EXIT = "a past that is not ours, up to its exit point"

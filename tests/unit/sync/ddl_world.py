@@ -339,7 +339,7 @@ class World:
         self.done["runs"] += 1
 
     def _chosen(self) -> Run | None:
-        """Return who acts next; None: nobody is left."""
+        """Return the process that acts next; None: none is left."""
         awake = [run for run in self.runs if not run.asleep or run.subtask.arrived or self.over]
         if not awake:
             return None
@@ -436,7 +436,7 @@ class World:
 
 
 class _Quiet(Connection):
-    """A connection of nobody, before the world begins."""
+    """A connection without a process, before the model begins."""
 
     def execute(self, sql: str, arguments: Sequence[Any] | None = None) -> int:
         return self._meta(sql, arguments)

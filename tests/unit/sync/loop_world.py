@@ -81,7 +81,7 @@ def ddl(sql: str, at: int, end: int, schema: str = "shop") -> DdlStatement:
 
 
 class Log(SourceLog):
-    """A log that gives what the script says. When that is told to the end, somebody asks the loop to stop."""
+    """A log with the script's contents. At its end the loop is asked to stop."""
 
     def __init__(self, world: World, script: Sequence[Planned | DmError], *, at_fault: bool) -> None:
         self.world, self.script, self.at_fault = world, list(script), at_fault
@@ -123,7 +123,7 @@ class Log(SourceLog):
         stop.wait(seconds)
 
     def update_progress(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
-        """Show nobody anything."""
+        """Do nothing."""
 
     def idle(self, here: Cursor, seconds: float) -> None:
         self.world.events.append(f"idle {here.place.position}")
@@ -208,7 +208,7 @@ class Tasks:
 
 
 class StoredNotes(MetaStore):
-    """A metadata DB: what it was told, and what the target knew by then."""
+    """A metadata DB that records its calls, with the target's state at each."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -273,7 +273,7 @@ class Watched(Sharing):
 
 
 def source(*, sharded: bool) -> SyncSource:
-    """Return a source of a task that nobody has launched; the loop asks it for its settings and its fence."""
+    """Return a source without a launcher; the loop reads its settings and its fence."""
     shard_mode = {"shard-mode": "pessimistic"} if sharded else {}
     task = {"name": "task", "task-mode": "all", "meta-schema": META, "mysql-instances": [{"source-id": "one"}]}
     config = SourceConfig.model_validate({"source-id": "one"})
@@ -364,7 +364,7 @@ class World:
         return [event for event in self.events if event.rpartition(" ")[0] in words]
 
     def stands(self) -> set[int]:
-        """Return the places where buckets stand in the target."""
+        """Return the locations of the buckets in the target."""
         return {int(stand.position[-20:]) for stand in read_whole_frontier(self.database.connection(), FENCE.ref)}
 
     def noted(self) -> Location | None:

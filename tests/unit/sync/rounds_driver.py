@@ -155,7 +155,7 @@ class Driver:
             self._fail_over()
 
     def _fail_over(self) -> None:
-        """Another server takes over, of which a part of the log is pulled that nobody has pulled before."""
+        """Another server takes over; a part of its log is pulled for the first time."""
         at = self.at()
         self.source.pulled = self.world.rng.randint(max(self.read, at or 0), self.now)
         self.source.first = self.world.rng.randint(0, self.source.pulled)
@@ -164,7 +164,7 @@ class Driver:
     # A life
 
     def life(self) -> Iterator[None]:
-        """Go from where the target says that this source stands to the end. One step is about one transaction."""
+        """Continue from this source's state in the target to the end. One step is about one transaction."""
         self._claim()
         if self.at() is None:
             for _ in range(self.world.rng.choice([0, 0, 0, 0, 60]) if self.world.ddls else 0):

@@ -146,7 +146,7 @@ class Reader:
             self.driver.world.database.execute(connection, statement)
 
     def _begun(self, page: Page) -> Callable[[], object] | None:
-        """Do the first statement of a page, and return the rest, which nobody waits for."""
+        """Execute the first statement of a page, and return the rest as a function."""
         wanted = (page.seen.number, page.seen.round, page.seen.rows_copied, 0)
         now = load_chunk(self.driver.connection(), self.fence, page.seen)
         if (now.number, now.round, now.rows_copied, int(now.done)) != wanted:

@@ -128,7 +128,7 @@ def _canonical(value: object) -> bytes | None:
 
 
 def covers(held: Held, chunks: tuple[Chunk, ...], row: Row) -> bool:
-    """Decide, as the design says it in words, whether the key of a row is covered."""
+    """Return True if the key of a row is covered, by the definition in the design."""
     if all(chunk.done for chunk in chunks):
         return True
     if held.table.identity is None:

@@ -1,4 +1,4 @@
-"""What DM's checkpoint says of a sync, and which of DM's points lies ahead of another."""
+"""DM's checkpoint of a sync, and the order of DM's points."""
 
 import pytest
 

@@ -258,7 +258,7 @@ def test_a_deleted_row_drops_its_image_if_its_log_is_held_back(
 
 
 def test_a_stranger_is_told_in_the_log_of_the_server_that_has_taken_over(around: Around, looks: Contests) -> None:
-    """An upstream says where its own log ends; in which sub-directory that is known by who reads it."""
+    """An upstream reports the end of its own log; only a reader of the log knows the sub-directory."""
     around.wait({b"1"})
     around.here["source_1"].clear()
     other = of_server("other", 100)

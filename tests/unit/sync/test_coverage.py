@@ -231,7 +231,7 @@ def test_a_table_that_is_not_covered_is_known_and_passed_over() -> None:
 
 
 def test_the_source_key_is_read_of_a_table_that_is_covered_in_part() -> None:
-    """The target tells rows apart by another column and computes `id` itself, so nothing else needs it."""
+    """The target identifies rows by another column and generates `id`, so only the coverage needs it."""
     computed = replace(ITEM, columns=tuple(replace(one, generated=one.name == "id") for one in ITEM.columns))
     target = replace(computed, unique_keys=(Index("PRIMARY", ("v",), prefixes=(None,)),))
 

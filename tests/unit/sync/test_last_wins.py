@@ -110,7 +110,7 @@ class World:
         self.counts: Counter[str] = Counter()
 
     def apply(self, plan: SyncPlan, source: int, changes: Sequence[Logged]) -> None:
-        """Apply an epoch, again and again, until nobody dies in it."""
+        """Apply an epoch repeatedly, until no process dies."""
         low = self.places[source]
         self.places[source] = high = low + len(changes)
         lo, hi = (LO.at(LO.position + place).sort_key for place in (low, high))

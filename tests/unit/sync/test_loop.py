@@ -100,7 +100,7 @@ def test_no_epoch_crosses_the_end_of_a_past_that_is_not_exact_or_the_goal() -> N
 
 
 def test_a_past_that_has_ended_stays_so_in_another_servers_log() -> None:
-    """The place has no GTID set, so nothing in a later sub-directory of the relay log could tell that it is passed."""
+    """The place has no GTID set, so it could not be compared with a later sub-directory of the relay log."""
     there = [replace(LO.at(position), suffix=2) for position in (300, 400)]
     script = epoch(100, 200), replace(epoch(200, 300), hi=there[0]), replace(epoch(300, 400), lo=there[0], hi=there[1])
     world = World(*script, goal=there[1], safe_mode=SafeMode(until=LO.at(200)))

@@ -1,4 +1,4 @@
-"""What the loop does when an epoch fails: whether it goes on, with which bounds, by which plan, and what it says."""
+"""The loop after a failed epoch: whether it continues, with which bounds, by which plan, and what it reports."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_half_an_epoch_is_folded_as_it_was_begun_though_the_other_source_has_fil
 def test_in_safe_mode_a_row_may_be_gone_as_well_by_a_source_that_has_begun_meanwhile(
     error: DmError, *, always: bool
 ) -> None:
-    """Its law is another one: whoever comes later takes rows away."""
+    """Another rule applies to it: the later source overwrites rows."""
     plan, safe_mode = replace(PLAN, safe=always), SafeMode(always=always)
     script = epoch(100, 200), epoch(100, 200)
     world = World(*script, goal=LO.at(200), several=True, plan=plan, safe_mode=safe_mode)

@@ -128,7 +128,7 @@ SOURCE = cast(
 
 
 class Said:
-    """A metadata DB, as far as a pause is told."""
+    """A metadata DB that records pauses."""
 
     def __init__(self, then: Callable[[], object]) -> None:
         self.times, self.then = 0, then
@@ -146,7 +146,7 @@ def result(*, finished: bool) -> SyncResult:
 
 
 def pausing(gate: Gate, script: list[SyncResult | DmError], then: Callable[[], object]) -> tuple[SyncResult, int]:
-    """Its result, and how often it has said that it pauses."""
+    """Return its result, and how often it has reported a pause."""
     said = Said(then)
 
     def run() -> SyncResult:

@@ -32,7 +32,7 @@ LO, STOP = Location("bin.000001", 4), Location("bin.000001", 900)
 
 
 class Short:
-    """A relay log that nobody pulls on, and that ends in front of the stop."""
+    """A relay log that no relay pulls any more, and that ends before the stop."""
 
     looked = 0
 

@@ -1,4 +1,4 @@
-"""Safe mode: where it is on, and that it ends at one place, whoever dies in it and however epochs are cut."""
+"""Safe mode: where it is on, and that it ends at one location, after any crash and for any division into epochs."""
 
 from __future__ import annotations
 

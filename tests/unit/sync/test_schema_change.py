@@ -92,7 +92,7 @@ def test_an_altered_table_is_altered_and_read_by_its_new_form() -> None:
 
 
 def test_what_the_source_has_passed_over_is_nothing_for_the_target() -> None:
-    """MariaDB asks for a column and the key that is said with it one by one; MySQL has no IF EXISTS at all."""
+    """MariaDB evaluates IF EXISTS for a column and its inline key separately; MySQL has no IF EXISTS."""
     known = tables("a", server=Server(Flavour.MARIADB, (11, 8, 0)))
 
     found = change("ALTER TABLE a ADD UNIQUE KEY v (v)", known)

@@ -121,7 +121,7 @@ def test_the_target_becomes_what_the_source_is(ours: Flavour, theirs: Flavour) -
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
 def test_a_statement_shows_or_may_be_repeated(ours: Flavour, theirs: Flavour) -> None:
-    """A run that dies behind it tells by how its tables look whether to execute it again."""
+    """A run that resumes after a crash decides by the tables whether to execute it again."""
     for played in _played(ours, theirs):
         for one, before, there in played.steps:
             shows = any(_look(before, name) != _look(there, name) for name in one.tables)
@@ -216,7 +216,7 @@ def _moves_values(sql: str) -> bool:
 
 
 def _form(tracker: Tracker, name: TableName) -> tuple[object, ...]:
-    """Return what rows depend on, in both flavours' words: columns in their order, and keys that tell rows apart."""
+    """Return the properties that rows depend on, in a common notation: columns in their order, and unique keys."""
     table = tracker.table(name)
     keys = sorted((key.primary, tuple(key.columns)) for key in table.unique_keys)
     return [one.name for one in table.columns], keys

@@ -1,6 +1,6 @@
 """The examples of the article on DM's sync unit, by their names: five of the compactor, three of the merger.
 
-They are written to a target that holds what the log says it held: SQLite, with the engine's own statements."""
+They are written to a target with the rows that the log expects: SQLite, with the engine's own statements."""
 
 from __future__ import annotations
 

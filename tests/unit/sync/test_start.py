@@ -1,4 +1,4 @@
-"""Where a sync starts: what the frontier says, which plan the first epoch has, which tables, which goal."""
+"""The start of a sync: the location by the frontier, the plan of the first epoch, the tables, the goal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PLAIN = TARGETS[0]
 
 
 def stands(*places: int, released: tuple[int, ...] = (), file: str = "bin.000001") -> list[FrontierRow]:
-    """The frontier, bucket by bucket; `released`: where another place than the one it stands at was."""
+    """The frontier, bucket by bucket; `released`: the previous location, if it differs."""
     of = Location(file, 4)
     keys = [of.at(place).sort_key for place in places]
     gone = [of.at(place).sort_key if place else "" for place in released or (0,) * len(places)]

@@ -1,4 +1,4 @@
-"""What DM's checkpoint says of tables is made anew where a definition or a schema's collation changes, else kept."""
+"""The table documents in DM's checkpoint are written again if a definition or a schema's collation has changed."""
 
 import json
 from typing import Any

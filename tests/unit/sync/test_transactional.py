@@ -81,7 +81,7 @@ def inserts(keys: Iterable[int]) -> Iterator[Logged]:
 
 
 class World:
-    """A target that stands at LO, and groups that each insert a row."""
+    """A target at location LO, and groups that each insert a row."""
 
     def __init__(self, transactions: Callable[[Any], Any] | None = None) -> None:
         self.database = Database(lambda: 0.0)

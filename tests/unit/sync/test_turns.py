@@ -1,4 +1,4 @@
-"""Without some deletes, keys that the target's collation takes for one come to what their last change says."""
+"""Without some deletes, keys that are equal in the target's collation get the values of their last change."""
 
 from __future__ import annotations
 

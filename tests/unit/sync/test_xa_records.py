@@ -1,4 +1,4 @@
-"""What is prepared at a place, as the target tells it after a crash at any step."""
+"""The transactions that are prepared at a location, according to the target after a crash at any step."""
 
 from dataclasses import replace
 

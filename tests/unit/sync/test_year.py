@@ -1,4 +1,4 @@
-"""The script of a year's migrations (`tests/integration/sync/year`) is what it says to be."""
+"""The script of a year's migrations (`tests/integration/sync/year`) has the listed contents."""
 
 import re
 

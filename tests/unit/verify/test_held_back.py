@@ -1,4 +1,4 @@
-"""What is said of a table that differs while rows of it are held back."""
+"""The result for a table that differs while rows of it are held back."""
 
 from airflow_provider_dm.engine.verify.held_back import HeldBack, with_lock
 

@@ -1,4 +1,4 @@
-"""Machine code is found again only for the same sources, and only where nobody else could have put it."""
+"""Cached machine code is used only for the same sources, and only from a directory that no other user can write to."""
 
 import ast
 import os
