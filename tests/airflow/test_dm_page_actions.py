@@ -60,7 +60,7 @@ def test_a_request_about_an_unknown_task_is_refused(store: MetaStore) -> None:
         set_stage(store, StageRequest(task=TASK, source="s9"), Stage.PAUSED)
 
 
-def test_a_request_that_no_run_can_fulfil_says_so(store: MetaStore) -> None:
+def test_a_request_that_no_run_can_fulfil_is_reported(store: MetaStore) -> None:
     with pytest.raises(ControlNotObeyed, match="it has no run that could resume"):
         set_stage(store, StageRequest(task=TASK), Stage.RUNNING)
 

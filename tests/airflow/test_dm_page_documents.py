@@ -140,7 +140,7 @@ def test_a_sync_without_a_run(store: MetaStore) -> None:
     assert verdict(store) == ("bad", "Lost")
 
 
-def test_a_comparison_beside_a_sync_says_nothing_of_the_sync(store: MetaStore) -> None:
+def test_a_comparison_beside_a_sync_is_not_the_run_of_the_sync(store: MetaStore) -> None:
     a_subtask(store)
     a_run(store, IN_SYNC)
     a_run(store, {}, number=2, app="verify", process=f"{this_process()}0")

@@ -71,13 +71,13 @@ def test_a_connection_becomes_an_endpoint() -> None:
         ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"tls": "perhaps"}'}, "neither true nor false"),
     ],
 )
-def test_an_unusable_connection_says_why(parts: dict[str, Any], reason: str) -> None:
+def test_an_unusable_connection_is_an_error_with_the_reason(parts: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConnectionUnusable, match=reason):
         endpoint_of(Connection(conn_id="replica", **parts), "replica")
 
 
 @pytest.mark.parametrize(("said", "tls"), [("false", None), ("0", None), ("", None), ("true", Tls()), ("1", Tls())])
-def test_what_a_uri_says_of_tls_is_text(said: str, tls: Tls | None) -> None:
+def test_tls_options_of_a_uri_are_text(said: str, tls: Tls | None) -> None:
     given = Connection.from_uri(f"mysql://dm:secret@db1:3306/?tls={said}", conn_id="replica")
     assert endpoint_of(given, "replica").tls == tls
 
@@ -189,7 +189,7 @@ def test_relay_dir_of_the_configuration_overrides_that_of_sources(
     assert RelayLogHook(relay_dir="/data/three").directory("a") == Path("/relays/a")
 
 
-def test_a_wrong_password_is_told_without_it(source: Server, connection: Define) -> None:
+def test_a_wrong_password_is_reported_without_the_password(source: Server, connection: Define) -> None:
     connection("replica", **database(source, password=CANARY))
     ok, said = DmDatabaseHook("replica").test_connection()
     assert not ok

@@ -102,7 +102,7 @@ def test_the_base_reads_nothing_when_it_is_built() -> None:
     assert made.task == "/not/there.yaml"
 
 
-def test_a_source_that_is_given_twice_is_said_to_be() -> None:
+def test_a_source_that_is_given_twice_is_refused() -> None:
     task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
     one = SourceConfig.model_validate({"source-id": "one"})
 
@@ -152,7 +152,7 @@ def instance(try_number: int = 1) -> SimpleNamespace:
         ({"spark_conn_id": "one"}, "its type is dm_database, not spark"),
     ],
 )
-def test_what_a_template_has_made_of_an_argument_is_told_before_anything_runs(
+def test_a_bad_rendered_argument_is_reported_before_anything_runs(
     arguments: dict[str, Any], said: str, connection: Callable[..., None], work_dir: Path
 ) -> None:
     for conn_id in ("one", "there"):

@@ -236,7 +236,7 @@ def test_a_trigger_survives_being_stored() -> None:
     assert RelayCatchUpTrigger(**stored).serialize() == (path, arguments)
 
 
-def test_it_tells_what_happened(work_dir: Path) -> None:
+def test_the_event_has_the_outcome(work_dir: Path) -> None:
     say(stage=Stage.RUNNING, relay=GOAL)
     assert event_of(trigger()).payload == {"status": "met", "value": str(GOAL)}
     success = event_of(trigger(end_from_trigger=True))

@@ -46,7 +46,7 @@ def test_a_relay_that_stopped_with_an_error_is_not_waited_for() -> None:
     assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), NotYet)
 
 
-def test_silence_and_trouble_are_said() -> None:
+def test_silence_and_trouble_are_shown() -> None:
     silent = progress_to(replace(BEHIND, heartbeat_age_seconds=300.0), GOAL)
     assert isinstance(silent, NotYet)
     assert "no report for 300 s" in silent.why
@@ -68,7 +68,7 @@ def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [(OLD, NEW), ("0-1", "0-2")], ids=["mysql", "mariadb"])
-def test_after_a_switch_gtids_tell_and_positions_do_not(old: str, new: str) -> None:
+def test_after_a_switch_gtids_are_compared_and_positions_are_not(old: str, new: str) -> None:
     executed = (lambda n: f"0-1-{n}") if old == "0-1" else (lambda n: f"{OLD}:1-{n}")
     goal = replace(GOAL, gtid_set=executed(40), server_uuid=old)
     moved = Location("mysql-bin.000009", 4, executed(39), suffix=2)  # far behind the goal's position, by number

@@ -165,7 +165,7 @@ def test_a_trigger_that_was_moved_or_superseded_ends_nothing(work_dir: Path, sta
     assert killed("queued", state) is Stage.RUNNING  # the next attempt began while the wish was written
 
 
-def test_a_relay_of_somebody_else_is_left_to_him(work_dir: Path) -> None:
+def test_the_relay_of_another_owner_is_left_running(work_dir: Path) -> None:
     assert killed("failed", stop_on_kill=False) is Stage.RUNNING
 
 

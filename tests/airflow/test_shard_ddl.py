@@ -75,7 +75,7 @@ def states(run: Any) -> dict[str, str]:
     return {ti.task_id: ti.state for ti in run.get_task_instances()}
 
 
-def test_sensors_of_both_modes_see_it_resolved_and_tell_what_is_missing(
+def test_sensors_of_both_modes_see_it_resolved_and_log_what_is_missing(
     synced: None,
     run_dag: RunDag,
     capfd: pytest.CaptureFixture[str],
@@ -228,7 +228,7 @@ def test_a_trigger_is_stored_without_secrets_and_its_deadline_is_absolute() -> N
     }
 
 
-def test_it_tells_what_happened_whoever_ends_the_task(synced: None) -> None:
+def test_the_outcome_is_reported_whichever_process_ends_the_task(synced: None) -> None:
     assert event_of(trigger()).payload == {"status": "met", "value": None}
     assert isinstance(event_of(trigger(end_from_trigger=True)), TaskSuccessEvent)
     report("a")
@@ -282,7 +282,7 @@ def test_what_names_nothing_to_wait_for_is_refused(synced: None, parts: dict[str
         ShardDdlLockSensor(task_id="x", **parts).poke({})
 
 
-def test_a_lock_that_waits_too_long_is_told_to_other_notifiers(
+def test_a_lock_that_waits_too_long_is_passed_to_other_notifiers(
     synced: None, run_dag: RunDag, capfd: pytest.CaptureFixture[str]
 ) -> None:
     report("a")

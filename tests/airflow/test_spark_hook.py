@@ -64,7 +64,9 @@ def test_a_connection_names_the_master(parts: dict[str, object], master: str, co
     assert DmSparkSubmitHook().settings().resolved_master == master
 
 
-def test_what_else_a_connection_says_becomes_configuration(connection: Define, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_options_of_a_connection_become_configuration(
+    connection: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     connection("spark_default", conn_type="spark", host="yarn", extra={"queue": "night", "principal": "dm@REALM"})
     found = DmSparkSubmitHook(conf={"spark.executor.memory": "4g"}).settings()

@@ -45,7 +45,7 @@ def lived_on(folder: Path, story: Story, states: list[State], chance: random.Ran
 
 
 @pytest.mark.parametrize(("flavour", "checksum"), STORIES)
-def test_whatever_a_crash_leaves_the_relay_goes_on(memory: Path, flavour: Flavour, checksum: bool) -> None:
+def test_the_relay_continues_after_any_crash_state(memory: Path, flavour: Flavour, checksum: bool) -> None:
     """No state ends in an error: nothing is missing that the upstream could not send again."""
     (memory / "recorded").mkdir()
     story, chance = recorded(memory / "recorded", flavour, seed=1, checksum=checksum), random.Random(1)

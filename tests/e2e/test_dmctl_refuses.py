@@ -196,7 +196,7 @@ def test_a_task_file_that_is_not_there(dmctl: Dmctl, tmp_path: Path) -> None:
     refused(dmctl("run", tmp_path / "gone.yaml"), 1, r"gone\.yaml")
 
 
-def test_a_verb_that_is_not_there_yet_says_what_to_use(dmctl: Dmctl) -> None:
+def test_an_unsupported_verb_names_the_alternative(dmctl: Dmctl) -> None:
     ended = dmctl("transfer-source", "mysql-01", "worker-1")
 
     assert (ended.code, ended.answer["result"]) == (1, False)

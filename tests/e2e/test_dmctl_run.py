@@ -139,7 +139,7 @@ def other(schema: str, mariadb_source: Server) -> Iterator[Server]:
     mariadb_source.sql(f"DROP DATABASE `{schema}`")
 
 
-def test_a_dm_task_of_two_sources_ends_verified_continues_and_is_told_what_differs(
+def test_a_dm_task_of_two_sources_is_verified_continues_and_lists_differences(
     dmctl: Dmctl, schema: str, mysql_source: Server, other: Server, mariadb_target: Server, tmp_path: Path
 ) -> None:
     """The first run is that of docs/merging-shards.md."""

@@ -225,7 +225,7 @@ def test_a_copy_that_another_attempt_has_finished(world: World, slow: int) -> No
 
 
 @pytest.mark.usefixtures("relay")
-def test_a_sync_that_another_attempt_goes_on_with(world: World, slow: int) -> None:
+def test_a_sync_that_another_attempt_continues(world: World, slow: int) -> None:
     first = world.start("incremental_sync", "first", 1, port=slow)
     frozen = freeze(world, first, whole=False)
     second = world.start("incremental_sync", "second", 2)
@@ -239,7 +239,7 @@ def test_a_sync_that_another_attempt_goes_on_with(world: World, slow: int) -> No
 
 
 @pytest.mark.usefixtures("relay")
-def test_a_sync_that_somebody_else_has_begun(world: World, slow: int) -> None:
+def test_a_sync_that_another_process_has_begun(world: World, slow: int) -> None:
     """It waits for the lease of a holder that may have died, which this one renews."""
     first = world.start("incremental_sync", "first", 1, port=slow)
     frozen = freeze(world, first, whole=True)

@@ -44,7 +44,7 @@ def test_a_seeded_bug_is_found(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OF_A_PROCESS))
-def test_a_bug_that_ends_its_process_is_found_and_the_campaign_goes_on(name: str, tmp_path: Path) -> None:
+def test_a_bug_that_ends_its_process_is_found_and_the_campaign_continues(name: str, tmp_path: Path) -> None:
     report = campaign.run(40, save=tmp_path, bug=name)
     assert OF_A_PROCESS[name] in "".join(failure.problem for failure in report.failures)
     assert report.counts["cases"] > 40 / campaign.WORKERS  # more than those of the worker that did not die

@@ -39,7 +39,7 @@ class LeaseContract(OpenStore):
         assert store.acquire_lease("t", "other", BEN, ttl_seconds=15, at_least=0).generation == 1
         assert store.acquire_lease("T", "s", BEN, ttl_seconds=15, at_least=0).generation == 1
 
-    def test_somebody_else_is_refused_and_told_by_whom(self, store: MetaStore) -> None:
+    def test_another_holder_is_refused_with_the_holders_name(self, store: MetaStore) -> None:
         store.acquire_lease("t", "s", ANNA, ttl_seconds=150, at_least=0)
         time.sleep(0.1)
         with pytest.raises(LeaseHeld) as refusal:
@@ -63,7 +63,7 @@ class LeaseContract(OpenStore):
         with pytest.raises(LeaseLost):
             store.renew_lease(late)
 
-    def test_an_expired_lease_that_nobody_took_can_be_renewed(self, store: MetaStore) -> None:
+    def test_an_expired_lease_that_was_not_taken_can_be_renewed(self, store: MetaStore) -> None:
         late = store.acquire_lease("t", "s", ANNA, ttl_seconds=0.1, at_least=0)
         time.sleep(0.2)
         store.renew_lease(late)

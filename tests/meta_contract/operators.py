@@ -42,7 +42,7 @@ class OperatorContract(OpenStore):
             store.revert_operator("t", "s", here)
         assert [len(store.operators(*key)) for key in (("T", "s"), ("t", "other"))] == [1, 1]
 
-    def test_a_place_that_was_none_is_told_when_the_task_has_passed_it(self, store: MetaStore) -> None:
+    def test_a_location_without_ddl_is_reported_when_the_task_has_passed_it(self, store: MetaStore) -> None:
         here, pattern = Location("mysql-bin.000003", 400), SqlPattern("(?i)drop")
         store.put_operators([Operator("t", "s", OperatorKind.SKIP, place) for place in (here, pattern)])
         (missed,) = store.mark_operators_passed("t", "s", Location("mysql-bin.000009", 4))

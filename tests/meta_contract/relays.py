@@ -12,7 +12,7 @@ from tests.meta_contract.opened import OpenStore
 class RelayContract(OpenStore):
     """What holds of a relay's row."""
 
-    def test_what_a_relay_says_and_what_people_want_are_apart(self, store: MetaStore) -> None:
+    def test_reports_of_a_relay_and_requests_are_separate(self, store: MetaStore) -> None:
         assert store.relay_status("s") is None
         assert store.relay_desired("s") is None
         store.set_relay_desired("s", Stage.RUNNING)

@@ -19,7 +19,7 @@ from tests.meta_contract.races import race
 class SchemaContract(OpenStore):
     """What holds of the tables and their version."""
 
-    def test_an_empty_database_says_what_to_run(self, meta_url: str) -> None:
+    def test_an_empty_database_is_an_error_with_the_command_to_run(self, meta_url: str) -> None:
         with pytest.raises(MetaSchemaDiffers, match="dmctl meta migrate"):
             MetaStore.open(meta_url)
 

@@ -32,7 +32,7 @@ class SubtaskContract(OpenStore):
         store.forget_subtask("t", "s")
         assert [(s.task, s.source) for s in store.list_subtasks(source="s")] == [("u", "s")]
 
-    def test_the_oldest_need_counts_whoever_stands_still(self, store: MetaStore) -> None:
+    def test_the_oldest_need_counts_also_of_a_stopped_task(self, store: MetaStore) -> None:
         def put(task: str, stage: Stage, number: int) -> None:
             needed = Location(f"mysql-bin.{number:06d}", 4)
             store.put_subtask(task, "s", unit=Unit.SYNC, stage=stage, needed=needed)
@@ -57,7 +57,7 @@ class SubtaskContract(OpenStore):
         (row,) = database.read(lambda tx: read_with_now(tx, tables.subtask))
         assert row.version == 4 * 10
 
-    def test_what_has_paused_a_subtask_is_kept_until_it_says_something_else(self, store: MetaStore) -> None:
+    def test_the_error_of_a_paused_subtask_is_kept_until_its_next_report(self, store: MetaStore) -> None:
         here = Location("mysql-bin.000003", 400, "a:1-7", 2, "u")
         store.put_subtask_error("t", "s", {"ErrCode": "DM-1"})
         assert store.list_subtasks() == []  # a purge would wait for what such a row needs
@@ -70,7 +70,7 @@ class SubtaskContract(OpenStore):
         (status,) = store.list_subtasks()
         assert (status.error, status.error_at) == (None, None)
 
-    def test_what_a_subtask_says_and_what_people_want_are_apart(self, store: MetaStore) -> None:
+    def test_reports_of_a_subtask_and_requests_are_separate(self, store: MetaStore) -> None:
         here = Location("mysql-bin.000003", 400, "a:1-7", 2, "u")
         store.set_subtask_desired("t", "s", Stage.PAUSED)
         assert store.list_subtasks() == []  # as for what has paused it

@@ -43,7 +43,7 @@ def test_a_code_names_one_error():
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_error_says_what_happened_and_survives_pickling(kind: type[DmError]) -> None:
+def test_every_error_describes_itself_and_survives_pickling(kind: type[DmError]) -> None:
     error = sample(kind)
 
     again = pickle.loads(pickle.dumps(error))
@@ -54,7 +54,7 @@ def test_every_error_says_what_happened_and_survives_pickling(kind: type[DmError
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_error_says_what_to_do(kind: type[DmError]) -> None:
+def test_every_error_has_a_remedy(kind: type[DmError]) -> None:
     """The remedy is in the message and in the JSON; only an error of other code may have a generic one."""
     error = sample(kind)
     workaround = describe(error)["Workaround"]

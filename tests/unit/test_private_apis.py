@@ -58,7 +58,7 @@ def test_what_starts_pyspark() -> None:
 
 
 @pytest.mark.parametrize("package", ["PyMySQL", "pyspark"])
-def test_no_release_is_taken_that_nobody_has_tried(package: str) -> None:
+def test_no_untested_release_is_used(package: str) -> None:
     """The bound is the next minor release, where private names change, here and for docker/local."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = [*project["dependencies"], *project["optional-dependencies"]["spark"]]

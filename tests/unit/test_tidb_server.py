@@ -34,9 +34,7 @@ def test_the_command_line_gives_each_server_folders_of_its_own(tmp_path: Path) -
     ]
 
 
-def test_the_variable_names_the_program_and_it_says_which_release_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_variable_names_the_program_which_has_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = program(tmp_path, "Release Version: v8.5.3\nEdition: Community\nGit Branch: HEAD\nStore: unistore")
     monkeypatch.setenv(VARIABLE, str(made))
     build = ServerSpec("one", "tidb").build()

@@ -93,7 +93,7 @@ def test_rows_do_not_depend_on_what_metadata_the_map_carries(source: Server, fre
             cursor.execute(f"SET GLOBAL binlog_row_metadata = {before}")
 
 
-def test_texts_that_the_map_says_otherwise_are_not_read(source: Server, fresh_schema: FreshSchema) -> None:
+def test_texts_with_another_charset_in_the_map_are_not_read(source: Server, fresh_schema: FreshSchema) -> None:
     """The definition is not the one of this place: a charset and members that were changed behind it."""
     connection = session(source)
     name = TableName(fresh_schema(source), "texts")

@@ -129,9 +129,7 @@ def test_what_only_mysql_says(mysql_source: Server, fresh_schema: FreshSchema) -
     assert [one.session.unknown for one in (table, database, dropped)] == [None] * 3
 
 
-def test_collations_by_charset_stand_before_the_client_s_charset(
-    mariadb11_source: Server, fresh_schema: FreshSchema
-) -> None:
+def test_collations_by_charset_precede_the_clients_charset(mariadb11_source: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(mariadb11_source)
     (created,) = statements(
         mariadb11_source,

@@ -58,9 +58,7 @@ def test_a_rollback_that_could_not_undo_everything_stops(mariadb_source: Server,
         list(plans(mariadb_source, lo, here(connection)))
 
 
-def test_ddl_comes_alone_with_its_text_and_create_table_select_says_that_rows_follow(
-    source: Server, name: TableName
-) -> None:
+def test_ddl_is_an_event_of_its_own_and_create_table_select_has_rows(source: Server, name: TableName) -> None:
     connection = session(source)
     lo = here(connection)
     run(

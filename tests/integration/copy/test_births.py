@@ -22,9 +22,7 @@ NOTHING = BlockAllowRules.from_config(
 )
 
 
-def test_tables_that_look_the_same_and_change_names_are_told_apart(
-    mysql_source: Server, fresh_schema: FreshSchema
-) -> None:
+def test_equal_tables_that_swap_names_are_distinguished(mysql_source: Server, fresh_schema: FreshSchema) -> None:
     """Numbers tell that only some accounts may see; without these they are the same."""
     schema = fresh_schema(mysql_source)
     user = f"u{schema[-8:]}"

@@ -29,7 +29,7 @@ def test_routes_that_change_in_the_middle_of_a_copy_are_refused(
         routed(source, target, schema, f"{schema}_b").go()
 
 
-def test_a_table_that_a_finished_load_did_not_have_is_told(
+def test_a_table_that_a_finished_load_did_not_have_is_reported(
     source: Server, target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(source)

@@ -52,7 +52,7 @@ def test_a_table_without_a_key_stays_without_one(
 
 
 @pytest.mark.parametrize("demands", DEMANDS, ids=lambda demands: next(iter(demands)))
-def test_an_account_that_may_not_do_so_is_told_which_setting(
+def test_an_account_without_the_privilege_gets_the_settings_name(
     source: Server, mysql_target: Server, fresh_schema: FreshSchema, demands: Mapping[str, int]
 ) -> None:
     schema = keyless(source, fresh_schema)
@@ -138,7 +138,7 @@ def test_a_schema_keeps_its_default(
         assert any(note.startswith(f"{schema}: collation {collation} becomes {becomes}") for note in result["notes"])
 
 
-def test_a_default_that_the_target_does_not_have_is_told(
+def test_a_default_that_the_target_lacks_is_reported(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
     for suffix, collation in (("_a", "gb18030_bin"), ("_b", "utf8mb4_ja_0900_as_cs_ks")):
@@ -152,7 +152,7 @@ def test_a_default_that_the_target_does_not_have_is_told(
         assert result["notes"] == [f"{schema}: the target has no {collation}; the schema has the target's default"]
 
 
-def test_schemas_that_differ_and_merge_are_told(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_schemas_that_differ_and_merge_are_reported(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schemas = []
     for suffix, collation in (("_0", "latin1_bin"), ("_1", "utf8mb4_bin")):
         schemas.append(fresh_schema(source, suffix=suffix))

@@ -312,7 +312,7 @@ def test_replace_overwrites_rows_that_were_there(
     assert mariadb_target.sql("SELECT v FROM t", database=schema) == [("new",)]
 
 
-def test_nothing_selected_and_no_relay_are_told(
+def test_nothing_selected_and_no_relay_are_reported(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = fresh_schema(mysql_source)

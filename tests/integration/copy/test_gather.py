@@ -364,7 +364,7 @@ def test_a_late_reader_and_a_repeated_task_do_not_take_part(
     assert found.readers == {0, 1}
 
 
-def test_a_frozen_reader_holds_up_nobody(source: Server, tables: list[TableName]) -> None:
+def test_a_frozen_reader_does_not_block_others(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 2) as it, readers_of(it, tables) as readers:
         readers.start(0, 1)
         it._wait_for_readers(lambda: False)

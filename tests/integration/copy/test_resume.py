@@ -99,7 +99,7 @@ def test_a_stop_leaves_what_a_start_continues(
     assert tables(mysql_source, mariadb_target, schema)
 
 
-def test_what_the_log_is_needed_for_is_told_before_a_plan_stands(
+def test_the_needed_location_is_reported_before_a_plan_is_stored(
     mysql_source: Server, mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
     """Each source tells it by itself, though the next one fails: a relay log that nobody seems to need is purged."""
@@ -190,7 +190,7 @@ def test_a_run_that_was_replaced_writes_nothing(
     assert tables(mariadb_source, mysql_target, schema)
 
 
-def test_a_target_table_that_is_gone_stops_a_load_that_goes_on(
+def test_a_dropped_target_table_stops_a_resumed_load(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(mysql_source)

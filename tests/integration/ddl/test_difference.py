@@ -33,7 +33,7 @@ COPIES: Final = ("origin", "ghost", "other")
 _ALTER: Final = re.compile(r"ALTER TABLE (?:IF EXISTS )?\s*(\S+)(?!.*(?:RENAME|CHANGE))", re.DOTALL)
 
 
-def test_random_alters_are_told(source: Server, fresh_schema: FreshSchema) -> None:
+def test_random_alters_are_found(source: Server, fresh_schema: FreshSchema) -> None:
     oracle, chance, found = Oracle(source, fresh_schema(source)), random.Random(SEED), Counter[str]()
     ddl = RandomDdl(chance.random(), oracle.upstream, oracle.schema, foreign_keys=False)
     while found.total() < STATEMENTS:

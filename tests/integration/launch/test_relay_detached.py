@@ -102,7 +102,7 @@ def test_one_that_ends_at_its_goal_needs_no_watching(kit: Kit) -> None:
     assert not kit.relay().is_ours()
 
 
-def test_the_relay_of_somebody_else_is_watched_and_left_to_him(kit: Kit) -> None:
+def test_the_relay_of_another_owner_is_watched_and_left_running(kit: Kit) -> None:
     with Relays([kit.upstream()], meta_url=kit.url, log_dir=kit.folder):
         eventually(lambda: (status := kit.store.relay_status("one")) is not None and status.relay is not None)
         guest = kit.relay()
@@ -113,7 +113,7 @@ def test_the_relay_of_somebody_else_is_watched_and_left_to_him(kit: Kit) -> None
         assert not kit.ended()
 
 
-def test_what_a_person_has_to_look_at_is_said_at_once(kit: Kit) -> None:
+def test_what_a_person_has_to_decide_is_reported_at_once(kit: Kit) -> None:
     relay = kit.relay(password="c4nary-detached")  # root has none
     with pytest.raises(RelayFailed, match="DM-2002") as raised:
         relay.ensure()

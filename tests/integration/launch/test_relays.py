@@ -130,7 +130,7 @@ def test_a_refused_login_is_an_error_and_not_a_loop(mariadb_source: Server, tmp_
     assert "wrong-password" not in (tmp_path / "relay-one.log").read_text()
 
 
-def test_a_relay_that_was_told_to_stop_stays_stopped(mariadb_source: Server, tmp_path: Path, url: Secret) -> None:
+def test_a_relay_that_was_asked_to_stop_stays_stopped(mariadb_source: Server, tmp_path: Path, url: Secret) -> None:
     with MetaStore.open(url) as store:
         with Relays([upstream(mariadb_source, tmp_path)], meta_url=url, log_dir=tmp_path) as relays:
             eventually(lambda: caught_up(store) is not None)

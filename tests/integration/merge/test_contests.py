@@ -93,7 +93,7 @@ def test_a_row_that_waits_keeps_what_the_target_computes(one_pair: Shops) -> Non
     assert one_pair.rows() == [(1, "b", "b!"), (2, "b", "b!"), (3, "b", "b!")]
 
 
-def test_a_stranger_in_a_merged_table_is_told(one_pair: Shops) -> None:
+def test_a_foreign_row_in_a_merged_table_is_reported(one_pair: Shops) -> None:
     """Nobody's log will ever delete that row."""
     exact(one_pair)
     one_pair.target.sql("INSERT INTO o VALUES (7, 'not ours')", database=one_pair.schema)
@@ -106,7 +106,7 @@ def test_a_stranger_in_a_merged_table_is_told(one_pair: Shops) -> None:
     assert one_pair.rows() == [(7, "not ours")]
 
 
-def test_a_run_without_the_other_source_says_that_it_wants_it(one_pair: Shops) -> None:
+def test_a_run_without_the_other_source_reports_that_it_needs_it(one_pair: Shops) -> None:
     exact(one_pair)
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
     one_pair.sync("a")

@@ -61,7 +61,7 @@ def test_shards_that_share_keys_live_side_by_side(shops: Shops) -> None:
     assert not verify(spec, LocalRunner(2), dict(os.environ))["verified"]
 
 
-def test_a_column_that_is_not_there_is_said_before_anything_is_done(one_pair: Shops) -> None:
+def test_a_missing_column_is_reported_before_anything_is_done(one_pair: Shops) -> None:
     extracting(one_pair)
     with pytest.raises(ExtractNotPossible, match="the target has no such column"):
         one_pair.load()

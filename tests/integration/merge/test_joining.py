@@ -180,7 +180,7 @@ def test_an_insert_that_meets_a_row_of_a_source_that_has_joined_waits(
 
 @pytest.mark.usefixtures("unnoticed")
 @pytest.mark.parametrize("joins", [False, True])
-def test_an_insert_that_meets_a_row_of_nobody_stops_whoever_has_joined(one_pair: Shops, joins: bool) -> None:
+def test_an_insert_that_meets_a_foreign_row_stops_the_source_that_joined(one_pair: Shops, joins: bool) -> None:
     """A runner need not give back the plan that was shared, so what it gives cannot tell an older plan from this."""
     alone(one_pair)
     runner = CopyingRunner()
@@ -225,7 +225,7 @@ def test_a_row_that_a_filtered_source_has_deleted_before_it_was_noticed(
     assert one_pair.rows() == [(1, 1, "x"), (2, 2, "x"), (5, 5, "b"), (6, 6, "b")]
 
 
-def test_a_source_goes_on_whose_fellow_did_not_begin(one_pair: Shops) -> None:
+def test_a_source_continues_although_another_did_not_begin(one_pair: Shops) -> None:
     """It is loaded alone; then the fellow begins."""
     one_pair.create(PLAIN, "a:o_0", "b:o_1")
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a')")

@@ -148,7 +148,7 @@ def test_rows_that_wait_are_written_over_once_safe_mode_is_there(
         shops.sync("b")
 
 
-def test_half_an_epoch_goes_on_behind_others_that_write_over_its_rows(
+def test_half_an_epoch_is_completed_after_others_overwrite_its_rows(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shops = one_pair

@@ -239,7 +239,7 @@ def moving(shops: Shops, kind: str, seed: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bits"])
-def test_every_kind_of_key_is_told_apart(one_pair: Shops, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_key_is_distinguished(one_pair: Shops, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy and log must see the same key, whatever its type."""
     monkeypatch.setattr(page, "FIRST_ROWS", 3)
     monkeypatch.setattr(page, "MOST_ROWS", 3)
@@ -264,7 +264,7 @@ def test_wide_bits_move_in_tidb(
 ) -> None:
     """TiDB reverses the bytes of a BIT of 57 or more bits in ON DUPLICATE KEY UPDATE."""
     shops = shops_of(tidb_target, a=mariadb_source, b=mysql_source)
-    test_every_kind_of_key_is_told_apart(shops, "bits", monkeypatch)
+    test_every_kind_of_key_is_distinguished(shops, "bits", monkeypatch)
 
 
 def test_rows_change_behind_the_snapshot_of_a_table_whose_key_cannot_be_paged(one_pair: Shops) -> None:
@@ -317,7 +317,7 @@ def test_two_syncs_at_once_while_rows_move(one_pair: Shops) -> None:
     assert one_pair.compared().equal, one_pair.compared()
 
 
-def test_the_servers_are_as_they_are_said_to_be(shops: Shops, source: Server, target: Server) -> None:
+def test_the_servers_have_the_stated_settings(shops: Shops, source: Server, target: Server) -> None:
     assert {server.flavour for server in shops.sources.values()} == {"mariadb", "mysql"}
     assert shops.sources["a"] is source
     assert shops.target is target

@@ -148,7 +148,7 @@ STEPS = [
 ]
 
 
-def test_a_run_dies_at_every_step_and_the_next_goes_on(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_dies_at_every_step_and_the_next_continues(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs die around each step: in the end every DDL has been run once, and all rows are there once."""
     shops = one_pair
     shops.task = PESSIMISTIC

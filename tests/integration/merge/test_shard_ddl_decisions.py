@@ -51,7 +51,7 @@ def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None
     assert shops.rows() == [(2, "a", 3)]
 
 
-def test_the_others_statement_stands_for_that_of_a_shard(one_source: Shops) -> None:
+def test_the_others_statement_counts_as_that_of_a_shard(one_source: Shops) -> None:
     """DM-6051 names `binlog replace` as well."""
     shops = one_source
     shops.task = PESSIMISTIC

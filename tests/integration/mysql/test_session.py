@@ -46,7 +46,7 @@ def of_sessions(server: Server) -> set[str]:
 
 
 @pytest.mark.parametrize("server", ["mysql_source", "mariadb_source", "mariadb11_source"])
-def test_somebody_has_decided_about_every_session_variable(server: str, request: pytest.FixtureRequest) -> None:
+def test_every_session_variable_has_a_decision(server: str, request: pytest.FixtureRequest) -> None:
     decided = {pin.name for pin in PINNED} | {name for names in LEFT_ALONE.values() for name in names.split()}
     assert of_sessions(request.getfixturevalue(server)) - decided == set()
 
@@ -179,7 +179,7 @@ def test_what_init_connect_does_is_undone(source: Server, fresh_schema: FreshSch
     assert {name for name in PINNED_NAMES & now.keys() if now[name] != usual[name]} == set()
 
 
-def test_an_account_that_init_connect_shuts_out_is_told_so(source: Server) -> None:
+def test_an_account_that_init_connect_shuts_out_gets_an_error(source: Server) -> None:
     source.create_user("plain", "pw", privileges="SELECT")
     with init_connect(source, "nonsense"), pytest.raises(Exception, match="one \\(plain@"):
         variables(endpoint(source, "plain"))

@@ -131,9 +131,7 @@ def test_a_certificate_of_another_ca_is_not(mysql_source: Server, authority: Aut
     assert "ca.pem in its data directory" in error.workaround()
 
 
-def test_a_certificate_that_mariadb_makes_itself_is_signed_by_nobody(
-    mariadb11_source: Server, authority: Authority
-) -> None:
+def test_a_certificate_that_mariadb_makes_itself_is_unsigned(mariadb11_source: Server, authority: Authority) -> None:
     error = refused(endpoint(mariadb11_source, authority.ca))
 
     assert "not signed by the CA in" in error.reason

@@ -226,7 +226,7 @@ def location_of(server: Server) -> Location:
         return current_location(connection)
 
 
-def test_a_place_that_cannot_be_is_told(source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
+def test_an_impossible_location_is_reported(source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
     schema, here = fresh_schema(source), location_of(source)
 
     behind = incremental(
@@ -304,7 +304,7 @@ def test_ignored_items_are_left_out(mariadb_source: Server, mariadb_target: Serv
     assert {one.name for one in none.results} == {"configuration", "connection"}
 
 
-def test_what_is_not_supported_yet_is_told_without_a_connection(mariadb_source: Server, mariadb_target: Server) -> None:
+def test_what_is_not_supported_is_reported_without_a_connection(mariadb_source: Server, mariadb_target: Server) -> None:
     report = check(mariadb_source, mariadb_target, ["x"], port=1, task={"shard-mode": "optimistic"})
 
     assert "optimistic" in result(report, "configuration", "target", State.FAIL).message
@@ -437,7 +437,7 @@ CASCADING = (
 )
 
 
-def test_cascades_that_the_binlog_does_not_tell_of(
+def test_cascades_that_the_binlog_does_not_have(
     source: Server, target: Server, fresh_schema: FreshSchema, request: pytest.FixtureRequest
 ) -> None:
     """An account may only SELECT: MariaDB's information_schema hides constraints from it."""
@@ -477,7 +477,7 @@ def test_mysql_whose_engine_cascades(mariadb_target: Server, start_own: StartSer
     assert "shop.gone fk_gone" in result(report, "foreign_key_cascades", state=State.FAIL).message
 
 
-def test_tables_of_an_online_ddl_are_told(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_tables_of_an_online_ddl_are_reported(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source)
     source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE _x_old (id INT PRIMARY KEY)", database=schema)
 

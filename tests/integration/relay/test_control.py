@@ -154,7 +154,7 @@ def test_wrong_password(kit: RelayKit) -> None:
     assert kit.fails_with(endpoint=endpoint).code == "DM-2002"
 
 
-def test_nobody_at_the_address(kit: RelayKit) -> None:
+def test_no_server_at_the_address(kit: RelayKit) -> None:
     error = kit.fails_with(endpoint=kit.endpoint.model_copy(update={"port": 1}))
     assert error.code == "DM-2001"
 

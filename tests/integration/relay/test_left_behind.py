@@ -89,7 +89,7 @@ def goes_on_from(kit: RelayKit, place: Location) -> None:
     assert status.relay.gtid_set == kit.upstream().gtid_set
 
 
-def test_the_log_stays_while_anybody_may_need_it_and_begins_anew_when_nobody_does(kit: RelayKit) -> None:
+def test_the_log_stays_while_a_task_may_need_it_and_begins_again_otherwise(kit: RelayKit) -> None:
     end = hold(kit)
     before, place = contents(kit), leave_behind(kit)
     available = f"the upstream has purged {end}; it still has {place.file} to {kit.upstream().file}"

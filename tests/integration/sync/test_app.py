@@ -106,7 +106,7 @@ def test_a_newer_generation_ends_it(one_kit: SyncKit, launch: Launch) -> None:
     assert one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.plain") == []
 
 
-def test_an_error_is_told_in_three_places(one_kit: SyncKit, launch: Launch) -> None:
+def test_an_error_is_reported_in_three_places(one_kit: SyncKit, launch: Launch) -> None:
     one_kit.create("plain")
     one_kit.begin()
     one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ENGINE=MyISAM")

@@ -71,7 +71,7 @@ def test_a_place_that_is_none_is_refused_and_a_corrected_one_is_taken(kit: SyncK
     assert numbers(kit) == [1]
 
 
-def test_nobody_guesses_where_to_begin(kit: SyncKit) -> None:
+def test_the_start_is_never_guessed(kit: SyncKit) -> None:
     kit.create("plain")
     error = refused(kit, None)
     assert "needs a start" in str(error)

@@ -79,7 +79,7 @@ def test_what_was_clipped_at_the_source_is_clipped(kit: SyncKit, key: str) -> No
     assert kit.differences() == []
 
 
-def test_what_mariadb_11_says_of_an_insert_is_held_against_it(mariadb11_kit: SyncKit) -> None:
+def test_logged_generated_values_of_mariadb_11_are_compared(mariadb11_kit: SyncKit) -> None:
     """It says nothing of updates."""
     kit = mariadb11_kit
     create(kit, f"id INT PRIMARY KEY, a INT, g VARCHAR(60) AS ({QUOTIENT}) STORED")

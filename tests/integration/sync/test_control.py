@@ -82,7 +82,7 @@ def test_two_tasks_read_one_relay_and_see_it_wait(kit: TailKit, fresh_schema: Fr
     assert needed.sort_key > stopped.needed.sort_key
 
 
-def test_a_sync_that_waits_goes_on_where_it_was(kit: TailKit) -> None:
+def test_a_waiting_sync_continues_at_its_location(kit: TailKit) -> None:
     kit.create("plain")
     kit.begin()
     gate = Gate(threading.Event())

@@ -71,7 +71,7 @@ def plain_info() -> dict[str, object]:
 
 
 @pytest.mark.every_pair
-def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
+def test_a_task_of_dm_continues_in_the_middle_of_a_workload(kit: SyncKit) -> None:
     kit.create(*TABLES)
     by_gtid = kit.source.flavour != kit.target.flavour
     kit.source_keys["enable-gtid"] = by_gtid

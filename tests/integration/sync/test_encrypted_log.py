@@ -40,7 +40,7 @@ def test_it_is_synced_across_files_and_restarts(encrypted_kit: SyncKit) -> None:
     assert kit.differences() == []
 
 
-def test_without_checksums_nothing_says_so(encrypted_kit: SyncKit) -> None:
+def test_without_checksums_nothing_shows_it(encrypted_kit: SyncKit) -> None:
     kit = encrypted_kit
     kit.source.sql("SET GLOBAL binlog_checksum = NONE")
     kit.create("plain")

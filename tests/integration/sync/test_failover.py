@@ -168,7 +168,7 @@ def test_a_sync_that_is_started_after_the_failover_and_dies_behind_it(
     assert kit.report() == ""
 
 
-def test_where_a_source_ends_is_told_in_the_log_of_the_server_that_answers(
+def test_the_end_of_a_source_is_in_the_log_of_the_answering_server(
     kit: FailoverKit, replicas: tuple[Server, Server]
 ) -> None:
     """A merged table's other source asks so. The upstream knows nothing of sub-directories, where the sync has them."""

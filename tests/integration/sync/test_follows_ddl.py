@@ -214,7 +214,7 @@ def test_a_statement_that_cannot_be_followed_stops_at_its_place(one_kit: SyncKit
     assert rows_of(one_kit.target, one_kit.schema, "s") == [(1,)]
 
 
-def test_a_run_that_dies_anywhere_goes_on(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_dies_anywhere_is_continued(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each statement of the journal's life is the last one of a run once; what it did is not done twice."""
     begin(one_kit)
     for statement in LIVES["columns"][:4]:

@@ -16,7 +16,7 @@ from tests.integration.copy.migrations import Migration, differences, endpoint
 
 
 @pytest.mark.parametrize("found", ["no schema", "no table", "half of the tables", "all but the version"])
-def test_whoever_comes_first_makes_the_tables_and_the_others_wait(
+def test_the_first_process_creates_the_tables_and_the_others_wait(
     target: Server, unique_database: str, found: str
 ) -> None:
     here = endpoint("target", target)

@@ -65,7 +65,7 @@ def striking(statements: int, strike: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
-def test_whoever_is_killed_the_target_becomes_what_the_source_is(kit: SyncKit, mode: dict[str, Any]) -> None:
+def test_the_target_equals_the_source_after_any_kill(kit: SyncKit, mode: dict[str, Any]) -> None:
     """Swaps, hand-overs, moved keys, NULLs, twins without a key, text that a collation takes for one."""
     kit.relays_are_processes = True
     kit.instance_keys = {"syncer": mode}

@@ -67,7 +67,7 @@ def test_a_column_that_the_target_has_already(kit: SyncKit) -> None:
     assert rows_of(kit.target, kit.schema, "f") == [(2, None, 2)]
 
 
-def test_a_person_says_what_the_table_was(one_kit: SyncKit) -> None:
+def test_a_person_sets_the_former_definition(one_kit: SyncKit) -> None:
     start = lived(one_kit, ["INSERT INTO a VALUES (1, 'one')", "ALTER TABLE a MODIFY v varchar(300)"])
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.a MODIFY v varchar(300)")
     with pytest.raises(SchemaMismatch, match="dmctl binlog-schema update"):

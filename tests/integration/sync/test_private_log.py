@@ -82,7 +82,7 @@ def test_a_private_log_waits_for_its_task(kit: TailKit) -> None:
     wait_for(lambda: len(kit.held()) <= 2)
 
 
-def test_a_task_that_pulled_for_itself_goes_on_from_a_relay_log_that_serves_all(one_kit: TailKit) -> None:
+def test_a_task_with_a_private_log_continues_from_a_shared_relay_log(one_kit: TailKit) -> None:
     """What `start-relay` answers while the task pulls for itself: end it, `enable-relay: true`, start it again."""
     kit = one_kit
     kit.create_wide()
@@ -204,7 +204,7 @@ def test_what_the_upstream_has_purged_while_the_log_was_full_is_named(kit: TailK
     assert "enable-relay" in error.message
 
 
-def test_what_stays_prepared_stretches_the_limit_and_stops_nobody(kit: TailKit) -> None:
+def test_prepared_transactions_extend_the_limit_and_stop_nothing(kit: TailKit) -> None:
     kit.create_wide()
     kit.begin()
     for xid, number in (("'kept'", 1_000_001), ("'undone'", 1_000_002)):

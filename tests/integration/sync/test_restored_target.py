@@ -68,7 +68,7 @@ def synced_backed_up_and_synced_on(kit: SyncKit) -> Backup:
     return backup
 
 
-def test_before_the_next_run_it_is_told_and_a_person_decides(kit: SyncKit) -> None:
+def test_it_is_reported_before_the_next_run_and_a_person_decides(kit: SyncKit) -> None:
     backup = synced_backed_up_and_synced_on(kit)
     backup.restore()
     rows = [kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.{one}") for one in META]
@@ -94,7 +94,7 @@ def test_a_target_that_was_emptied_is_no_restored_one(kit: SyncKit) -> None:
 
 
 @pytest.mark.parametrize("what", ["all of it", "its frontier", "its frontier is gone"])
-def test_while_a_sync_is_running_it_is_told(kit: SyncKit, what: str) -> None:
+def test_it_is_reported_while_a_sync_is_running(kit: SyncKit, what: str) -> None:
     """All of it with an older generation; the frontier alone, or even nothing of it, under the present one."""
     kit.create("plain")
     kit.begin()
@@ -131,9 +131,7 @@ def test_while_a_sync_is_running_it_is_told(kit: SyncKit, what: str) -> None:
     assert [error.code for error in failed] == ["DM-6015"]
 
 
-def test_a_lost_connection_is_told_as_such_wherever_it_is_noticed(
-    kit: SyncKit, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lost_connection_is_reported_as_such_everywhere(kit: SyncKit, capsys: pytest.CaptureFixture[str]) -> None:
     def work(app: App) -> Outcome:
         connection = target_connection(app.target)
         with suppress(pymysql.err.Error):

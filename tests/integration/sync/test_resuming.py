@@ -189,7 +189,7 @@ def test_an_error_for_a_person_pauses_at_once(one_kit: SyncKit, syncing: Syncing
 
 
 @pytest.mark.spark
-def test_an_app_goes_on_behind_a_target_that_was_away(one_kit: SyncKit) -> None:
+def test_an_app_continues_after_an_outage_of_the_target(one_kit: SyncKit) -> None:
     """It is away for longer than a transaction is tried again (`impatient_sync`), while it was at work."""
     one_kit.create("plain")
     one_kit.begin()

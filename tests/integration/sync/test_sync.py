@@ -139,7 +139,7 @@ def test_from_a_given_start_no_row_of_the_source_takes_anothers_place(one_kit: S
     assert one_kit.differences() == []
 
 
-def test_a_row_of_somebody_else_is_not_replaced(one_kit: SyncKit) -> None:
+def test_a_row_of_another_owner_is_not_replaced(one_kit: SyncKit) -> None:
     one_kit.create("plain")
     one_kit.begin()
     one_kit.target.sql(f"INSERT INTO `{one_kit.schema}`.plain VALUES (7, 'not ours')")
@@ -153,7 +153,7 @@ def test_a_row_of_somebody_else_is_not_replaced(one_kit: SyncKit) -> None:
     assert one_kit.target.sql(f"SELECT v FROM `{one_kit.schema}`.plain") == [("not ours",)]
 
 
-def test_a_row_that_has_not_fitted_goes_on_when_its_column_is_widened(one_kit: SyncKit) -> None:
+def test_a_row_that_did_not_fit_is_applied_when_its_column_is_widened(one_kit: SyncKit) -> None:
     kit = one_kit
     kit.tables = ("wide",)
     for server, type_ in ((kit.source, "bigint"), (kit.target, "int")):

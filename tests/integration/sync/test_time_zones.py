@@ -96,7 +96,7 @@ def test_rows_that_are_converted_by_a_zone_with_summer_time_stop_the_sync(away: 
     check(away, "m")
 
 
-def test_a_zone_that_decides_nothing_stops_nobody(away: SyncKit) -> None:
+def test_a_zone_without_effect_does_not_stop_the_sync(away: SyncKit) -> None:
     away.write("CREATE TABLE m (id int PRIMARY KEY, a datetime(3), b timestamp NULL, v varchar(9))")
     away.write("INSERT INTO m VALUES (1, '2024-07-01 12:00:00', '2024-07-01 12:00:00', 'v')")
     away.write("ALTER TABLE m MODIFY b timestamp(6) NULL, MODIFY v varchar(20), MODIFY a datetime(6), ADD n int")

@@ -230,7 +230,7 @@ def test_another_server_answers(kit: TailKit, mariadb_target: Server) -> None:
     assert not kit.fallback_dir.exists()
 
 
-def test_nobody_answers(kit: TailKit) -> None:
+def test_no_server_answers(kit: TailKit) -> None:
     """It may pass: whoever launched the sync may start it again."""
     a_lost_file(kit)
     spec = kit.spec("forever")

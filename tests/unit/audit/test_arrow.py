@@ -170,7 +170,7 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
-def test_a_line_says_what_was_and_what_is(flavour: str, tmp_path: Path) -> None:
+def test_a_line_has_the_former_and_the_present_value(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     log.begin()
     log.table_map()

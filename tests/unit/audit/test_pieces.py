@@ -102,7 +102,7 @@ def test_a_piece_that_begins_inside_a_transaction_knows_its_id(tmp_path: Path) -
     assert gtids == [f"{UUID_OF_SOURCE}:{number}" for number in (1, 2, 2, 2, 2, 3)]
 
 
-def test_sub_directories_follow_each_other_and_tell_equal_names_apart(tmp_path: Path) -> None:
+def test_sub_directories_are_ordered_and_distinguish_equal_names(tmp_path: Path) -> None:
     one, two = Log(), Log()
     transaction(one, 1)
     two.before("")

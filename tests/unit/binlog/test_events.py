@@ -191,7 +191,7 @@ def test_every_code_is_in_exactly_one_of_them() -> None:
     assert sorted(listed) == list(range(256))
 
 
-def test_the_table_says_the_same() -> None:
+def test_the_table_has_the_same_entries() -> None:
     assert {kind.code for kind in EVENTS if kind.do is Do.PASS} == HARMLESS.keys()
     assert {kind.code for kind in EVENTS if kind.do is Do.STOP} == ERRORS.keys()
     assert [kind.code for kind in EVENTS] == list(range(256))
@@ -267,7 +267,7 @@ def test_it_is_applied_or_harmless_or_a_typed_error_at_its_location(code: int, t
 
 
 @pytest.mark.parametrize("checksum", [True, False])
-def test_a_log_that_was_encrypted_is_read_if_its_checksums_say_that_it_is_not(checksum: bool, tmp_path: Path) -> None:
+def test_a_decrypted_log_is_read_if_its_checksums_fit(checksum: bool, tmp_path: Path) -> None:
     """MariaDB's START_ENCRYPTION stays in a log that the server sends, which it decrypts."""
     log = Log("mariadb", checksum=checksum)
     position = log.add(events.START_ENCRYPTION, bytes(17))

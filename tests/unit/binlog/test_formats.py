@@ -33,7 +33,7 @@ def parsed(event: bytes) -> BinlogFormat:
 
 @EVERY_SERVER
 @CHECKSUMS
-def test_every_server_says_who_it_is(server: str, checksum: bool) -> None:
+def test_every_server_has_an_identity(server: str, checksum: bool) -> None:
     found = parsed(format_event(Log(server=server, checksum=checksum)))
     assert found.flavour is Flavour(server.partition("-")[0])
     assert (found.checksum, found.trailer_size) == (checksum, 4 if checksum else 0)

@@ -54,7 +54,7 @@ def test_a_range_that_travels_with_its_bytes_gives_the_same(tmp_path: Path) -> N
         assert here.at(positions[1]) == there.at(positions[1])
 
 
-def test_a_range_that_begins_inside_a_transaction_is_told_its_id(tmp_path: Path) -> None:
+def test_a_range_that_begins_inside_a_transaction_has_its_gtid(tmp_path: Path) -> None:
     log, positions = a_log("mysql")
     whole = range_of(log, tmp_path)
     with Events(whole) as events:

@@ -107,5 +107,5 @@ def test_a_place_behind_a_rotation_that_was_never_pulled(here: str, within: Loca
         (ROTATED, None, False),
     ],
 )
-def test_a_load_tells_of_its_own_places_only(place: Location, until: Location | None, known: bool) -> None:
+def test_a_load_reports_its_own_locations_only(place: Location, until: Location | None, known: bool) -> None:
     assert known_end_after(place.sort_key, until) == (until if known else None)

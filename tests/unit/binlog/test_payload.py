@@ -357,7 +357,7 @@ def test_what_is_not_one_transaction_is_damage(events: type[Log], tmp_path: Path
     assert raised.value.details()["at"].startswith(f"{log.name}:{position}")
 
 
-def test_a_payload_stands_behind_its_id(tmp_path: Path) -> None:
+def test_a_payload_follows_its_gtid(tmp_path: Path) -> None:
     alone = Log()
     position = alone.payload(inner("rows"))
     for apply in (True, False):

@@ -235,7 +235,7 @@ def test_a_location_that_is_not_there(tmp_path: Path) -> None:
     assert plan([file], beyond) == UpToDate(beyond)  # the relay may still come so far
 
 
-def test_an_unknown_gtid_set_stays_unknown_until_a_file_says_it(tmp_path: Path) -> None:
+def test_an_unknown_gtid_set_stays_unknown_until_a_file_has_it(tmp_path: Path) -> None:
     log = Log()
     start, _ = log.transaction()
     files = [log.file(tmp_path)]

@@ -65,7 +65,7 @@ def test_what_is_repeated_may_fill_whole_files(flavour: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", ["rows", "anonymous"])
 @pytest.mark.parametrize("max_bytes", [1, 1 << 40], ids=["small epochs", "large epochs"])
-def test_the_same_file_under_another_identity_goes_on(kind: str, max_bytes: int, tmp_path: Path) -> None:
+def test_the_same_file_under_another_identity_continues(kind: str, max_bytes: int, tmp_path: Path) -> None:
     world = World(tmp_path)
     old, new = ([replace(one, kind=kind) for one in history] for history in (OLD, NEW))
     world.add(A, old)
@@ -268,7 +268,7 @@ def test_a_set_that_a_busy_server_left_incomplete_is_completed_from_the_log(tmp_
 
 
 @FLAVOURS
-def test_a_location_of_a_log_that_is_gone_goes_on_where_nothing_is_missing(flavour: str, tmp_path: Path) -> None:
+def test_a_location_of_a_removed_log_continues_if_nothing_is_missing(flavour: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     world.add(A, OLD)
     gone = world.files[0]
@@ -388,7 +388,7 @@ def test_transactions_without_an_id(tmp_path: Path) -> None:
         applied(world, Location(world.files[0].name, middle))
 
 
-def test_a_file_that_does_not_say_yet_what_was_before_it(tmp_path: Path) -> None:
+def test_a_file_without_its_previous_gtids_yet(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.add(A, OLD)
     log = world.add(B, [])

@@ -145,7 +145,7 @@ def test_rows_of_a_table_that_is_gone_are_those_of_no_wanted_table(tmp_path: Pat
     assert asked == [ORDERS.name]
 
 
-def test_every_event_is_checked_also_those_nobody_needs(tmp_path: Path) -> None:
+def test_every_event_is_checked_also_those_that_are_not_needed(tmp_path: Path) -> None:
     log = one_row(Log())
     byte_range = range_of(log, tmp_path)
     data = bytes(log.data[byte_range.start : byte_range.end])
@@ -169,7 +169,7 @@ def test_a_partial_image_stops(kind: str, tmp_path: Path) -> None:
 
 
 @FLAVOURS
-def test_a_column_that_nobody_needs_may_be_left_out(flavour: str, tmp_path: Path) -> None:
+def test_a_column_that_is_not_needed_may_be_missing(flavour: str, tmp_path: Path) -> None:
     """It is left out by one image of a pair or by both, and by an event whose neighbours have it."""
     log, only_id, whole = Log(flavour), 1, 3
     log.transaction(("insert", [order(1), order(2, None)]))

@@ -257,7 +257,7 @@ def test_one_that_was_prepared_before_the_task_began_is_looked_up_in_the_log(fla
 
 
 @FLAVOURS
-def test_the_commit_of_one_that_nobody_has_seen_stops_and_its_rollback_does_not(flavour: str, tmp_path: Path) -> None:
+def test_the_commit_of_an_unknown_xa_stops_and_its_rollback_does_not(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     xa_prepare(log, A, 1)
     xa_end(log, A)
@@ -376,7 +376,7 @@ ACTS = st.lists(st.tuples(st.sampled_from(["row", "prepare", "commit", "rollback
 
 @settings(max_examples=60)
 @given(acts=ACTS, flavour=st.sampled_from(["mysql", "mariadb"]), size=st.sampled_from([1, 300, 700, HUGE]))
-def test_any_history_is_told_in_the_order_of_its_commits(
+def test_any_history_is_read_in_the_order_of_its_commits(
     acts: list[tuple[str, int]], flavour: str, size: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     log = Log(flavour)

@@ -74,7 +74,7 @@ def test_a_statement_may_be_given_without_quotes_as_in_dm(dmctl: Dmctl, store: M
     assert stored.statements == (DDL,)
 
 
-def test_a_source_without_an_error_says_so_and_nothing_is_stored(dmctl: Dmctl, store: MetaStore) -> None:
+def test_a_source_without_an_error_is_refused_and_nothing_is_stored(dmctl: Dmctl, store: MetaStore) -> None:
     code, said = dmctl("binlog", "skip", "shop", "-s", "one", "-s", "two")
 
     one, two = said["sources"]
@@ -110,7 +110,7 @@ def test_what_cannot_be_done_is_a_typed_error(dmctl: Dmctl, store: MetaStore, wo
     assert store.operators("shop", "one") == store.operators("shop", "two") == []
 
 
-def test_what_nobody_knows_is_an_answer_that_says_so(dmctl: Dmctl) -> None:
+def test_an_unknown_name_is_an_answer_with_an_error(dmctl: Dmctl) -> None:
     for words in (["skip", "nope"], ["skip", "shop", "-s", "nope"], ["list", "nope"]):
         code, said = dmctl("binlog", *words)
         assert (code, said["result"]) == (1, False)

@@ -114,7 +114,7 @@ def test_a_login_by_airflow_connection_cannot_be_used_here(task: Path, tmp_path:
         read_arguments(task, [source(tmp_path, "one"), without])
 
 
-def test_what_is_not_there_yet_is_said_before_anything_is_connected(tmp_path: Path) -> None:
+def test_what_is_not_supported_is_reported_before_connecting(tmp_path: Path) -> None:
     task = write(tmp_path, "task.yaml", TASK.replace("task-mode: all", "task-mode: all\nshard-mode: optimistic"))
 
     with pytest.raises(NotSupportedYet, match="optimistic"):

@@ -76,7 +76,7 @@ def test_examples_are_in_the_help_of_every_verb(capsys: pytest.CaptureFixture[st
         "-s mysql-01 --json query-status --work-dir DIR shop",
     ],
 )
-def test_options_may_stand_on_either_side_of_the_verb(
+def test_options_may_be_on_either_side_of_the_verb(
     words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words.replace("DIR", str(tmp_path)).split()) == 1
@@ -91,7 +91,7 @@ def test_options_may_stand_on_either_side_of_the_verb(
         "--json meta --work-dir DIR check",
     ],
 )
-def test_options_may_stand_on_either_side_of_an_action(
+def test_options_may_be_on_either_side_of_an_action(
     words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words.replace("DIR", str(tmp_path)).split()) == 1
@@ -139,7 +139,7 @@ def on_a_terminal(words: list[str]) -> str:
     return found.decode().replace("\r", "")
 
 
-def test_every_module_adds_the_verbs_that_it_is_said_to_have() -> None:
+def test_every_module_adds_its_listed_verbs() -> None:
     for verb in VERBS:
         known = parser([verb])._subparsers
         assert known is not None
@@ -158,7 +158,7 @@ def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("verb", sorted(UNSUPPORTED))
-def test_a_verb_of_dm_that_is_missing_says_so_with_any_arguments(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_verb_of_dm_is_reported_with_any_arguments(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "task", "-s", "mysql-replica-01", "--filename=x"]) == 1
 
     said = capsys.readouterr()
@@ -196,7 +196,7 @@ def test_a_named_metadata_db_is_not_migrated_unasked(tmp_path: Path, capsys: pyt
     assert main(["query-status", *named]) == 0
 
 
-def test_query_status_reads_what_relays_and_tasks_have_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_query_status_reads_the_reports_of_relays_and_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path / 'meta.db'}"
     migrate(url)
     here = Location("mysql-bin.000005", 916)

@@ -91,7 +91,7 @@ def test_many_differing_tables_are_counted() -> None:
     assert (len(named), named[-1]) == (6, "and 3 more")
 
 
-def test_a_run_says_what_it_leaves_held_back() -> None:
+def test_a_run_reports_the_rows_that_it_leaves_held_back() -> None:
     group = {"target": "`shop`.`o`", "waits": "for mysql-02"}
     waiting = Summary(unresolved_groups={"mysql-01": [group]}).waiting
     assert waiting == "waiting for lock: mysql-01 holds back rows of `shop`.`o`, and waits for mysql-02"

@@ -63,6 +63,6 @@ def test_an_apps_error_has_its_own_code_and_remedy(capsys: pytest.CaptureFixture
     assert said.err == "error [DM-5002 upstream] incremental_sync stopped: columns differ. Mend them.\n"
 
 
-def test_only_a_run_that_was_taken_over_says_so_by_its_exit_code() -> None:
+def test_only_a_run_that_was_taken_over_has_that_exit_code() -> None:
     assert exit_code_of(TaskTakenOver("incremental_sync", "r")) is Exit.TAKEN_OVER
     assert exit_code_of(Broken("it")) is Exit.FAILED

@@ -157,7 +157,7 @@ def test_by_time_the_local_clock_counts(desk: Desk) -> None:
         (("--filename", "mysql-bin.000007"), "is not a file of"),
     ],
 )
-def test_what_is_not_there_purges_nothing_and_says_why(desk: Desk, arguments: tuple[str, ...], why: str) -> None:
+def test_a_missing_file_purges_nothing_and_gives_the_reason(desk: Desk, arguments: tuple[str, ...], why: str) -> None:
     said = desk("purge-relay", "-s", SOURCE, *arguments, code=1)
 
     assert why in said["sources"][0]["msg"]
@@ -165,7 +165,7 @@ def test_what_is_not_there_purges_nothing_and_says_why(desk: Desk, arguments: tu
     assert desk.files() == sorted(TREE)
 
 
-def test_a_task_that_has_not_said_what_it_needs_is_named(desk: Desk) -> None:
+def test_a_task_that_has_not_reported_its_need_is_named(desk: Desk) -> None:
     desk.store.put_subtask("shop", SOURCE, unit=Unit.LOAD, stage=Stage.NEW, needed=None)
 
     said = desk("purge-relay", "-s", SOURCE, "--inactive", code=1)

@@ -92,7 +92,7 @@ def test_a_subtasks_own_error_is_shown_before_its_runs_error() -> None:
     assert task_status([paused], [], run()).startswith("Error - Some error occurred in subtask")
 
 
-def test_a_subtask_that_goes_on_by_itself_is_paused_while_somebody_is_there_to_do_it() -> None:
+def test_a_subtask_that_resumes_automatically_is_paused_while_its_run_lives() -> None:
     error = {"ErrCode": "DM-6001", "ErrScope": "downstream", "Message": "m", "ResumesInSeconds": 4.0}
     waiting = replace(subtask(stage=Stage.PAUSED), error=error)
 
@@ -127,11 +127,11 @@ def test_a_relay_that_an_error_has_ended_stays_paused_and_shows_it_as_dm_does() 
 @pytest.mark.parametrize(
     ("stage", "shown"), [("New", "Stopped"), ("Running", "Stopped"), ("Paused", "Stopped"), ("Finished", "Finished")]
 )
-def test_a_relay_that_says_nothing_any_more(stage: str, shown: str) -> None:
+def test_a_relay_that_no_longer_reports(stage: str, shown: str) -> None:
     assert relay_stage(relay(stage=Stage(stage), heartbeat_age_seconds=99.0)).value == shown
 
 
-def test_the_sync_says_where_it_reads_the_log() -> None:
+def test_the_sync_reports_where_it_reads_the_log() -> None:
     remote = replace(run(), progress={"mysql-replica-01": {"binlog_type": "remote"}})
 
     kinds = [
@@ -142,7 +142,7 @@ def test_the_sync_says_where_it_reads_the_log() -> None:
     assert kinds == ["remote", "local", "local"]
 
 
-def test_the_sync_says_how_many_rows_wait_for_their_places() -> None:
+def test_the_sync_reports_the_number_of_contested_rows() -> None:
     waiting = replace(run(), progress={"mysql-replica-01": {"contested_rows": 3}})
 
     shown = [
@@ -173,7 +173,7 @@ def test_the_task_status_is_dms_sentence() -> None:
     ("asked", "said"),
     [(["nope"], "task nope has no source or not exist"), (["-s", "nope"], "source nope is not known")],
 )
-def test_what_nobody_knows_is_an_answer_that_says_so(
+def test_an_unknown_name_is_an_answer_with_an_error(
     asked: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exit_code = main(["query-status", *asked, "--work-dir", str(tmp_path)])
@@ -274,7 +274,7 @@ def test_a_source_that_holds_rows_back_is_not_synced(shown: dict[str, Any] | Non
 @pytest.mark.parametrize(
     ("stage", "age", "behind"), [(Stage.RUNNING, 1.0, "3"), (Stage.RUNNING, 100.0, "103"), (Stage.STOPPED, 20.0, "23")]
 )
-def test_a_lag_grows_when_nobody_is_left_to_say_so(stage: Stage, age: float, behind: str) -> None:
+def test_a_lag_grows_without_a_run(stage: Stage, age: float, behind: str) -> None:
     last = replace(run(age=age), stage=stage, progress={"mysql-replica-01": SYNCING})
 
     (shown,) = source_status("mysql-replica-01", relay(), [(subtask(), last)])["subTaskStatus"]
@@ -282,7 +282,7 @@ def test_a_lag_grows_when_nobody_is_left_to_say_so(stage: Stage, age: float, beh
     assert shown["sync"]["secondsBehindMaster"] == behind
 
 
-def test_a_lag_that_nobody_knows_is_none() -> None:
+def test_an_unknown_lag_is_none() -> None:
     (shown,) = source_status("mysql-replica-01", None, [(subtask(), None)])["subTaskStatus"]
 
     assert (shown["sync"]["secondsBehindMaster"], shown["sync"]["totalRows"]) == (None, "0")

@@ -210,7 +210,7 @@ def test_where_no_relay_runs_the_answer_is_no_without_waiting_for_one(
     assert f"no relay of {ONE} is running" in json.loads(out())["sources"][0]["msg"]
 
 
-def test_why_a_relay_has_ended_is_said(meta: Meta, out: Printed) -> None:
+def test_the_reason_of_a_relays_end_is_shown(meta: Meta, out: Printed) -> None:
     error = {"ErrCode": "DM-4022", "Message": "needed, purged."}
     meta.store.put_relay_status(RelayStatus(ONE, Stage.PAUSED, error=error, pid=None, host=HOST))
 
@@ -255,7 +255,7 @@ def test_a_source_whose_task_pulls_for_itself_has_no_relay_that_obeys(meta: Meta
     assert meta.store.relay_desired(ONE) is None
 
 
-def test_start_relay_without_a_relay_says_how_to_run_one(meta: Meta, out: Printed) -> None:
+def test_start_relay_without_a_relay_names_the_command(meta: Meta, out: Printed) -> None:
     assert meta("start-relay", "-s", ONE) == 1
 
     said = json.loads(out())

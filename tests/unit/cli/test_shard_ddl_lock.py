@@ -50,7 +50,7 @@ def test_locks_are_shown_with_dms_keys(words: list[str], url: str, capsys: pytes
     }
 
 
-def test_no_lock_is_said_as_dm_says_it(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_lock_is_reported_in_dms_words(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     answer = said(capsys, "shard-ddl-lock", "another", "--meta-url", url)
     assert answer == {"result": True, "msg": "no DDL lock exists", "locks": []}
 

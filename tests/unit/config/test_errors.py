@@ -38,7 +38,7 @@ def test_a_metrics_port_that_does_not_exist_is_refused_when_the_file_is_read() -
     ]
 
 
-def test_a_key_that_is_like_no_other_lists_what_may_stand_there() -> None:
+def test_an_unknown_key_lists_the_known_keys() -> None:
     (problem,) = problems("name: t\nmysql-instances:\n- source-id: a\n  meta: {binlog-name: a.000001, zzz: 1}\n")
     assert problem == (
         'task.yaml:4: unknown key "zzz" in mysql-instances[0].meta; it may have binlog-name, binlog-pos or binlog-gtid'
@@ -51,7 +51,7 @@ def test_python_spelling_is_not_dms_spelling() -> None:
     ]
 
 
-def test_all_errors_of_a_file_are_told_in_the_order_of_its_lines() -> None:
+def test_all_errors_of_a_file_are_in_the_order_of_its_lines() -> None:
     found = problems(
         """
         name: t
@@ -143,7 +143,7 @@ def test_contradictions_name_both_lines(text: str, expected: str) -> None:
         ("name: t\nmysql-instances: &a [*a]\n", "task.yaml:2: an alias that contains itself, or far too many of them"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(text: str, expected: str) -> None:
+def test_the_problem_is_named(text: str, expected: str) -> None:
     assert expected in problems(text)
 
 
@@ -188,7 +188,7 @@ def test_a_file_that_cannot_be_read() -> None:
         parse_task("[" * 5000)
 
 
-def test_a_source_is_told_in_the_same_words() -> None:
+def test_a_source_gets_the_same_messages() -> None:
     with pytest.raises(ConfigError) as refusal:
         parse_source(f"source-id: {'x' * 33}\nrelay-binlog-name: ../../etc/passwd\nflavour: mysql\n")
     assert list(refusal.value.problems) == [

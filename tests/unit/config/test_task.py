@@ -34,7 +34,7 @@ def test_defaults_are_dms() -> None:
     assert (source.enable_relay, source.flavor, source.checker.backoff_max) == (False, "", 300.0)
 
 
-def test_a_syncer_that_says_nothing_folds_and_writes_as_it_sees_fit() -> None:
+def test_an_empty_syncer_has_the_defaults() -> None:
     syncer = a_task().subtask("a").syncer
     assert (syncer.compact, syncer.multiple_rows, syncer.apply) == (True, True, Apply.CONCURRENT)
     assert (syncer.worker_count, syncer.batch, syncer.queue_size) == (None, None, None)
@@ -244,7 +244,7 @@ def test_online_ddl_is_on_by_dms_rules() -> None:
     assert a_task(online_ddl=False, online_ddl_scheme="pt").subtask("a").online_ddl == dm
 
 
-def test_rules_for_the_tables_of_online_ddl_stand_in_the_place_of_dms() -> None:
+def test_rules_for_tables_of_online_ddl_replace_dms() -> None:
     task = a_task(shadow_table_rules=["^_(.+)_n$", "^(?:x)(.+)$"], trash_table_rules="^_(.+)_o$")
 
     assert task.subtask("a").online_ddl == OnlineDdlConfig(("^_(.+)_n$", "^(?:x)(.+)$"), ("^_(.+)_o$",))
@@ -261,7 +261,7 @@ def test_rules_for_the_tables_of_online_ddl_stand_in_the_place_of_dms() -> None:
     ],
 )
 @pytest.mark.parametrize("key", ["shadow_table_rules", "trash_table_rules"])
-def test_a_rule_has_to_say_which_part_is_the_real_table(key: str, rule: str, why: str) -> None:
+def test_a_rule_has_to_mark_the_name_of_the_real_table(key: str, rule: str, why: str) -> None:
     with pytest.raises(ConfigError) as refused:
         a_task(None, **{key: [rule]})
 
@@ -270,7 +270,7 @@ def test_a_rule_has_to_say_which_part_is_the_real_table(key: str, rule: str, why
 
 
 @pytest.mark.parametrize(("of_task", "of_source"), [(False, False), (True, False), (False, True), (True, True)])
-def test_names_are_case_sensitive_if_the_task_or_the_source_says_so(of_task: bool, of_source: bool) -> None:
+def test_names_are_case_sensitive_if_task_or_source_is(of_task: bool, of_source: bool) -> None:
     task = a_task(
         {"block-allow-list": "l"},
         case_sensitive=of_task,

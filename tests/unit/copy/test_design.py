@@ -123,7 +123,7 @@ def test_shards_with_other_columns_are_refused_before_a_copy_that_a_sync_follows
 
 
 @pytest.mark.parametrize("fresh", [True, False], ids=["not begun", "begun"])
-def test_only_who_has_not_begun_is_told_to_have_the_table_created_anew(*, fresh: bool) -> None:
+def test_only_a_source_that_has_not_begun_may_recreate_the_table(*, fresh: bool) -> None:
     with pytest.raises(TargetTableMismatch) as found:
         designed(ONE, target=there(table(ALL, PRIMARY, columns="id")), fresh=["one"] if fresh else [])
 
@@ -138,7 +138,7 @@ def test_a_table_that_was_begun_and_is_gone_is_not_made_again() -> None:
     assert "the target table all.orders, into which one:shop.orders has begun to write" in str(gone.value)
 
 
-def test_rows_that_nobody_of_this_task_copied_are_not_mixed_with_a_copy() -> None:
+def test_foreign_rows_are_not_mixed_with_a_copy() -> None:
     error = refusal(*SHARDS, target=there(table(ALL, PRIMARY), filled={ALL}))
 
     assert isinstance(error, TargetNotEmpty)
@@ -154,7 +154,7 @@ def test_a_target_that_holds_rows_may_be_meant_to(leave: dict[str, object]) -> N
     designed(ONE, target=there(table(ALL, PRIMARY), filled={ALL}), **leave)  # type: ignore[arg-type]
 
 
-def test_rows_may_replace_each_other_where_the_user_says_so() -> None:
+def test_rows_may_replace_each_other_if_configured() -> None:
     assert designed(ONE, target=there(table(ALL, PRIMARY, EMAIL)), on_duplicate="replace") == ()
 
 
@@ -239,7 +239,7 @@ def test_values_that_the_target_computes_by_itself_are_looked_for_among_few_rows
     assert refused(one, target=there(sides[1])) is why
 
 
-def test_a_type_that_nobody_can_read_is_refused() -> None:
+def test_an_unreadable_type_is_refused() -> None:
     sides = []
     for side in (source_table().table, table(ALL, PRIMARY)):
         strange = replace(side.columns[1], data_type="hologram", column_type="hologram")

@@ -57,7 +57,7 @@ def test_a_torn_statement_is_a_statement_or_unreadable(mutation: tuple[str, int]
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=40) | mutations().map(lambda mutation: mutation[0].encode()))
-def test_the_first_words_of_any_bytes_are_told(sql: bytes) -> None:
+def test_the_first_words_of_any_bytes_are_found(sql: bytes) -> None:
     kind_of(sql), xa_verb(sql), is_of_temporary_table(sql)
     assert head_of_row_change(sql).endswith("…")
 

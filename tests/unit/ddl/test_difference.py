@@ -80,7 +80,7 @@ def test_the_alter_that_is_found_makes_the_one_table_the_other(alter: str, serve
         "MODIFY COLUMN `v` varchar ( 99 ) DEFAULT 'x'",
     ],
 )
-def test_it_is_said_as_a_person_says_it(alter: str) -> None:
+def test_it_has_the_usual_words(alter: str) -> None:
     """Also of what a server shows otherwise."""
     tracker = with_ghost(SERVERS[0], alter)
     shown = tracker.create_sql(GHOST).replace("DEFAULT 4.50", "DEFAULT '4.50'")

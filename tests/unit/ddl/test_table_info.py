@@ -114,7 +114,7 @@ def said_alike(definition: TableDefinition) -> TableDefinition:
         "a int) PARTITION BY HASH (a) (PARTITION p0",
     ],
 )
-def test_what_tidb_would_say_otherwise_is_not_written(definition: str) -> None:
+def test_what_tidb_represents_differently_is_not_written(definition: str) -> None:
     tracker = Tracker.of(SERVERS[0], {NAME: f"CREATE TABLE Orders ({definition})"}, {"shop": "utf8mb4_general_ci"})
     with pytest.raises(CannotTrack):
         table_info(NAME, tracker.definition(NAME))

@@ -29,7 +29,7 @@ from tests.unit.ddl.carrying import ACROSS, ALL, MARIADB, MYSQL, SAME, TIDB, UTF
         ("c point NOT NULL SRID 4326", None, "c point NOT NULL SRID 4326"),
     ],
 )  # fmt: skip
-def test_columns_say_what_the_source_has_filled_in(column: str, resolved: str | None, becomes: str) -> None:
+def test_columns_have_the_sources_defaults(column: str, resolved: str | None, becomes: str) -> None:
     columns = {"c": resolved} if resolved else {"x": "int"}
     assert written(f"ALTER TABLE a ADD {column}", columns=columns) == [f"ALTER TABLE one.a ADD COLUMN {becomes}"]
     assert written(f"CREATE TABLE a ({column})", columns=columns) == [f"CREATE TABLE IF NOT EXISTS one.a ({becomes})"]

@@ -110,7 +110,7 @@ def test_what_is_left_of_an_alter(sql: str, left: str) -> None:
     assert written(sql) == [f"ALTER TABLE one.t {left}"]
 
 
-def test_a_new_default_charset_says_its_collation() -> None:
+def test_a_new_default_charset_has_its_collation() -> None:
     """Else it is the one that the target's server has for it."""
     known = {"collation": lambda _: "utf8mb4_0900_ai_ci"}
     for options in ("CHARSET utf8mb4", "CHARSET utf8mb4 COLLATE utf8mb4_0900_ai_ci"):

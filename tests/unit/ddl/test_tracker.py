@@ -141,7 +141,7 @@ def test_a_text_has_the_size_that_its_characters_need() -> None:
     assert columns(after("CREATE TABLE t (e text(0))", server=MARIADB)) == ["e text"]
 
 
-def test_lengths_that_are_not_said() -> None:
+def test_lengths_that_are_not_given() -> None:
     tracker = after("CREATE TABLE t (a char, b decimal, c decimal(5), d bit, e binary, f datetime(0), g vector)")
     assert columns(tracker) == [
         "a char(1)", "b decimal(10,0)", "c decimal(5,0)", "d bit(1)", "e binary(1)", "f datetime", "g vector(2048)",
@@ -235,7 +235,7 @@ def test_keys_and_counters_are_not_null() -> None:
     assert nullable(after(create, "ALTER TABLE t MODIFY a bigint")) == "d"
 
 
-def test_a_timestamp_says_itself_whether_it_may_be_null_or_the_session_does() -> None:
+def test_null_of_a_timestamp_is_decided_by_the_column_or_the_session() -> None:
     create = "CREATE TABLE t (a timestamp, b timestamp, c timestamp null, d datetime)"
     assert nullable(after(create)) == "a b c d"
     implicit = after(create, session=replace(SESSION, explicit_timestamp_defaults=False))
@@ -310,7 +310,7 @@ def test_code_is_put_as_it_is_read_without_sql_mode() -> None:
     "statement",
     ["DROP TABLE t", "ALTER TABLE t ADD a int", "RENAME TABLE t TO u", "CREATE TABLE u LIKE t", "TRUNCATE t"],
 )
-def test_a_table_that_is_not_known_is_nobodys_guess(statement: str) -> None:
+def test_an_unknown_table_is_not_guessed(statement: str) -> None:
     with pytest.raises(CannotTrack, match=r"shop\.t is not known"):
         after(statement)
 

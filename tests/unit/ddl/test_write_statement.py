@@ -39,7 +39,7 @@ WRITTEN = [(entry, statement) for entry, statement in READ if is_written(stateme
 @pytest.mark.parametrize(
     ("entry", "statement"), WRITTEN, ids=lambda one: one.sql[:60] if isinstance(one, Entry) else ""
 )
-def test_what_is_written_says_the_same(entry: Entry, statement: Statement, flavour: Flavour) -> None:
+def test_a_written_statement_has_the_same_meaning(entry: Entry, statement: Statement, flavour: Flavour) -> None:
     sql = statement_sql(statement, entry.sql_mode, flavour)
     assert parse(sql, entry.sql_mode, "another") == statement, sql
 

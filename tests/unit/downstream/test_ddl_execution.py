@@ -100,7 +100,7 @@ def test_a_part_that_was_refused_is_executed_then_and_those_before_it_are_not(se
 
 
 @pytest.mark.parametrize("refused", [ADD, OTHER], ids=["the second", "the first"])
-def test_what_stands_in_for_a_statement_is_executed(server: Target, refused: TargetDdl) -> None:
+def test_the_replacement_of_a_statement_is_executed(server: Target, refused: TargetDdl) -> None:
     server.refuses = {refused.sql: 1265}
     server.refused(OTHER, ADD)
 

@@ -26,7 +26,7 @@ def test_a_definition_is_kept_with_the_tables_full_name(written: str) -> None:
     assert definition_in(found.create_sql, NAME) == found
 
 
-def test_what_stands_behind_the_columns_is_kept() -> None:
+def test_text_after_the_columns_is_kept() -> None:
     tail = "(a int) ENGINE=InnoDB COLLATE=utf8mb4_bin COMMENT='x;' \n/*!50100 PARTITION BY HASH (a) */"
 
     found = definition_in(f"CREATE TABLE IF NOT EXISTS `or``ders` {tail}", NAME, collation="latin1_bin")

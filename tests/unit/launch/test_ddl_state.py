@@ -85,7 +85,7 @@ def test_who_was_not_waited_for_is_not_waited_for_afterwards() -> None:
     assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == Met()
 
 
-def test_different_ddl_is_told_at_once_with_both_sides_until_a_person_has_decided() -> None:
+def test_different_ddl_is_reported_with_both_sides_until_a_decision() -> None:
     differ = replace(LOCK, infos=(A, DdlInfo("b", ("ADD c bigint",))))
     another = replace(LOCK, target=TableName("s", "p"))
     found = standing(another, differ)
@@ -96,7 +96,7 @@ def test_different_ddl_is_told_at_once_with_both_sides_until_a_person_has_decide
     assert isinstance(standing(replace(differ, decision=Action.SKIP)), NotYet)
 
 
-def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
+def test_ddl_out_of_order_in_a_source_is_reported_until_it_runs_again() -> None:
     error = describe(ShardDdlOutOfSequence("a", "s.o_2", ("ADD d int",), "s.o_1", ("ADD c int",), "s.o"))
     stopped = (subtask("a", stage=Stage.PAUSED, error=error), subtask("b"))
     for lock_id in (None, ID):
@@ -116,7 +116,7 @@ def test_shards_of_one_source_are_missing_before_there_is_a_lock() -> None:
     assert standing(runs=(run(2, a=[GROUP], b=[]), QUIET), lock_id="t-`s`.`another`") == Met()
 
 
-def test_what_nobody_knows_is_not_resolved() -> None:
+def test_an_unknown_state_is_not_resolved() -> None:
     """A run that begins has not looked yet; one that the metadata DB has never heard of may hold anything back."""
     begins = run(3, Stage.RUNNING, a=None)
     assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), NotYet)

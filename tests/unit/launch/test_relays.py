@@ -45,7 +45,7 @@ def test_relays_inherit_what_their_launcher_gives_them_and_no_more(tmp_path: Pat
     assert [name for name in kept.environment if not name.startswith("DM_SECRET_")] == ["LANG", "AIRFLOW_HOME"]
 
 
-def test_of_a_relay_that_always_dies_the_end_of_its_log_is_told_without_secrets() -> None:
+def test_the_log_of_a_relay_that_always_dies_is_shown_without_secrets() -> None:
     tail = "before " * 1000 + "pass boom"
     error = error_of(
         "one", Died(1, tail), deaths=9, log_path=Path("r.log"), masked=lambda text: text.replace("pass", "*")
@@ -88,7 +88,7 @@ def test_a_private_log_is_bounded_and_a_shared_one_is_not(tmp_path: Path) -> Non
     assert upstream(tmp_path, {"enable-relay": True}).spool is None
 
 
-def test_a_private_log_begins_where_its_task_is_told_to(tmp_path: Path) -> None:
+def test_a_private_log_begins_at_its_tasks_start(tmp_path: Path) -> None:
     spool = upstream(tmp_path, meta={"binlog-name": "bin.000007", "binlog-pos": 400}).spool
 
     assert spool is not None

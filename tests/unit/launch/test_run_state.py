@@ -54,9 +54,7 @@ def test_the_row_of_a_run_and_its_launcher_decide(
         (None, Reaction.RETRY),  # it is gone
     ],
 )
-def test_an_end_without_a_result_is_an_error_that_says_whether_to_retry(
-    error: dict[str, str] | None, reaction: Reaction
-) -> None:
+def test_an_end_without_a_result_is_an_error_with_a_reaction(error: dict[str, str] | None, reaction: Reaction) -> None:
     run = RUN if error is None else replace(ENDED, stage=Stage.PAUSED, error=error)
     with pytest.raises(DmError) as raised:
         outcome_of(run_state(run, launcher_ended=True, waited_seconds=9.0), "incremental_sync", "r")

@@ -47,7 +47,7 @@ def launch(supervisor: Supervisor, tmp_path: Path, request: pytest.FixtureReques
     return start
 
 
-def test_a_job_gives_way_to_whoever_claims_after_it_was_launched(supervisor: Supervisor) -> None:
+def test_a_job_yields_to_a_claim_after_its_launch(supervisor: Supervisor) -> None:
     supervisor.store.acquire_lease("shop", "one", Holder("a", "1", "h"), ttl_seconds=60, at_least=6)
 
     spec = supervisor.job("incremental_sync", "caught-up").spec

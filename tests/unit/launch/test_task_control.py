@@ -83,7 +83,7 @@ def test_one_that_does_not_obey_is_named_and_the_wish_stays(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause-task", "resume-task"])
-def test_nobody_is_there_to_hear(desk: Desk, verb: str) -> None:
+def test_no_process_receives_the_request(desk: Desk, verb: str) -> None:
     desk.put(ONE, Stage.STOPPED)
 
     (answer,) = desk(verb, "shop", code=1)["sources"]
@@ -91,7 +91,7 @@ def test_nobody_is_there_to_hear(desk: Desk, verb: str) -> None:
     assert answer["msg"].startswith("it has no run")
 
 
-def test_what_has_paused_it_is_told_to_whoever_wants_it_to_go_on(desk: Desk) -> None:
+def test_resume_returns_the_error_that_paused_it(desk: Desk) -> None:
     desk.put(ONE)
     desk.store.put_subtask_error("shop", ONE, {"ErrCode": "DM-6005", "Message": "a duplicate."})
     desk.run()
@@ -134,7 +134,7 @@ def test_a_task_that_runs_is_asked_to_end_and_not_forgotten_before_it_has(desk: 
     assert desk.store.list_subtasks() == []
 
 
-def test_one_source_of_a_run_that_goes_on_is_forgotten_when_it_has_ended(desk: Desk) -> None:
+def test_one_source_of_a_continuing_run_is_forgotten_when_it_has_ended(desk: Desk) -> None:
     desk.put(ONE, Stage.STOPPED)
     desk.put(TWO)
     desk.run()
@@ -143,7 +143,7 @@ def test_one_source_of_a_run_that_goes_on_is_forgotten_when_it_has_ended(desk: D
     assert desk.desired() == {TWO: None}
 
 
-def test_an_app_that_stands_still_is_not_one_that_has_ended(desk: Desk) -> None:
+def test_a_frozen_app_has_not_ended(desk: Desk) -> None:
     """All of its sources are Stopped, and it may still write."""
     desk.put(ONE, Stage.STOPPED)
     desk.run()
@@ -189,7 +189,7 @@ def test_one_who_has_died_is_waited_for_and_one_who_works_refuses(desk: Desk, mo
     task_control.wait_for_others(desk.store, "shop", [ONE, TWO], ours.model_copy(update={"identity": "airflow:d/r1/t"}))
 
 
-def test_a_task_that_nobody_knows(desk: Desk) -> None:
+def test_an_unknown_task(desk: Desk) -> None:
     assert desk("stop-task", "ship", "-s", ONE, code=1)["msg"] == f"task ship is not known on {ONE}"
     assert main(["pause-task", "--work-dir", str(desk.work)]) == 1
     assert "pause-task needs a task, or -s" in desk.capsys.readouterr().err

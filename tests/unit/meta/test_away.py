@@ -22,7 +22,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "postgresql"])
-def test_nobody_waits_for_it_again(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_waited_for_again(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "POLL_SECONDS", 1e6)
     callers = 0
     with socket.create_server(("127.0.0.1", 0)) as silent:

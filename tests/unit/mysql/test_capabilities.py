@@ -16,7 +16,7 @@ def test_every_family_has_a_row_of_its_own() -> None:
     assert [row.title.lower() for row in CAPABILITIES.values()] == [flavour.value for flavour in CAPABILITIES]
 
 
-def test_every_fact_tells_two_servers_apart() -> None:
+def test_every_fact_distinguishes_two_servers() -> None:
     servers = [*CAPABILITIES.values(), *(capabilities_of(flavour, CAPABILITIES[flavour].oldest) for flavour in Flavour)]
     alike = [fact.name for fact in fields(Capabilities) if len({getattr(one, fact.name) for one in servers}) == 1]
     assert alike == []
@@ -50,7 +50,7 @@ def test_what_mariadb_renamed(version: str, tx: bool) -> None:
     assert (found.isolation_is_tx, found.binlog_status) == (tx, "SHOW MASTER STATUS")
 
 
-def test_only_mariadb_says_where_a_snapshot_and_a_place_stand() -> None:
+def test_only_mariadb_locates_snapshots_and_gtid_positions() -> None:
     assert [row.title for row in CAPABILITIES.values() if row.snapshots_are_located or row.gtids_at] == ["MariaDB"]
     assert (MYSQL.executed_gtids, MARIADB.executed_gtids) == ("@@global.gtid_executed", "@@global.gtid_binlog_pos")
 

@@ -53,13 +53,13 @@ def answering(first: bytes, then: Sequence[bytes] = ()) -> Iterator[Endpoint]:
 @pytest.mark.parametrize(
     "first", [b"SSH-2.0-OpenSSH_9.2p1\r\n", packet(0, greeting(b"proxy")), packet(0, greeting(b"")), packet(0, b"\x0a")]
 )
-def test_what_is_no_mysql_is_said_to_be_none(first: bytes) -> None:
+def test_an_answer_that_is_not_mysqls_is_reported(first: bytes) -> None:
     with answering(first) as endpoint, pytest.raises(ServerUnreachable, match="does not speak MySQL's protocol"):
         connect(endpoint)
 
 
 @pytest.mark.parametrize("first", [b"", packet(0, greeting())])
-def test_what_says_no_more_is_not_waited_for(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_is_not_waited_for(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen server; or a port where a server of another kind waits for its client to begin."""
     monkeypatch.setattr(connection, "LOGIN_TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listener:

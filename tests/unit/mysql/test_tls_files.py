@@ -31,7 +31,7 @@ def test_a_file_that_is_no_certificate_or_not_there(tmp_path: Path, role: str, e
     assert "c4nary" not in str(caught.value)
 
 
-def test_nobody_is_asked_for_a_pass_phrase(tmp_path: Path) -> None:
+def test_no_pass_phrase_is_requested(tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     (tmp_path / "key.pem").write_bytes(key.private_bytes(*form, serialization.BestAvailableEncryption(b"c4nary")))

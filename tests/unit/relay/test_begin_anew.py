@@ -181,7 +181,7 @@ def test_a_crash_between_two_steps_leaves_no_gap_and_the_same_decision(root: Pat
     assert decided == {newest, (TWO, "bin.000006", 0)}
 
 
-def test_whoever_comes_for_what_is_gone_gets_an_error(root: Path, tmp_path: Path) -> None:
+def test_a_reader_of_removed_files_gets_an_error(root: Path, tmp_path: Path) -> None:
     """It never gets the log after the gap; its need was not reported by any task."""
     for here in deaths(root, tmp_path / "copies"):
         restore_hidden(here)
@@ -195,7 +195,7 @@ def test_whoever_comes_for_what_is_gone_gets_an_error(root: Path, tmp_path: Path
                 RelayReader(here).files(Location(file, 4, suffix=int(folder[-6:])))
 
 
-def test_a_sub_directory_without_files_says_nothing_of_what_was_before(root: Path) -> None:
+def test_a_sub_directory_without_files_has_no_previous_gtids(root: Path) -> None:
     """Else what lies in the gap would seem to be missing: it died before the former server's folder was gone."""
     directory, one = RelayDirectory(root), SubDir.parse(ONE)
     RelayMeta("bin.000003", 500, "0-1-99").write(root / ONE)
@@ -216,5 +216,5 @@ def test_what_is_announced_counts_only_where_no_file_is(root: Path) -> None:
 
 
 @pytest.mark.parametrize("stays", ["; c", ""])
-def test_the_error_says_why_the_log_stays(stays: str) -> None:
+def test_the_error_has_the_reason_why_the_log_stays(stays: str) -> None:
     assert f"the upstream has purged a; it still has b{stays}. " in str(BinlogPurged("a", "b", stays))

@@ -56,7 +56,7 @@ def test_a_relay_that_died_waiting_may_be_started_again() -> None:
 
 
 @pytest.mark.parametrize("row", [ENDED, replace(ENDED, stage=Stage.STOPPED), SILENT])
-def test_it_has_stopped_only_if_somebody_wanted_it(row: RelayStatus) -> None:
+def test_it_has_stopped_only_on_request(row: RelayStatus) -> None:
     assert relay_state(row, Stage.STOPPED) == AskedToStop()
     assert isinstance(relay_state(row, Stage.RUNNING), RelayGone)
 
@@ -72,7 +72,7 @@ def test_a_last_word_needs_no_silence() -> None:
     assert not is_alive(replace(RUNS, stage=Stage.STOPPED))
 
 
-def test_nobody_has_ever_reported() -> None:
+def test_no_relay_has_ever_reported() -> None:
     assert isinstance(relay_state(None, Stage.RUNNING), RelayGone)
 
 
@@ -99,7 +99,7 @@ def test_a_living_relay_is_not_silent() -> None:
         (replace(RUNS, heartbeat_age_seconds=None), "none has ever reported"),
     ],
 )
-def test_why_nobody_pulls(status: RelayStatus | None, said: str) -> None:
+def test_the_reason_why_no_relay_pulls(status: RelayStatus | None, said: str) -> None:
     assert silence(status) == said
 
 

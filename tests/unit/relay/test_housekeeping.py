@@ -76,7 +76,7 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_it_looks_by_itself_and_takes_what_nobody_needs(root: Path, store: MetaStore) -> None:
+def test_it_purges_periodically_what_no_task_needs(root: Path, store: MetaStore) -> None:
     needs(store, "bin.000003")
     with keeper(root, store, {**WANTS_SPACE, "interval": 1}):
         wait_until(lambda: files(root) == [3, 4, 5])
@@ -114,7 +114,9 @@ def test_a_load_that_has_not_ended_holds_its_start(root: Path, store: MetaStore)
     assert freed == len(file_of(1)[0])
 
 
-def test_whom_it_kept_files_for_is_said_once(root: Path, store: MetaStore, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_tasks_that_need_kept_files_are_logged_once(
+    root: Path, store: MetaStore, caplog: pytest.LogCaptureFixture
+) -> None:
     needs(store, "bin.000001")
     housekeeper = keeper(root, store)
 
@@ -154,7 +156,7 @@ def test_a_metadata_db_that_is_gone_takes_nothing(
     assert "nothing could be purged" in caplog.text
 
 
-def test_a_purge_of_somebody_else_is_waited_for_until_the_next_look(root: Path, store: MetaStore) -> None:
+def test_another_purge_delays_it_until_the_next_check(root: Path, store: MetaStore) -> None:
     housekeeper = keeper(root, store)
 
     with sole_purger(root):

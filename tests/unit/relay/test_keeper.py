@@ -111,7 +111,7 @@ def test_a_typed_error_is_not_answered_by_a_restart(keep: Keep) -> None:
     assert kept.deaths == 0
 
 
-def test_one_that_did_as_it_was_told_is_over_whatever_another_wrote_into_the_log(keep: Keep, url: str) -> None:
+def test_a_relay_that_obeyed_has_ended_despite_another_relays_log(keep: Keep, url: str) -> None:
     """Two relays of one source share a directory; the standby waits again and again."""
     kept = keep()
     runs(kept)

@@ -79,7 +79,7 @@ def test_seed_two_everything_before_a_file_of_the_newest_sub_directory() -> None
 
 
 @pytest.mark.parametrize("sub_dir", ["../..", "/etc", "", ".", f"{FIRST}.000009", f"{FIRST}.000001/", "*"])
-def test_what_is_no_sub_directory_purges_nothing_and_says_so(sub_dir: str) -> None:
+def test_an_unknown_sub_directory_purges_nothing_and_is_reported(sub_dir: str) -> None:
     with pytest.raises(PurgeRefused) as refused:
         plan_purge(log_of(*map(held, SEED)), (), BeforeFile("mysql-bin.000001", sub_dir))
 
@@ -88,7 +88,7 @@ def test_what_is_no_sub_directory_purges_nothing_and_says_so(sub_dir: str) -> No
 
 
 @pytest.mark.parametrize("name", ["mysql-bin.000009", "../mysql-bin.000001", "/etc/passwd", "relay.meta", "", "1"])
-def test_what_is_no_file_there_purges_nothing_and_says_so(name: str) -> None:
+def test_an_unknown_file_purges_nothing_and_is_reported(name: str) -> None:
     with pytest.raises(PurgeRefused, match=r"nothing is purged: .* contains mysql-bin\.000001 to mysql-bin\.000003"):
         plan_purge(log_of(*map(held, SEED)), (), BeforeFile(name, f"{FIRST}.000001"))
 
@@ -140,7 +140,7 @@ def status(task: str, stage: Stage, needed: Location | None, unit: Unit = Unit.S
     return SubtaskStatus(task, "mysql-replica-01", unit, stage, needed, None, datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def test_whoever_holds_a_file_is_named() -> None:
+def test_the_task_that_needs_a_file_is_named() -> None:
     needs = (need("bin.000002"), need("bin.000003", task="archive", stage=Stage.RUNNING))
 
     plan = plan_purge(numbered(5), needs, BeforeFile("bin.000004"))
@@ -167,7 +167,7 @@ def test_a_finished_task_needs_nothing() -> None:
     )
 
 
-def test_a_task_that_has_not_said_what_it_needs_stops_every_purge() -> None:
+def test_a_task_that_has_not_reported_its_need_stops_every_purge() -> None:
     known = status("other", Stage.RUNNING, Location("bin.000004", 4))
 
     with pytest.raises(NeedUnknown, match=r"nothing is purged: task shop \(New\)"):
@@ -211,7 +211,7 @@ def test_a_need_older_than_the_log_holds_everything() -> None:
 
 
 @pytest.mark.parametrize("sub_dir", [None, f"{SECOND}.000005"])
-def test_a_metadata_db_of_somebody_else_is_refused(sub_dir: str | None) -> None:
+def test_the_metadata_db_of_another_user_is_refused(sub_dir: str | None) -> None:
     status = RelayStatus("mysql-replica-01", Stage.RUNNING, sub_dir=sub_dir) if sub_dir else None
 
     with pytest.raises(PurgeRefused, match="has not been reported to this metadata DB"):

@@ -75,7 +75,7 @@ def everything(root: Path) -> set[str]:
     }
 
 
-def test_what_nobody_needs_goes_with_its_sub_directory_and_its_line(root: Path) -> None:
+def test_unneeded_files_are_removed_with_sub_directory_and_index_line(root: Path) -> None:
     assert purge_all(root, looks([need()])) == list(NAMES[:4])
 
     assert everything(root) == {*NAMES[4:], f"{TWO}/relay.meta", INDEX}

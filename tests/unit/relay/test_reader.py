@@ -70,9 +70,7 @@ def test_only_older_files_of_the_older_server_are_there(failed_over: World, flav
 
 
 @FLAVOURS
-def test_a_later_file_that_does_not_say_yet_what_was_before_it(
-    failed_over: World, flavour: str, tmp_path: Path
-) -> None:
+def test_a_later_file_without_its_previous_gtids_yet(failed_over: World, flavour: str, tmp_path: Path) -> None:
     first = failed_over.files[2]
     remove(failed_over, 0, 1)
     data = Path(first.path).read_bytes()
@@ -133,7 +131,7 @@ def test_a_crashed_sync_knows_what_it_has_applied(failed_over: World, flavour: s
 
 
 @FLAVOURS
-def test_nobody_guesses_behind_a_failover(failed_over: World, flavour: str, tmp_path: Path) -> None:
+def test_nothing_is_guessed_after_a_failover(failed_over: World, flavour: str, tmp_path: Path) -> None:
     reader, lo = RelayReader(tmp_path), Location(failed_over.files[2].name, failed_over.files[2].size, suffix=2)
     noted = Location(failed_over.files[0].name, failed_over.files[0].size, set_of(OLD[:3], flavour))
     remove(failed_over, 0, 1)
@@ -149,9 +147,7 @@ def test_nobody_guesses_behind_a_failover(failed_over: World, flavour: str, tmp_
 
 
 @FLAVOURS
-def test_what_a_sync_has_pulled_for_itself_says_what_is_applied(
-    failed_over: World, flavour: str, tmp_path: Path
-) -> None:
+def test_a_private_log_shows_what_is_applied(failed_over: World, flavour: str, tmp_path: Path) -> None:
     """The relay has lost it, or never had it."""
     first, begin = failed_over.files[0], failed_over.first
     lo = replace(begin, position=first.size)

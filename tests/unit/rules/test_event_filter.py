@@ -108,11 +108,11 @@ def test_dms_own_cases(
 
 
 @pytest.mark.parametrize("event", ["delete", "update", "create index"])
-def test_patterns_mind_the_case_if_they_are_told_to(event: str) -> None:
+def test_patterns_are_case_sensitive_if_configured(event: str) -> None:
     assert verdict(rules(*DM, case_sensitive=True), "test_1_a", "abc1", event) == "Do"
 
 
-def test_a_text_that_nobody_understands_meets_rules_about_everything_only() -> None:
+def test_an_unreadable_text_matches_rules_for_all_tables_only() -> None:
     assert rules(*EVERYTHING).of_text(" flush logs") is EventAction.IGNORE
     assert rules(*EVERY_TABLE).of_text("FLUSH LOGS") is EventAction.IGNORE
     assert rules(*DM).of_text("drop procedure abc") is EventAction.DO

@@ -287,7 +287,7 @@ def test_a_character_whose_weight_is_unknown_stops() -> None:
         compiled("ci = 'a'", T).is_true(tuple(b"a" if one.name == "ci" else None for one in T.columns))
 
 
-def test_an_unknown_column_is_told_apart() -> None:
+def test_an_unknown_column_is_distinguished() -> None:
     with pytest.raises(UnknownColumn):
         compiled("nobody = 1", T)
 

@@ -79,7 +79,7 @@ def test_a_default_is_enough_and_a_column_without_one_is_not() -> None:
         map_table(source, replace(target, columns=(column("id int"), own)))
 
 
-def test_a_key_that_the_target_counts_tells_no_rows_apart() -> None:
+def test_a_key_that_the_target_numbers_identifies_no_rows() -> None:
     """The next one does; where there is none, rows are counted."""
     number = replace(column("n bigint", 1), nullable=False, filled=True, auto_increment=True)
     by_id = Index("u", ("id",))

@@ -108,7 +108,7 @@ def test_two_runs_on_two_tables_do_not_meet() -> None:
     assert ghosts(memory) == ["_t_gho"]
 
 
-def test_names_with_another_underscore_in_front_stand_for_the_same_table() -> None:
+def test_names_with_another_leading_underscore_mean_the_same_table() -> None:
     log = ["CREATE TABLE __t_new LIKE t", "ALTER TABLE __t_new ADD COLUMN b int"]
     assert applied(last(*log, "RENAME TABLE t TO __t_old, __t_new TO t")) == said("ALTER TABLE t ADD COLUMN b int")
 
@@ -285,14 +285,14 @@ def test_tables_are_a_tools_only_where_the_real_table_is_of_the_task() -> None:
     assert off.allows(TableName("shop", "_x_old"))
 
 
-def test_other_rules_stand_in_the_place_of_dms() -> None:
+def test_other_rules_replace_dms() -> None:
     of = rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",), ("^(.+)_gone$",)))
     log = ["CREATE TABLE t_shadow LIKE t", "ALTER TABLE t_shadow ADD b int", "RENAME TABLE t TO t_gone, t_shadow TO t"]
     assert applied(last(*log, of=of)) == said("ALTER TABLE t ADD b int")
     assert isinstance(last(LIKE, of=of), OrdinaryDdl)
 
 
-def test_a_table_of_nobodys_keeps_nothing() -> None:
+def test_an_excluded_table_keeps_nothing() -> None:
     of = rules(do_tables=[{"db-name": "shop", "tbl-name": "u"}])
     memory, outcomes = follow(OnlineDdls(), [LIKE, ALTER, SWAP], of=of)
     assert memory == OnlineDdls()

@@ -113,7 +113,7 @@ def test_what_is_not_certain_is_refused_when_the_plan_is_made() -> None:
         row_filter(EventFilter(), expressions({"insert-value-expr": "c > NOW()"}), T5)
 
 
-def test_names_mind_the_case_if_they_are_told_to() -> None:
+def test_names_are_case_sensitive_if_configured() -> None:
     given = {"schema": "EXPR_filter", "insert-value-expr": "c = 1"}
     assert row_filter(EventFilter(), expressions(given), T5) is not None
     assert row_filter(EventFilter(), expressions(given, case_sensitive=True), T5) is None

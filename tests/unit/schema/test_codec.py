@@ -104,7 +104,7 @@ def test_a_character_that_is_not_known_stops_without_its_value(charset: str, val
     ],
     ids=lambda described: f"{described.column_type} {described.charset}",
 )
-def test_other_types_stop_and_say_which(described: Column) -> None:
+def test_other_types_stop_with_their_names(described: Column) -> None:
     with pytest.raises(UnsupportedColumnType) as raised:
         check_source_column(NAME, described)
     assert "shop.orders" in str(raised.value)

@@ -38,7 +38,7 @@ def told(value: Value) -> bytes:
 
 
 @given(VALUES, st.booleans())
-def test_a_document_is_told_as_the_server_tells_it(value: Value, large: bool) -> None:
+def test_a_document_has_the_servers_text(value: Value, large: bool) -> None:
     assert json_text(document(value, large=large)) == told(value)
 
 

@@ -37,7 +37,7 @@ def test_equal_texts_have_one_fold_whatever_they_are_written_with(collation: str
     assert utf8(b"\xff") == utf8(b"\xf0\x9f\x98\x80") == utf8(b"") == b""
 
 
-def test_where_letters_may_contract_only_ascii_tells_texts_apart() -> None:
+def test_where_letters_may_contract_only_ascii_distinguishes_texts() -> None:
     by_algorithm, simple = made("utf8mb4_unicode_ci"), made("utf8mb4_general_ci")
     assert by_algorithm is not None
     assert simple is not None

@@ -364,7 +364,7 @@ def test_so_do_histories_of_three_sources_and_three_ddl() -> None:
         walk(Rules(sources=3, ddls=3), seed)
 
 
-def test_a_metadata_db_that_says_what_was_true_once_does_no_harm() -> None:
+def test_an_outdated_metadata_db_does_no_harm() -> None:
     for seed in range(300):
         walk(Rules(sources=3, ddls=3, forgetful=True), seed)
 

@@ -52,5 +52,5 @@ def item(at: int, table: Table) -> ShardDdl:
         "another key",
     ],
 )
-def test_rows_are_told_apart_as_before(form: Table, *, stay: bool) -> None:
+def test_rows_are_identified_as_before(form: Table, *, stay: bool) -> None:
     assert keeps_keys(Member(NAME, BASE, (item(10, BASE), item(20, form))), {"id", "w"}) is stay

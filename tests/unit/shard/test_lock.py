@@ -55,7 +55,7 @@ def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_person_decide
     assert (decided.phase, decided.owner, decided.ddls) == (Phase.EXEC, "b", ("B",))
 
 
-def test_a_decision_stands_for_its_owner_may_be_at_it_unless_forced() -> None:
+def test_a_decision_is_kept_as_its_owner_may_be_executing_unless_forced() -> None:
     lock = with_decision(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
     with pytest.raises(LockRefuses, match="a was chosen as its owner"):
         with_decision(lock, Action.EXEC, "b", force=False)

@@ -86,7 +86,7 @@ def test_how_it_ends(
     assert _finish(app, outcome, failure) == code
 
 
-def test_what_the_metadata_db_does_not_take_is_told_to_the_launcher(
+def test_a_result_that_the_metadata_db_rejects_goes_to_the_launcher(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def gone(*_: object, **__: object) -> None:

@@ -113,7 +113,7 @@ def row(**cells: object) -> dict[str, object]:
         [row(binlog_name="", binlog_pos=4), row(is_global=0, cp_table="t")],
     ],
 )
-def test_rows_that_do_not_say_what_they_should_are_refused(rows: list[dict[str, object]]) -> None:
+def test_rows_without_the_needed_values_are_refused(rows: list[dict[str, object]]) -> None:
     with pytest.raises(CheckpointUnusable):
         checkpoint_of("dm_meta.t_syncer_checkpoint", "s1", rows)
 

@@ -125,7 +125,7 @@ def looks(around: Around) -> Contests:
     return Contests(Fence(REF, 1), around, most=1000)
 
 
-def test_a_row_that_has_found_its_place_keeps_nobody_waiting_for_an_answer(around: Around, looks: Contests) -> None:
+def test_a_row_that_was_placed_does_not_delay_the_check(around: Around, looks: Contests) -> None:
     around.wait({b"1", b"2"})
     around.here["source_1"].discard(b"2")  # its log will say so
     looks.check(now=True)
@@ -136,7 +136,7 @@ def test_a_row_that_has_found_its_place_keeps_nobody_waiting_for_an_answer(aroun
     assert around.time == 0
 
 
-def test_a_collision_is_told_when_it_was_seen_twice_without_a_break(around: Around, looks: Contests) -> None:
+def test_a_collision_is_reported_when_it_was_found_twice_in_a_row(around: Around, looks: Contests) -> None:
     around.wait({b"1", b"2"})
     around.here["source_1"].discard(b"2")
     looks.check(now=True)
@@ -162,7 +162,7 @@ def test_all_rows_are_looked_into_in_turn(around: Around, looks: Contests, monke
         looks.confirm(around.sleep)  # behind the last one there are none: from the first one on
 
 
-def test_whoever_was_replaced_moves_no_row(around: Around) -> None:
+def test_a_replaced_driver_moves_no_row(around: Around) -> None:
     around.wait({b"1"})
     around.free(b"1")
     with pytest.raises(Fenced):
@@ -257,7 +257,7 @@ def test_a_deleted_row_drops_its_image_if_its_log_is_held_back(
     )
 
 
-def test_a_stranger_is_told_in_the_log_of_the_server_that_has_taken_over(around: Around, looks: Contests) -> None:
+def test_a_foreign_row_is_reported_in_the_log_of_the_new_server(around: Around, looks: Contests) -> None:
     """An upstream reports the end of its own log; only a reader of the log knows the sub-directory."""
     around.wait({b"1"})
     around.here["source_1"].clear()
@@ -278,7 +278,7 @@ def test_a_stranger_is_told_in_the_log_of_the_server_that_has_taken_over(around:
         looks.check(now=True)
 
 
-def test_a_stranger_is_not_told_before_the_new_servers_log_is_applied(around: Around, looks: Contests) -> None:
+def test_a_foreign_row_is_reported_after_the_new_servers_log_is_applied(around: Around, looks: Contests) -> None:
     """A later sub-directory is not behind every place of the server that answers now."""
     around.wait({b"1"})
     around.here["source_1"].clear()

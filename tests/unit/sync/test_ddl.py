@@ -220,7 +220,7 @@ def test_a_character_that_is_not_known_matters_only_in_a_name_that_may_be_ours(s
     assert isinstance(judged(sql), SkipDdl if passes else RelevantDdl)
 
 
-def test_what_stands_behind_the_head_of_a_harmless_statement_is_not_read() -> None:
+def test_the_rest_of_a_harmless_statement_is_not_parsed() -> None:
     """MySQL's dollar quotes hold any text."""
     assert isinstance(judged("CREATE FUNCTION f() RETURNS INT LANGUAGE JAVASCRIPT AS $$ it's $$"), SkipDdl)
 

@@ -50,7 +50,7 @@ def world() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_target_is_what_the_logs_make_of_it_whatever_dies_and_whoever_returns(part: int) -> None:
+def test_the_target_has_the_result_of_the_logs_after_any_crash(part: int) -> None:
     done: Counter[str] = Counter()
     for seed in range(part, HISTORIES, PARTS):
         world = World(seed)

@@ -74,7 +74,7 @@ def test_they_come_back_when_it_is_quick_again() -> None:
     assert size.limit == 8 * MIB
 
 
-def test_a_small_epoch_that_was_quick_says_nothing() -> None:
+def test_a_small_fast_epoch_changes_nothing() -> None:
     assert WARM.after(1000, seconds=0.02) == WARM
 
 

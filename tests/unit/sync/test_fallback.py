@@ -44,7 +44,7 @@ FULL = {"ErrCode": "DM-4003", "Message": "no space left"}
         (DmError(), Fault.OTHER),
     ],
 )
-def test_what_an_error_says_about_the_log(error: DmError, fault: Fault) -> None:
+def test_the_meaning_of_an_error_for_the_log(error: DmError, fault: Fault) -> None:
     assert fault_of(error) is fault
 
 
@@ -53,7 +53,7 @@ def ended(error: DmError) -> PrivateRelayEnded:
 
 
 @pytest.mark.parametrize("reaction", ["retry", "stop"])
-def test_where_neither_serves_the_upstream_says_whether_to_try_again(reaction: str) -> None:
+def test_where_both_logs_fail_the_upstream_decides_about_a_retry(reaction: str) -> None:
     said = {"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone. Do it.", "Reaction": reaction}
     upstream = PrivateRelayEnded(ReportedError.read(said | {"Workaround": "Do it."}))
     error = both_logs_failed("one", str(HERE), MalformedEvent("f:4", "damaged"), upstream, by_gtid=False)

@@ -58,14 +58,14 @@ def test_what_was_applied_is_counted() -> None:
     assert (shown.location, shown.goal, shown.newest_timestamp) == (LO.at(300), LO.at(300), 300)
 
 
-def test_a_sync_that_stands_at_its_goal_reads_nothing() -> None:
+def test_a_sync_at_its_goal_reads_nothing() -> None:
     world = World(goal=LO)
 
     assert world.run()
     assert world.events == ["Running 100", "Stopped 100"]
 
 
-def test_who_sees_groups_has_been_told_of_rows_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contested_rows_are_reported_before_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sensor that waits until no row is held back takes a sync that shows its groups for one that has looked."""
     world = World(goal=LO, several=True)
     world.sharing.waiting = 1
@@ -323,7 +323,7 @@ def test_the_next_epoch_of_a_backlog_is_planned_while_one_is_applied() -> None:
     assert world.said("apply", "plan") == ["plan 100", "apply 100..200", "apply 200..300"]
 
 
-def test_nobody_looks_ahead_of_an_epoch_that_the_log_cut() -> None:
+def test_nothing_is_planned_ahead_of_an_epoch_that_the_log_ended() -> None:
     world = World(epoch(100, 200, size=BYTES - 1), epoch(200, 300), goal=LO.at(300), size=BACKLOG)
     world.run()
 

@@ -54,7 +54,7 @@ def test_an_epoch_that_was_cut_otherwise_is_for_the_next_run() -> None:
     assert (len(world.tasks.jobs), world.stop.waits) == (1, [])
 
 
-def test_nobody_who_is_asked_to_stop_tries_again() -> None:
+def test_a_source_that_is_asked_to_stop_does_not_retry() -> None:
     world = World(epoch(100, 200))
     world.tasks.accidents, world.tasks.meanwhile = [(0, BUSY)], world.stop.set
 
@@ -72,7 +72,7 @@ def test_what_does_not_pass_is_not_tried_again() -> None:
     assert (len(world.tasks.jobs), world.events[-1]) == (1, "Paused 100")
 
 
-def test_who_is_fenced_says_nothing_any_more() -> None:
+def test_a_fenced_run_reports_nothing() -> None:
     world = World(epoch(100, 200))
     takeover = [f"UPDATE {META}.{name} SET generation = 2" for name in ("dm_subtask", "dm_frontier")]
     world.tasks.meanwhile = lambda: [world.database.sqlite.execute(sql) for sql in takeover]
@@ -117,7 +117,7 @@ def test_what_was_found_ahead_of_it_counts_for_nothing() -> None:
     assert world.said("apply") == ["apply 100..200", "apply 200..300"]
 
 
-def test_a_restart_ends_its_first_epoch_where_buckets_stand_already() -> None:
+def test_a_restart_ends_its_first_epoch_at_the_furthest_bucket() -> None:
     world = World(epoch(100, 200), epoch(200, 300), edge=LO.at(200), goal=LO.at(300))
 
     assert world.run()

@@ -110,7 +110,7 @@ def subtask(**changes: Any) -> SubtaskStatus:
     return SubtaskStatus("task", "s1", Unit.SYNC, Stage.PAUSED, updated_at=now, **{**known, **changes})
 
 
-def test_the_place_that_is_meant_without_being_said_is_the_paused_one() -> None:
+def test_the_default_location_is_the_paused_one() -> None:
     assert paused_place(subtask(error={"ErrCode": "DM-6032"}, error_at=at(500))) == at(500)
     with pytest.raises(SourceHasNoError, match="source s1 has no error"):
         paused_place(subtask())

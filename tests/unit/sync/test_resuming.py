@@ -66,7 +66,7 @@ def test_five_minutes_of_health_take_one_step_back(life: LoopLife, pause: float)
     assert pauses(Backoff(PLAIN, bounded=False, steps=6), [life]) == [pause]
 
 
-def test_the_checker_of_the_source_says_how() -> None:
+def test_the_sources_checker_decides_the_pauses() -> None:
     checker = CheckerConfig.model_validate(
         {"backoff-min": "2s", "backoff-max": "9s", "backoff-factor": 2, "backoff-jitter": False, "backoff-rollback": 0}
     )
@@ -181,7 +181,7 @@ def test_a_gate_opens_and_closes_until_the_end_of_all() -> None:
 
 
 @pytest.mark.parametrize("first", [result(finished=False), LOST], ids=["between two epochs", "while it fails anyway"])
-def test_it_waits_and_goes_on(first: SyncResult | DmError) -> None:
+def test_it_waits_and_continues(first: SyncResult | DmError) -> None:
     paused = gate(Stage.PAUSED)
 
     ended, times = pausing(paused, [first, result(finished=True)], lambda: paused.request(Stage.RUNNING))
@@ -207,7 +207,7 @@ def test_an_error_that_a_person_has_to_see_is_one(wish: Stage, error: DmError) -
         pausing(gate(wish), [error], lambda: None)
 
 
-def test_one_that_is_resumed_while_it_leaves_goes_on() -> None:
+def test_a_source_that_is_resumed_while_it_ends_continues() -> None:
     """The work has seen the gate closed, and when it is asked why, it is open again."""
     paused = gate(Stage.PAUSED)
     script, runs = [result(finished=False), result(finished=True)], 0

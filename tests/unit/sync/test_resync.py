@@ -45,7 +45,7 @@ class Short:
             raise RelaySilent("a", str(here), "it has ended")
 
 
-def test_a_log_that_nobody_pulls_on_is_not_waited_for_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_log_that_no_relay_pulls_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resync, "WAIT_SECONDS", 0.0)
     shared = SimpleNamespace(share=lambda plan: plan, slots=1)
     applier = SimpleNamespace(runner=shared, size=SimpleNamespace(limit=1, range_bytes=lambda slots: 1))
@@ -126,7 +126,7 @@ def test_it_is_not_completed_by_other_rules(monkeypatch: pytest.MonkeyPatch) -> 
     assert lane.run(PLAN)
 
 
-def test_between_two_epochs_any_plan_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_between_two_epochs_any_plan_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(monkeypatch)
     with pytest.raises(TargetDenied):
         lane.run(PLAN, (BUCKETS, DIES[1]))

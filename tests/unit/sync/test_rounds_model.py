@@ -416,7 +416,7 @@ def test_each_shard_is_folded_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
         rounds_driver.plan_for.cache_clear()
 
 
-def test_whoever_gives_a_place_free_moves_the_row_that_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_that_frees_a_key_moves_the_waiting_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own driver may have ended before."""
     real: Any = contested_row.lock_rows
 

@@ -91,7 +91,7 @@ def test_it_ends_by_time_only_behind_the_location(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_it_ends_at_one_place_however_epochs_are_cut_and_whoever_dies(seed: int, tmp_path: Path) -> None:
+def test_it_ends_at_one_location_for_any_epochs_and_crashes(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     times = [1000 + chance.randint(0, 9) * 10 for _ in range(30)]
     log = Log()
@@ -177,7 +177,7 @@ def test_the_loop_leaves_it_where_the_time_comes_and_shows_it() -> None:
     assert world.loop.progress.to_json()["safe_mode"]["exit_point"] is None
 
 
-def test_whoever_dies_in_the_last_epoch_of_the_window_has_noted_where_it_ends() -> None:
+def test_a_crash_in_the_last_epoch_of_the_window_keeps_its_end() -> None:
     world = in_window(epoch(100, 200), epoch(200, 400))
 
     def die() -> None:

@@ -197,7 +197,7 @@ def test_a_shard_may_come_and_go_and_get_another_name() -> None:
         ("ALTER TABLE a DROP COLUMN nothing", "nothing"),
     ],
 )
-def test_what_cannot_be_followed_says_why(sql: str, why: str) -> None:
+def test_ddl_that_cannot_be_followed_has_a_reason(sql: str, why: str) -> None:
     with pytest.raises(CannotFollow, match=why):
         change(sql, tables("a", "b"))
 
@@ -230,7 +230,7 @@ def test_what_the_target_cannot_have_is_followed_where_a_person_skips_it() -> No
     assert sql_of(change("ALTER TABLE a DROP COLUMN c", skipped.tables)) == ["ALTER TABLE one.a DROP COLUMN c"]
 
 
-def test_statements_that_stand_for_one_find_what_those_before_them_have_made() -> None:
+def test_replacing_statements_see_the_results_of_earlier_ones() -> None:
     instead = [
         parse(sql, 0, "shop")
         for sql in ("CREATE TABLE c (id int)", "ALTER TABLE c ADD k int", "CREATE INDEX k ON c (k)", "DROP TABLE a")
@@ -269,7 +269,7 @@ def test_parts_come_in_an_order_in_which_each_may_run_or_there_are_none(sql: str
 
 
 @pytest.mark.parametrize("sql", ["RENAME TABLE a TO c", "ALTER TABLE a RENAME TO c, ADD d int"])
-def test_a_statement_says_what_it_renames(sql: str) -> None:
+def test_a_statement_lists_its_renames(sql: str) -> None:
     (one,) = change(sql, tables("a")).statements
 
     assert one.renames == ((TableName("one", "a"), TableName("one", "c")),)
@@ -373,7 +373,7 @@ def test_a_merged_table_is_not_altered_where_servers_convert_rows_differently() 
     assert change("ALTER TABLE part_1 MODIFY id bigint", shards, UNLIKE).agreed == named("part_1")
 
 
-def test_a_conversion_that_is_left_out_stops_nobody() -> None:
+def test_an_omitted_conversion_does_not_stop_the_sync() -> None:
     """The rows of a column that the filter keeps as it is are not converted."""
     filters = ignoring("value range decrease", "modify column")
     around = replace(UNLIKE, rules=filters.rules)

@@ -54,7 +54,7 @@ def no_base(_suffix: int) -> None:
 # Where it stands
 
 
-def test_where_all_buckets_stand_at_one_place_nothing_is_half_done() -> None:
+def test_with_all_buckets_at_one_location_no_epoch_is_half_applied() -> None:
     lo, edge = applied_and_edge(stands(100, 100), SUBTASK, no_base)
 
     assert (lo, edge) == (LO, None)
@@ -123,7 +123,7 @@ EDGE = LO.at(200)
 
 
 @pytest.mark.parametrize("edge", [None, EDGE], ids=["between epochs", "half an epoch"])
-def test_a_plan_that_is_as_it_was_goes_on(edge: Location | None) -> None:
+def test_an_unchanged_plan_continues(edge: Location | None) -> None:
     assert plan_to_begin_with(PLAN, replace(SUBTASK, plan=PLAN.fingerprint()), LO, edge) is PLAN
 
 
@@ -169,7 +169,7 @@ UNIQUE = (*WIDE.unique_keys, Index("u", ("v",)))
 
 
 @pytest.mark.parametrize("compact", [True, False])
-def test_half_an_epoch_goes_on_where_a_column_of_the_target_takes_more(compact: bool) -> None:
+def test_half_an_epoch_is_completed_with_a_wider_target_column(compact: bool) -> None:
     narrow, wide = into(NARROW, compact=compact), into(WIDE, compact=compact)
     assert plan_to_begin_with(wide, replace(SUBTASK, plan=narrow.fingerprint()), LO, EDGE) is wide
 
@@ -182,7 +182,7 @@ def test_half_an_epoch_goes_on_where_a_column_of_the_target_takes_more(compact: 
     ],
     ids=["a unique key is gone", "in order, and a column of a unique key is another one"],
 )
-def test_half_an_epoch_does_not_go_on_where_rows_are_told_apart_otherwise(then: SyncPlan, now: SyncPlan) -> None:
+def test_half_an_epoch_is_not_completed_with_another_row_identity(then: SyncPlan, now: SyncPlan) -> None:
     with pytest.raises(RulesChanged, match="is half written"):
         plan_to_begin_with(now, replace(SUBTASK, plan=then.fingerprint()), LO, EDGE)
 
@@ -197,7 +197,7 @@ WITHOUT_B = BlockAllowRules.from_config(
 )
 
 
-def test_tables_that_the_rules_leave_out_are_told_apart() -> None:
+def test_excluded_tables_are_distinguished() -> None:
     assert allowed([A, B], [A.table.name, B.table.name], WITHOUT_B) == ([A], [B.table.name])
 
 
@@ -212,7 +212,7 @@ def test_a_table_that_was_left_out_cannot_come_back() -> None:
     assert str(back.value).startswith("[DM-6042 internal] shop.b was copied by this task and then left out")
 
 
-def test_tables_are_shared_with_whoever_else_feeds_them_or_made_our_rows_wait() -> None:
+def test_tables_are_shared_with_other_feeders_and_contested_rows() -> None:
     database, one, two = Database(lambda: 0.0), SubtaskRef(META, "task", "one"), SubtaskRef(META, "task", "two")
     connection = database.connection()
     save_table_schemas(connection, one, [A])
@@ -229,12 +229,12 @@ def test_tables_are_shared_with_whoever_else_feeds_them_or_made_our_rows_wait() 
 # To which goal
 
 
-def test_the_end_of_the_log_is_the_goal_also_for_who_stands_there() -> None:
+def test_the_end_of_the_log_is_the_goal_also_at_the_end() -> None:
     assert goal_at_end(LO.at(300), LO) == LO.at(300)
     assert goal_at_end(LO, LO) == LO
 
 
-def test_a_log_that_ends_before_where_the_sync_stands_is_another_log() -> None:
+def test_a_log_that_ends_before_the_checkpoint_is_another_log() -> None:
     with pytest.raises(SourceWentBack):
         goal_at_end(LO.at(99), LO)
 

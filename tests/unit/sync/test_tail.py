@@ -127,7 +127,7 @@ def test_a_file_that_disappears_while_it_is_read_is_gone(root: Path, monkeypatch
         planned(tail_of(root), monkeypatch, FileNotFoundError(2, "No such file", str(root / "bin.000001")))
 
 
-def test_a_private_log_is_told_how_far_it_was_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_read_position_of_a_private_log_is_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned(tail_of(root, private=True), monkeypatch, UpToDate(LO))
     assert read_mark(root) == LogPosition(1, 1, 100), "all of it, as nothing was found in it"
 
@@ -250,7 +250,7 @@ def test_an_unreachable_metadata_db_does_not_end_a_sync_with_a_relay_log(root: P
         assert isinstance(tail.reading, FromUpstream)
 
 
-def test_a_relay_log_that_cannot_be_read_serves_nobody_and_has_unknown_bytes_left(root: Path) -> None:
+def test_an_unreadable_relay_log_does_not_serve_and_its_rest_is_unknown(root: Path) -> None:
     tail = tail_of(root)
     with tail.store:
         tail.store.put_relay_status(RelayStatus("one", Stage.RUNNING, relay=LO.at(100), pid=1, host="here"))

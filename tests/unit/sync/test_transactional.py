@@ -116,7 +116,7 @@ def test_each_moves_all_buckets_once() -> None:
     assert world.write() == 0  # a late duplicate
 
 
-def test_a_task_that_is_repeated_goes_on_where_the_first_one_died() -> None:
+def test_a_repeated_task_continues_where_the_first_attempt_died() -> None:
     world = World()
     world.move_to(200)
 
@@ -131,7 +131,7 @@ def test_a_frontier_that_this_mode_does_not_make_is_not_gone_on_from() -> None:
         world.write()
 
 
-def test_an_epoch_that_fails_halfway_and_is_cut_otherwise_goes_on_where_it_stands() -> None:
+def test_a_half_applied_epoch_with_other_bounds_continues_per_bucket() -> None:
     """Two groups were written and the third could not be decoded. The log that is read instead has other ranges."""
     world = World()
     first, second, third = world.groups
@@ -162,7 +162,7 @@ def fail(error: Exception) -> Iterator[Logged]:
     ],
     ids=["another generation", "no frontier", "before it"],
 )
-def test_who_does_not_own_the_frontier_is_told(stands: list[FrontierRow], error: type[Exception]) -> None:
+def test_a_driver_without_the_frontier_gets_an_error(stands: list[FrontierRow], error: type[Exception]) -> None:
     with pytest.raises(error):
         common_position(stands, EpochRange(FENCE, key(100), key(200)), [0])
 

@@ -32,7 +32,7 @@ TARGET = TableName("shop", "orders")
 SOURCE: Any = SimpleNamespace(fence=SimpleNamespace(ref=SimpleNamespace(task="task", source="one")))
 
 
-def test_a_lock_that_was_not_told_is_told_with_the_next_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreported_lock_is_reported_with_the_next_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
     with MetaStore.open(url) as store:

@@ -96,7 +96,7 @@ def test_an_epoch_without_xa_changes_and_writes_nothing() -> None:
     assert (one.prepared, noted(world)) == ((X,), [])
 
 
-def test_whoever_was_replaced_notes_nothing() -> None:
+def test_a_replaced_driver_writes_nothing() -> None:
     world = World()
     with pytest.raises(Fenced):
         note(world, here(world, fence=Fence(FENCE.ref, 0)), epoch_with(100, 200, X))
@@ -112,7 +112,7 @@ def test_the_loop_plans_each_piece_with_what_is_prepared_there() -> None:
     assert noted(world) == []
 
 
-def test_the_loop_says_from_where_on_the_log_is_needed() -> None:
+def test_the_loop_reports_the_needed_location() -> None:
     world = World(epoch_with(100, 200, X), epoch(200, 300))
     world.run()
     assert (world.notes.needed[0], world.notes.needed[-1]) == (LO, X.at)

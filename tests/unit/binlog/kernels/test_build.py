@@ -76,7 +76,7 @@ print(build.ready(), build.directory().exists())
 
 
 @pytest.mark.parametrize("damage", ["emptied", "missing", "cut"])
-def test_a_damaged_cache_is_thrown_away_and_nobody_stops(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_cache_is_removed_and_nothing_stops(damage: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     shutil.copytree(build.directory(), cache / build.directory().name)
     cache.chmod(0o700)
