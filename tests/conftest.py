@@ -16,7 +16,7 @@ In these folders a case runs for two of the pairs: the two of one flavour, or th
 together, so do those of the modules that share an Airflow or hostile servers, and all come in an order that mixes what
 computes with what waits (`mixed`).
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run, unless it is TiDB.
-Without, its tests are left out, and the last line of the summary says how many and why."""
+Without, its tests are left out, and the last line of the summary has their number and the reason."""
 
 import gc
 import logging

@@ -133,7 +133,7 @@ def _wait_for_end_of(pid: int, timeout: float | None) -> None:
 
 
 def _serve(connection: socket.socket, warm: Sequence[str]) -> None:
-    """Answer until nobody asks any more."""
+    """Answer until there are no more requests."""
     gc.disable()
     for name in warm:
         module = importlib.import_module(name)

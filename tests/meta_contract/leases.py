@@ -86,7 +86,7 @@ class LeaseContract(OpenStore):
         store.renew_lease(newer)
 
     def test_who_was_launched_before_a_claim_gets_nothing_behind_it(self, store: MetaStore) -> None:
-        """A driver that slept through a later run, whoever that was: of the same identity, alive, ended or expired."""
+        """A driver that was suspended during a later run of any kind: of the same identity, alive, ended or expired."""
         assert store.last_generation("t", "s") == 0
         store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0, launched_after=0)
         for late in (ANNA, Holder("dag/anna", "2", "host-c")):

@@ -14,7 +14,7 @@ BEN: Final = Holder("dag/ben", "1", "host-b")
 
 
 class OpenStore:
-    """A part of the contract; whoever collects it has a fixture `meta_url`."""
+    """A part of the contract; a module that collects it has a fixture `meta_url`."""
 
     @pytest.fixture
     def store(self, meta_url: str) -> Iterator[MetaStore]:

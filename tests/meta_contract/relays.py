@@ -1,4 +1,4 @@
-"""Relays: what they say, what people want of them."""
+"""Relays: their reports, and requests to them."""
 
 from airflow_provider_dm.engine.meta.records import (
     RelayStatus,

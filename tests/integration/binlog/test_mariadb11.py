@@ -138,7 +138,7 @@ def test_gtids_are_counted_through_the_new_fields_of_their_events(
 def test_a_relay_holds_what_the_server_wrote(
     mariadb11_source: Server, fresh_schema: FreshSchema, tmp_path: Path
 ) -> None:
-    """Events inside a transaction say position 0 here, as otherwise only those do that the dump makes up."""
+    """Events inside a transaction have position 0 here; on other servers only artificial events of the dump have it."""
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
     mariadb11_source.sql("FLUSH BINARY LOGS")

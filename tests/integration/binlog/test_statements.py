@@ -1,4 +1,4 @@
-"""What servers say about the session of a statement, and by which number they mean which charset."""
+"""The session of a statement in the logs of servers, and the numbers of their charsets."""
 
 import re
 from typing import Final

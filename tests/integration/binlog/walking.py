@@ -47,7 +47,7 @@ def run(connection: Connection, name: TableName, *statements: str) -> None:
 
 
 def end_xa(server: Server, xid: str, verb: str = "COMMIT") -> None:
-    """End a prepared transaction whose session has ended, or is about to: until then it is nobody else's to end."""
+    """End a prepared transaction whose session has ended, or is about to: until then no other session can end it."""
     deadline = time.monotonic() + 120
     while True:
         try:

@@ -117,7 +117,7 @@ class Kit:
         return run_sync(source, LocalRunner(2), self.store, threading.Event())
 
     def wanted(self) -> list[tuple[object, ...]]:
-        """Return the source's columns as the target shows them. Of a BIT's decimals TiDB says 0, others say NULL."""
+        """Return the source's columns as the target shows them. A BIT's decimals are 0 on TiDB, NULL elsewhere."""
         rows = definition(self.source, self.schema)
         if self.migration.target.flavour != "tidb":
             return rows

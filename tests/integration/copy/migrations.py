@@ -29,7 +29,7 @@ def endpoint(name: str, server: Server) -> Endpoint:
 
 @dataclass
 class Migration:
-    """A task of mode `full` (unless `task` says otherwise) that copies `schemas`, given as source-id -> its schemas."""
+    """A task of mode `full` (unless `task` has another) that copies `schemas`, given as source-id -> its schemas."""
 
     target: Server
     sources: Mapping[str, Server]

@@ -1,4 +1,4 @@
-"""What a table is told by from another one that looks the same and was made in the same second."""
+"""Distinguishing a table from an equal one that was created in the same second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING = BlockAllowRules.from_config(
 
 
 def test_equal_tables_that_swap_names_are_distinguished(mysql_source: Server, fresh_schema: FreshSchema) -> None:
-    """Numbers tell that only some accounts may see; without these they are the same."""
+    """Only their numbers differ, which need a privilege; without it they count as the same."""
     schema = fresh_schema(mysql_source)
     user = f"u{schema[-8:]}"
     mysql_source.sql(f"CREATE USER {user} IDENTIFIED BY ''; GRANT SELECT ON `{schema}`.* TO {user}")

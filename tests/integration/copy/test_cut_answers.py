@@ -1,4 +1,4 @@
-"""Somebody between us and the server (a proxy, a setting nobody knows) cuts answers short: no row is missing unseen."""
+"""A proxy or a setting truncates results: missing rows are always detected."""
 
 from collections.abc import Callable, Generator
 from typing import Any

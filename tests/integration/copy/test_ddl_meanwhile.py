@@ -279,7 +279,7 @@ CUT_OVER = (
 
 
 def test_ghosts_from_before_the_copy_become_tables_behind_it(kit: Kit) -> None:
-    """What the tools have done to them is in front of the log that is read, and told by their definitions."""
+    """The tools' earlier changes are before the log that is read; the definitions show them."""
     kit.write(GHOSTS)
     kit.copy("behind the last page", lambda: kit.write(WRITES))
     kit.write(("UPDATE a SET v = 'x' WHERE id = 1", *CUT_OVER))
@@ -336,7 +336,7 @@ def test_without_a_log_a_table_that_is_altered_stops_the_load(one_kit: Kit) -> N
 def test_what_is_altered_before_it_is_measured_is_not_measured(
     source: Server, fresh_schema: FreshSchema, change: str
 ) -> None:
-    """The load begins; its log says what has become of the table."""
+    """The load begins; its log has the change of the table."""
     schema = fresh_schema(source)
     source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (3), (9)", database=schema)
     at, name = endpoint("source", source), TableName(schema, "a")

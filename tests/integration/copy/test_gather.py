@@ -51,7 +51,7 @@ def end_of(source: Endpoint) -> Location:
 
 
 def commits(server: Server, since: Location) -> list[int]:
-    """Return where each commit ends in the binlog, from `since` on: what the log says, asked when all is quiet."""
+    """Return where each commit ends in the binlog, from `since` on: according to the log, after all writes."""
     events = server.sql(f"SHOW BINLOG EVENTS IN '{since.file}' FROM {since.position}")
     return [event[4] for event in events if event[2] == "Xid"]
 

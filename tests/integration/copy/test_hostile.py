@@ -1,4 +1,4 @@
-"""Copies and comparisons between servers whose global settings are such as nobody expects."""
+"""Copies and comparisons between servers with unusual global settings."""
 
 import pytest
 

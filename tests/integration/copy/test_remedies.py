@@ -1,4 +1,4 @@
-"""What the errors of a load's start advise, done as they say it."""
+"""The remedies of a load's start errors, carried out literally."""
 
 from __future__ import annotations
 

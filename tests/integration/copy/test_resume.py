@@ -102,7 +102,7 @@ def test_a_stop_leaves_what_a_start_continues(
 def test_the_needed_location_is_reported_before_a_plan_is_stored(
     mysql_source: Server, mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
-    """Each source tells it by itself, though the next one fails: a relay log that nobody seems to need is purged."""
+    """Each source reports its own need, even if the next one fails: a relay log without a reported need is purged."""
     schema, sources = fresh_schema(mysql_source, mariadb_source), {"one": mysql_source, "two": mariadb_source}
     for number, server in enumerate(sources.values()):
         server.sql(f"CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES ({number})", database=schema)

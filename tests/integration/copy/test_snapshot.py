@@ -224,7 +224,7 @@ def test_the_session_is_named_that_a_flush_left_behind_waits_for(
 def test_the_whole_request_is_bounded(
     mysql_source: Server, tables: list[TableName], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`lock_wait_timeout` counts for each table; here a longer one stands for many tables."""
+    """`lock_wait_timeout` counts for each table; here a longer timeout simulates many tables."""
     monkeypatch.setattr(snapshot, "READ_LOCK_SECONDS", 100_000)
     here = endpoint("one", mysql_source)
     with connected(here) as guard, open_transaction(mysql_source, tables[0]):

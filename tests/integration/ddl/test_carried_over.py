@@ -92,7 +92,7 @@ def routed(table: TableName) -> TableName:
 
 
 class Source:
-    """Knowledge of a table once the statement ran: what the schema tracker will tell."""
+    """The definition of a table after the statement, as the schema tracker returns it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""What is told by two definitions makes of the one table the other one on servers, too.
+"""The difference between two definitions changes one table to the other on servers, too.
 
 Random ALTERs are made to a copy of a table; the one that is found is made to another copy, and both are alike then.
 `DM_DDL_STATEMENTS` (20) and `DM_DDL_SEED` as in test_tracker.py.

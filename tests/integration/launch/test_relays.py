@@ -101,7 +101,7 @@ def test_a_shared_directory_is_left_to_the_relay_that_has_it_until_it_ends(
 def test_a_second_relay_of_a_source_ends_and_leaves_the_report_to_the_first(
     mariadb_source: Server, tmp_path: Path, url: Secret
 ) -> None:
-    """In another directory no lock keeps it away. It may write once the first one has ended, as its hint says."""
+    """In another directory no lock excludes it. It may write after the first one has ended, as its remedy states."""
     first = upstream(mariadb_source, tmp_path, enable_relay=True)
     other = replace(first, relay_dir=tmp_path / "other")
     with MetaStore.open(url) as store:
@@ -145,7 +145,7 @@ def test_a_relay_that_was_asked_to_stop_stays_stopped(mariadb_source: Server, tm
 def test_a_sync_can_do_without_its_shared_relay_and_a_load_cannot(
     mariadb_source: Server, tmp_path: Path, url: Secret, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The relay is told to stop; when that wish is gone it is there again by itself."""
+    """The relay is asked to stop; when the request is withdrawn, it is started again automatically."""
     monkeypatch.setattr(relays_module, "LONGEST_PAUSE_SECONDS", 1.0)
     plain = upstream(mariadb_source, tmp_path, enable_relay=True)
     task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
@@ -200,7 +200,7 @@ def held(upstream: Upstream) -> int:
 def test_a_beginning_that_has_no_effect_is_warned_of_and_the_remedy_works(
     source: Server, tmp_path: Path, url: Secret, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A relay log is held: it goes on at its end, whatever `relay-binlog-name` and `relay-binlog-gtid` say."""
+    """A relay log exists: it continues at its end, and `relay-binlog-name` and `relay-binlog-gtid` have no effect."""
     by = "name" if source.flavour == "mysql" else "gtid"
 
     def begin() -> Location:

@@ -201,7 +201,7 @@ class Shops:
             return current_location(connection)
 
     def prechecked(self) -> PrecheckReport:
-        """Return what the precheck says now, before a run goes on."""
+        """Return the result of the precheck, before a run continues."""
         spec = self.migration().spec
         sources = [(one.config, one.endpoint.resolve()) for one in spec.sources]
         return run_precheck(spec.task, sources, spec.target.resolve())
@@ -293,7 +293,7 @@ def instances(shops: Shops, **starts: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run ends soon where rows wait for a source that nobody syncs; most tests sync it next."""
+    """A run ends soon if rows wait for a source without a sync; most tests sync that source next."""
     monkeypatch.setattr(contests, "FINISH_SECONDS", 1.0)
 
 

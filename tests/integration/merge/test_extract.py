@@ -19,7 +19,7 @@ TARGET = (
 
 
 def extracting(shops: Shops) -> None:
-    """Shards that share keys, told apart by their names."""
+    """Shards that share keys, distinguished by their names."""
     route = {
         "schema-pattern": shops.schema,
         "table-pattern": "o_*",

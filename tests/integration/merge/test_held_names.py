@@ -136,7 +136,7 @@ def test_one_shard_is_left_beside_a_dropped_one_that_is_held(one_pair: Shops) ->
 
 
 def test_shards_get_names_by_which_their_rows_go_elsewhere(one_source: Shops) -> None:
-    """The first of them stops, and says that a route is enough."""
+    """The first of them stops with the remedy: a route."""
     shops = one_source
     shops.task = PESSIMISTIC
     shops.create(PLAIN, "a:o_1", "a:o_2")

@@ -154,7 +154,7 @@ def alone(shops: Shops) -> None:
 def test_an_insert_that_meets_a_row_of_a_source_that_has_joined_waits(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`b` takes 2 over, and `a` takes it back before the log of `b` has said so; half of that epoch is written."""
+    """`b` takes 2 over, and `a` takes it back before the log of `b` has the change; half of that epoch is written."""
     monkeypatch.setattr(apply, "BATCH_ROWS", 1)
     alone(one_pair)
     with one_pair.syncing("a") as sync:
@@ -181,7 +181,7 @@ def test_an_insert_that_meets_a_row_of_a_source_that_has_joined_waits(
 @pytest.mark.usefixtures("unnoticed")
 @pytest.mark.parametrize("joins", [False, True])
 def test_an_insert_that_meets_a_foreign_row_stops_the_source_that_joined(one_pair: Shops, joins: bool) -> None:
-    """A runner need not give back the plan that was shared, so what it gives cannot tell an older plan from this."""
+    """A runner need not return the shared plan, so its result does not show which plan was used."""
     alone(one_pair)
     runner = CopyingRunner()
     with one_pair.syncing("a", runner=runner, size=EpochSize(in_driver=0, warm=True)) as sync:

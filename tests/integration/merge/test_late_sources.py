@@ -63,7 +63,7 @@ def test_a_source_that_begins_later_has_to_be_as_the_others_are(one_pair: Shops)
 
 
 def test_shards_that_differ_and_begin_all_the_same(one_pair: Shops) -> None:
-    """DDL that one of them has made already waits for it, and a person lets it go on, as DM-7402 says."""
+    """DDL that one of them has made already waits for it, and a person resolves it by the remedy of DM-7402."""
     shops = one_pair
     shops.task = {**PESSIMISTIC, "ignore-checking-items": ["shard_tables"]}
     shops.create(PLAIN, "b:o_9")

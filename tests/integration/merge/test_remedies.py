@@ -1,4 +1,4 @@
-"""What errors about merged tables advise, done as they say it."""
+"""The remedies of errors about merged tables, carried out literally."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DDL that all shards of a merged table make: `shard-mode: pessimistic`, as the seeds tell it."""
+"""DDL that all shards of a merged table make: `shard-mode: pessimistic`, as in DM's documentation."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _dies(
 
 def test_what_shards_may_do_in_the_middle_of_a_ddl(one_source: Shops) -> None:
     """One by gh-ost, one that is emptied, one that is dropped, one that begins with the form from before, and one with
-    the newest; a statement that says the same in other words."""
+    the newest; an equivalent statement with another text."""
     shops = one_source
     shops.task = PESSIMISTIC
     shops.create(PLAIN, "a:o_1", "a:o_2", "a:o_3", "a:o_4")
@@ -266,7 +266,7 @@ UNIQUE = "id int NOT NULL PRIMARY KEY, v varchar(20), u int UNIQUE"
 
 
 def dies_once(monkeypatch: pytest.MonkeyPatch, where: object, name: str) -> list[str]:
-    """Let a process die where it first calls a function. Return a list that says so then."""
+    """Kill a process at its first call of a function. Return a list that is filled at that time."""
     real, died = getattr(where, name), list[str]()
 
     def die(*args: object, **named: object) -> object:

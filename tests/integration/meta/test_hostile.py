@@ -1,4 +1,4 @@
-"""The store's contract on a server whose global settings are such as nobody expects."""
+"""The store's contract on a server with unusual global settings."""
 
 import pytest
 

@@ -101,7 +101,7 @@ HOSTILE_TIDB = {
 
 @contextmanager
 def hostile_tidb(server: Server) -> Iterator[None]:
-    """Globals of TiDB that nobody expects, for sessions that begin now."""
+    """Unusual global settings of TiDB, for new sessions."""
     before = {name: server.sql(f"SELECT @@GLOBAL.{name}")[0][0] for name in HOSTILE_TIDB}
     for name, value in HOSTILE_TIDB.items():
         server.sql(f"SET GLOBAL {name} = %s", [value])

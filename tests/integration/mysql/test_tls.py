@@ -1,4 +1,4 @@
-"""TLS with real servers: what is trusted, and what is said of what is not. No password is sent to whom is not."""
+"""TLS with real servers: trusted servers, and the errors for others. No password is sent to an untrusted server."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_server_that_is_not_there_is_still_that(mysql_source: Server) -> None:
 def test_a_server_that_no_longer_waits_for_us_is_tried_again(
     mysql_source: Server, start_own: StartServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MySQL tells a client that is late, such as a frozen process, so in clear, and closes."""
+    """MySQL sends an unencrypted error to a late client, for example a frozen process, and closes the connection."""
     (server,) = start_own(ServerSpec("own", "mysql", ("--connect-timeout=2",)))
     step = "_request_authentication"
     in_time = getattr(GuardedConnection, step)

@@ -215,7 +215,7 @@ def test_a_relay_log_that_begins_behind_its_configured_start(
 
 
 def incremental(source: Server, target: Server, schema: str, meta: dict[str, Any] | None, **config: Any) -> CheckResult:
-    """Return what the precheck says of the place that an incremental task reads from."""
+    """Return the findings about the location from which an incremental task reads."""
     instance = {"source-id": "one", "block-allow-list": "ba", **({"meta": meta} if meta else {})}
     task = {"task-mode": "incremental", "meta-schema": f"{schema}_meta", "mysql-instances": [instance]}
     return result(check(source, target, [schema], task=task, config=config), "meta_position")
@@ -244,7 +244,7 @@ def test_an_impossible_location_is_reported(source: Server, mysql_target: Server
 def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
     source: Server, target: Server, start_own: StartServers, fresh_schema: FreshSchema
 ) -> None:
-    """The source has purged the start since; it says so only of what is needed still."""
+    """The source has purged the start since; only a missing part that is still needed is reported."""
     own, other = start_own(ServerSpec("own", source.flavour), ServerSpec("other", source.flavour))
     schema = fresh_schema(own, target)
     start = location_of(own)

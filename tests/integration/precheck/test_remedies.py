@@ -1,4 +1,4 @@
-"""Remedies lead out: what a check says to do is done, to the letter, and the check passes."""
+"""The remedy of each check is carried out literally, and the check passes."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class RelayKit:
         return self._differences(torn)
 
     def _differences(self, torn: bool) -> list[str]:
-        """The bit "in use" in the format description of the server's open file says only that; the dump clears it."""
+        """The bit "in use" in the format description of the server's open file means only that; the dump clears it."""
         files = RelayReader(self.root).files(Location(self.first_file, 4))
         assert files
         found = []

@@ -38,5 +38,5 @@ def has_all_of(source: Server, replica: Server) -> str:
 
 
 def promote(replica: Server) -> None:
-    """It follows nobody any more."""
+    """It no longer follows another server."""
     replica.sql("STOP REPLICA" if replica.flavour == "mysql" else "STOP SLAVE")

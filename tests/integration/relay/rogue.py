@@ -89,7 +89,7 @@ def _string(data: bytes) -> bytes:
 
 @dataclass(eq=False)
 class Rogue:
-    """Server that is not what it says it is. One thread per connection."""
+    """A server with a false identity. One thread per connection."""
 
     dump: Script = lambda session: None
     """Called when somebody asks for a binlog; the connection is closed after it."""

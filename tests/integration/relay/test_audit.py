@@ -1,4 +1,4 @@
-"""`spark.read.format("dm_relay")` on relays of real servers: what it shows is what the servers say."""
+"""`spark.read.format("dm_relay")` on relays of real servers: its rows equal those of the servers."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def rows_of(frame: DataFrame) -> list[Row]:
 
 
 def replayed(rows: list[Row]) -> dict[Any, dict[str, Any]]:
-    """The table that these changes make; each finds the row that it says was there."""
+    """The table after these changes; each change finds its `before` row."""
     table: dict[Any, dict[str, Any]] = {}
     for row in rows:
         if row.before is not None:

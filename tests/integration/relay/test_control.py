@@ -1,4 +1,4 @@
-"""Relays are told, refused and ended."""
+"""Requests to relays, refusals, and the end of relays."""
 
 import os
 import subprocess

@@ -75,7 +75,7 @@ def contents(kit: RelayKit) -> dict[str, bytes]:
 
 
 def goes_on_from(kit: RelayKit, place: Location) -> None:
-    """The relay log is the upstream's from that file on, and whoever wants more is told that it is not there."""
+    """The relay log equals the upstream's from that file on; a reader of earlier files gets an error."""
     assert held_files(kit)[0] == (1, place.file)
     assert len(RelayDirectory(kit.root).sub_dirs()) == 1
     with pytest.raises(RelayStartsTooLate):
@@ -170,7 +170,7 @@ def killed_while_giving_up(kit: RelayKit, path: Path, at_delete: int) -> None:
 
 
 def test_a_private_log(kit: RelayKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only its own task counts, and where that says that it begins."""
+    """Only its own task counts, and the start of that task."""
     monkeypatch.setenv(META_VARIABLE, kit.meta_url)
     end = hold(kit)
     before, place = contents(kit), leave_behind(kit)

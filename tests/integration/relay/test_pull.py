@@ -155,7 +155,7 @@ def test_two_replicas_get_server_ids_of_their_own(mariadb_source: Server, kit_of
 
 
 def test_a_file_that_lost_committed_transactions(kit_of: KitOf, start_own: StartServers) -> None:
-    """It looks as if the source had died in it, but the next file says what was committed."""
+    """It looks as if the source had crashed in it, but the next file lists the committed transactions."""
     (own,) = start_own(ServerSpec("cut", "mariadb"))
     kit = kit_of(own)
     own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT) ENGINE=InnoDB; INSERT INTO d.t VALUES (1)")
@@ -170,7 +170,7 @@ def test_a_file_that_lost_committed_transactions(kit_of: KitOf, start_own: Start
 
 
 def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of: KitOf, tmp_path: Path) -> None:
-    """MariaDB repeats the event that tells of the encryption at every connection."""
+    """MariaDB repeats the encryption event at every connection."""
     keys = tmp_path / "keys"
     keys.write_text(f"1;{'a7' * 32}\n")
     plugin = ("--plugin-load-add=file_key_management", f"--file-key-management-filename={keys}")
@@ -197,7 +197,7 @@ def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of
 
 
 def wait_until_pulled(kit: RelayKit, file: str) -> None:
-    """Wait until the relay says that it writes this file, or a later one."""
+    """Wait until the relay reports that it writes this file, or a later one."""
 
     def has_come() -> bool:
         status = kit.store.relay_status(kit.source_id)

@@ -203,7 +203,7 @@ def test_tls_was_asked_for_and_is_not_offered(kit: RelayKit) -> None:
 
 
 def test_tls_is_dropped_in_the_middle(kit: RelayKit, tls: ssl.SSLContext) -> None:
-    """The stream ends; later connections are offered no TLS: the relay tries again, and never says who it is."""
+    """The stream ends; later connections are offered no TLS: the relay retries, and never sends its login."""
     rogue = Rogue(after_start(*EVENTS[2:5]), tls=tls, tls_connections=2)
     with rogue.listening():
         process = kit.start("stopped", endpoint_of(rogue, use_tls=True))

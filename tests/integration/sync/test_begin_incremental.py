@@ -1,4 +1,4 @@
-"""Where an incremental task begins: told by `meta`, proven before anything counts, and corrected while nothing does."""
+"""The start of an incremental task: `meta` is verified before it is stored, and can be corrected until rows change."""
 
 import threading
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def refused(kit: SyncKit, start: Location | None) -> DmError:
 
 
 def nowhere(kit: SyncKit) -> dict[str, tuple[Location, str]]:
-    """Places that are none, each with what is said of it."""
+    """Invalid locations, each with its error."""
     here = kit.upstream()
     before = replace(here, gtid_set="")
     kit.write(row(1))
@@ -112,7 +112,7 @@ def test_a_refused_correction_leaves_the_first_start(kit: SyncKit) -> None:
 def test_a_purge_does_not_take_the_file_that_it_begins_in(
     kit: SyncKit, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """The source goes on in new files meanwhile, and a purge removes all that nobody needs."""
+    """The source continues in new files, and a purge removes all files that no task needs."""
     kit.create("plain")
     kit.pull()
     start = kit.upstream()

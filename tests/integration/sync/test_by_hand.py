@@ -150,7 +150,7 @@ def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit, m
 
 
 def test_what_tidb_refuses_has_a_way_on(tidb_kit: SyncKit) -> None:
-    """As docs/how-to/into-tidb.md tells it: a table beside it, and `binlog skip`."""
+    """As docs/how-to/into-tidb.md describes it: a table beside it, and `binlog skip`."""
     kit = tidb_kit
     kit.create("plain", "uniq")
     kit.begin()

@@ -1,4 +1,4 @@
-"""Columns that the target computes by itself: what the log says of them holds, or the sync stops and names them."""
+"""Columns that the target generates: their values equal the logged ones, or the sync stops and names them."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_what_was_clipped_at_the_source_is_clipped(kit: SyncKit, key: str) -> No
 
 
 def test_logged_generated_values_of_mariadb_11_are_compared(mariadb11_kit: SyncKit) -> None:
-    """It says nothing of updates."""
+    """It has no values for updates."""
     kit = mariadb11_kit
     create(kit, f"id INT PRIMARY KEY, a INT, g VARCHAR(60) AS ({QUOTIENT}) STORED")
     kit.write("INSERT INTO t (id, a) VALUES (1, 7), (2, NULL)")

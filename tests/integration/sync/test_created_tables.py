@@ -69,7 +69,7 @@ def test_an_empty_table_is_taken(one_kit: SyncKit) -> None:
 
 
 def test_a_table_that_is_replaced_is_not_taken(mariadb11_kit: SyncKit) -> None:
-    """Of a table that the task does not have, nothing says that the target's may go."""
+    """For a table outside of the task, the target's table must not be dropped."""
     kit = mariadb11_kit
     begin(kit)
     kit.sync()

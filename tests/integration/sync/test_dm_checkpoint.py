@@ -260,7 +260,7 @@ def fail(_connection: object, fence: Fence) -> None:
 def test_a_task_is_taken_over_by_hand_and_forgotten(
     one_kit: SyncKit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`import-checkpoint` begins a task of DM whose load is DM's, once; nobody forgets it under a run."""
+    """`import-checkpoint` begins a task of DM whose load is DM's, once; it cannot be removed during a run."""
     kit = one_kit
     kit.create("plain")
     kit.write("INSERT INTO plain VALUES (1, 'DM')")

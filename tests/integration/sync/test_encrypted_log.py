@@ -1,4 +1,4 @@
-"""A MariaDB source that encrypts its log at rest: what it sends is decrypted, and says so by its checksums."""
+"""A MariaDB source that encrypts its log at rest: the server sends it decrypted, which the checksums show."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -40,7 +40,7 @@ OPTIONS = {
 
 @pytest.fixture
 def replicas(source: Server, start_own: StartServers) -> tuple[Server, Server]:
-    """A server and a replica that applies with several workers. (`source` only says which flavour.)"""
+    """A server and a replica that applies with several workers. (`source` is only the flavour.)"""
     options = OPTIONS[source.flavour]
     a, b = start_own(*replicated("a", "b", source.flavour, options))
     replicate(a, b)
@@ -133,7 +133,7 @@ def test_a_replica_takes_over_while_the_sync_is_running(kit: FailoverKit, replic
 def test_a_sync_that_is_started_after_the_failover_and_dies_behind_it(
     kit: FailoverKit, replicas: tuple[Server, Server]
 ) -> None:
-    """What is applied is read in both servers' logs where nobody has noted it; and the first server comes back."""
+    """The applied GTIDs are read from both servers' logs if they were not recorded; then the first server returns."""
     a, b = replicas
     kit.work(30, seed=1)
     before = kit.sync().location
@@ -317,7 +317,7 @@ def same_set(ours: str, theirs: str) -> bool:
 def test_a_goal_on_the_old_server_is_reached_in_the_log_of_the_new_one(
     kit: FailoverKit, replicas: tuple[Server, Server]
 ) -> None:
-    """What the goal promised is applied, though the place itself is in a file that nobody will ever pull."""
+    """What the goal promised is applied, though the place itself is in a file that is never pulled."""
     a, b = replicas
     kit.work(20, seed=1)
     kit.catch_up_relay()

@@ -21,7 +21,7 @@ def rows(kit: SyncKit, table: str) -> list[tuple[object, ...]]:
 
 
 def filters(kit: SyncKit, **rules: dict[str, object]) -> None:
-    """Rules of the task; `schema-pattern` is the test's schema where none is said."""
+    """Rules of the task; `schema-pattern` is the test's schema by default."""
     named = {name: {"schema-pattern": kit.schema} | rule for name, rule in rules.items()}
     kit.task_keys["filters"] = named
     kit.instance_keys["filter_rules"] = list(named)

@@ -255,7 +255,7 @@ def test_a_run_begins_where_tables_are_altered_already(
 
 
 class _Death(BaseException):
-    """The end of a process, as far as code can tell."""
+    """Simulates the end of a process."""
 
 
 def _dies(kit: SyncKit, monkeypatch: pytest.MonkeyPatch, name: str, *, before: bool) -> bool:

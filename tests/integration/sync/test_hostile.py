@@ -1,4 +1,4 @@
-"""Syncs between servers whose global settings are such as nobody expects."""
+"""Syncs between servers with unusual global settings."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 """Unique values that are given up and taken, within and across transactions, under every form of key that target and
-source may have. What the target takes for equal is the target's to say: these are real servers.
+source may have. Which values are equal, the target decides: these are real servers.
 """
 
 from __future__ import annotations

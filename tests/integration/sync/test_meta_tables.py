@@ -1,4 +1,4 @@
-"""The target's own tables are created once, whoever comes first, and those of another release are refused."""
+"""The tables of the meta-schema are created once, by the first process, and those of another release are refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 

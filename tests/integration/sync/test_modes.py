@@ -31,7 +31,7 @@ SMALL = EpochSize(limit=20_000, one_task=0, smallest=4096, largest=20_000)
 
 
 def killed(kit: SyncKit, goal: str, statements: int) -> bool:
-    """Sync in a process of its own, which is killed in front of so many statements; tell whether it was."""
+    """Sync in a process of its own, which is killed before that statement; return True if it was."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the child uses none of its parent's threads
         pid = os.fork()

@@ -209,7 +209,7 @@ def test_a_temporary_table_that_hides_one_of_the_task_stops_it(mariadb11_kit: Sy
 def test_rows_dropped_by_alter_ignore_stop_the_task_until_the_target_lacks_them(
     mariadb11_kit: SyncKit,
 ) -> None:
-    """The target runs it without IGNORE: which rows MariaDB dropped its log does not say."""
+    """The target runs it without IGNORE: MariaDB's log does not show which rows were dropped."""
     kit = mariadb11_kit
     begin(kit)
     kit.write("CREATE TABLE a (id int PRIMARY KEY, v int)", "INSERT INTO a VALUES (1, 1), (2, 1)")

@@ -1,4 +1,4 @@
-"""What errors advise, done as they say it."""
+"""The remedies of errors, carried out literally."""
 
 from __future__ import annotations
 

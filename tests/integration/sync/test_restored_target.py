@@ -1,4 +1,4 @@
-"""A target that was restored to an older state, or lost commits, or is gone: it is told as such, and how to go on."""
+"""A target that was restored to an older state, or lost commits, or was dropped: errors name cause and remedy."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A sync whose servers go away for a while goes on by itself, and says meanwhile what it waits for."""
+"""A sync resumes automatically after an outage of its servers, and reports meanwhile the server that it waits for."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_without_a_key_and_without_computed_columns_rows_are_found(mariadb11_kit
 
 
 def follow(kit: SyncKit, special: Sequence[Sample]) -> None:
-    """Rows of these samples are inserted, changed, moved and deleted; both servers then say the same of each cell."""
+    """Rows of these samples are inserted, changed, moved and deleted; then each cell has the same text on both."""
     samples = [sample for sample in special if sample.fits(kit.source.flavour, kit.target.flavour)]
     assert samples
     _ = kit.first_file

@@ -1,4 +1,4 @@
-"""Incremental sync on real servers, in this process: the target becomes what the source is, and says what it cannot."""
+"""Incremental sync on real servers, in this process: the target becomes equal to the source, or the sync stops."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeyp
 
 
 def test_rows_beside_a_statement_that_is_passed_over_are_applied(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DROP TEMPORARY TABLE does not commit: on MariaDB it stands in the log between the rows of a transaction. Also
+    """DROP TEMPORARY TABLE does not commit: on MariaDB it is in the log between the rows of a transaction. Also
     when the transaction was half written before."""
     kit.create("plain", "uniq")
     kit.begin()

@@ -1,4 +1,4 @@
-"""A sync whose relay log fails: it pulls from the upstream itself, goes back when it can, and says when neither serves.
+"""A sync whose relay log fails: it pulls a private log, and returns to the relay log when possible.
 
 What the product does after some seconds it does here after less, by the same constants.
 """
@@ -61,7 +61,7 @@ def starts_of(data: bytes | bytearray) -> list[int]:
 
 
 def flip_a_bit_of_a_type(kit: TailKit, name: str) -> None:
-    """Damage the header of the first rows event: it looks like an event that nobody knows."""
+    """Damage the header of the first rows event: it looks like an unknown event."""
     path = kit.relay_file(name)
     data = bytearray(path.read_bytes())
     row = data.index(b"c" * 900)
@@ -143,7 +143,7 @@ def test_a_relay_that_was_stopped_is_left_at_once(kit: TailKit) -> None:
 
 @pytest.mark.usefixtures("soon_back")
 def test_the_open_file_disappears_under_a_living_relay(kit: TailKit) -> None:
-    """The relay ends of that, and whoever looks after it starts it again."""
+    """This ends the relay, and its supervisor restarts it."""
     kit.create_wide()
     kit.begin()
     with kit.syncing():
@@ -231,7 +231,7 @@ def test_another_server_answers(kit: TailKit, mariadb_target: Server) -> None:
 
 
 def test_no_server_answers(kit: TailKit) -> None:
-    """It may pass: whoever launched the sync may start it again."""
+    """The error may be transient: the launcher may retry."""
     a_lost_file(kit)
     spec = kit.spec("forever")
     (source,) = spec.sources

@@ -1,4 +1,4 @@
-"""What a server says of the tables of a schema, so that two servers can be compared; nothing of the engine is used.
+"""The tables of a schema according to a server, for a comparison of two servers; nothing of the engine is used.
 
 Servers of one flavour are compared by SHOW CREATE TABLE; which collation a column has says the catalogue, as MySQL
 shows it in another way where a statement has named what is the default anyway. Two flavours say the same in other

@@ -1,4 +1,4 @@
-"""The year's migrations, as `migrations/*.sql` tell them, and how a shop's people run them.
+"""The year's migrations in `migrations/*.sql`, executed as a shop's staff would.
 
     -- 142 Alembic: op.drop_constraint of each kind       a migration: its number, who makes such, and what it does
     -- only within a family: REASON                       it is left out between MySQL and MariaDB
@@ -55,7 +55,7 @@ class Migration:
         return [text for text, flavours in self.statements if flavour in flavours]
 
     def run(self, server: Server, schema: str) -> None:
-        """Run it. An error says which statement it is of."""
+        """Run it. An error names its statement."""
         self.execute(server, schema, *self.on(server.flavour))
 
     def execute(self, server: Server, schema: str, *statements: str) -> None:

@@ -59,7 +59,7 @@ def test_a_sync_follows_a_year_of_migrations(kit: SyncKit) -> None:
 
 
 def _sync(kit: SyncKit, last: Migration) -> None:
-    """Sync. Where TiDB cannot follow the last migration as it is, do what the error says, stop by stop."""
+    """Sync. If TiDB cannot follow the last migration, carry out the remedy at each stop."""
     for text in last.on("tidb") if kit.target.flavour == "tidb" else ():
         remedy = text.replace("`shop`", f"`{kit.schema}`")
         with pytest.raises((DdlNotSupported, DdlRefused)) as stop:
