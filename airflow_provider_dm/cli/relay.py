@@ -121,7 +121,8 @@ def _operate(arguments: argparse.Namespace, output: Output, *, op: str | None, s
     `op`: DM's name of the operation in the answer; None: DM's answer has none.
     """
     with meta.open_store(arguments) as store:
-        refused = {source: _refusal_in(store, source, arguments, stage) for source in arguments.sources}
+        workers = getattr(arguments, "workers", ())
+        refused = {source: _refusal(source, store.relay_status(source), workers, stage) for source in arguments.sources}
         for source, trouble in refused.items():
             if not trouble:
                 store.set_relay_desired(source, stage)
@@ -134,10 +135,6 @@ def _operate(arguments: argparse.Namespace, output: Output, *, op: str | None, s
 
 def _answer(source: str, status: RelayStatus | None, trouble: str) -> dict[str, object]:
     return source_answer(source, status.host if status is not None else "", trouble)
-
-
-def _refusal_in(store: MetaStore, source: str, arguments: argparse.Namespace, stage: Stage) -> str:
-    return _refusal(source, store.relay_status(source), getattr(arguments, "workers", ()), stage)
 
 
 def _refusal(source: str, status: RelayStatus | None, workers: Sequence[str], stage: Stage) -> str:

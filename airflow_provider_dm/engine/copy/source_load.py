@@ -133,7 +133,7 @@ class SourceLoad:
                 remove_leftovers(self.target, self.loading.source.fence)
                 if not self._follow():
                     return False
-                if self._is_covered():
+                if all(chunk.done for chunk in self._chunks()):
                     return self._complete()
                 lost = self._round()
                 if lost and self._rows() <= before:
@@ -340,9 +340,6 @@ class SourceLoad:
 
     def _rows(self) -> int:
         return sum(chunk.rows_copied + chunk.done for chunk in self._chunks() if not chunk.is_unresumable)
-
-    def _is_covered(self) -> bool:
-        return all(chunk.done for chunk in self._chunks())
 
     def _count_readers(self) -> int:
         left = sum(not chunk.done for chunk in self._chunks())

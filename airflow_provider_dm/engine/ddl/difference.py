@@ -79,8 +79,8 @@ def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
         raise CannotTrack(f"its column {stored[1]} may be {stored[0]} under a new name, or a new column")
     yield from (DropColumn(one.name) for one in dropped)
     for number, (name, column) in enumerate(ours.items()):
-        before = theirs.get(name)
-        if before != column and column.type.name in _SETS and _has_doubles(column.type.arguments):
+        before, members = theirs.get(name), column.type.arguments
+        if before != column and column.type.name in _SETS and len(set(members)) < len(members):
             raise CannotTrack(
                 f"its column {column.name} has a member twice: its character set lacks characters of the old members"
             )
@@ -93,11 +93,6 @@ def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
             yield ChangeColumn(before.name, _concise_column(column, old, new), None)
     if [name for name in theirs if name in ours] != [name for name in ours if name in theirs]:
         raise CannotTrack("its columns were either moved or have exchanged names")
-
-
-def _has_doubles(members: tuple[str, ...]) -> bool:
-    """Return True if a member occurs twice, as CONVERT TO replaces missing characters by `?`."""
-    return len(set(members)) < len(members)
 
 
 def _concise_column(column: ColumnDefinition, old: TableDefinition, new: TableDefinition) -> ColumnDefinition:

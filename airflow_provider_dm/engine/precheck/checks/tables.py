@@ -125,17 +125,13 @@ def check_columns(facts: TargetFacts) -> Findings:
                     check_keys_kept(mapping)
             except DmError as error:
                 misfits += 1
-                if isinstance(error, TargetTableMismatch | TargetKeyNotKept) and _was_other(facts, source):
+                may_have_been_altered = source.begins_in_past and source.id not in facts.begun
+                if may_have_been_altered and isinstance(error, TargetTableMismatch | TargetKeyNotKept):
                     yield State.WARN, error.happened(), _ALTERED_SINCE
                 else:
                     yield State.FAIL, *message_and_remedy(error)
     if not misfits:
         yield State.OK, f"{len(facts.tables)} target tables fit", ""
-
-
-def _was_other(facts: TargetFacts, source: SourceFacts) -> bool:
-    """Return True if the source's tables may have had other definitions at the start of the task."""
-    return source.id not in facts.begun and source.begins_in_past
 
 
 def check_changes(facts: TargetFacts) -> Findings:

@@ -82,7 +82,7 @@ def with_gtid_set(
     deadline = time.monotonic() + seconds
     needed = by_gtid or (subtask.location is not None and subtask.location.gtid_set)
     while (found := _gtid_set_at(lo, subtask, (reader, *elsewhere), begins=begins)) is None:
-        if not needed or (lo.suffix == 1 and not _goes_on_elsewhere(reader)):
+        if not needed or (lo.suffix == 1 and not _begins_with_a_later_server(reader)):
             return lo
         if time.monotonic() > deadline:
             raise EarlierLogMissing(
@@ -95,7 +95,7 @@ def with_gtid_set(
     return replace(lo, gtid_set=found)
 
 
-def _goes_on_elsewhere(reader: RelayReader) -> bool:
+def _begins_with_a_later_server(reader: RelayReader) -> bool:
     """Return True if the relay has the log of a later server, and no file of the first one."""
     return (reader.newest_suffix() or 1) > 1 and reader.base_of(1) is None
 

@@ -109,7 +109,7 @@ class Compactor:
                 order = source.order or range(source.width)
                 add = _without(add, frozenset(self._optional_columns[table]), order)
             elif source.order is not None:
-                add = _reordered(add, source.order)
+                add = _picking(add, itemgetter(*source.order))  # of several columns: one column has one order
             self._adders[table] = add
         return self._adders[table]
 
@@ -222,13 +222,11 @@ def broken_chain(part: TargetPart, held: Change, found: Row | None) -> BrokenCha
     return BrokenChain(str(part.name), part.key_columns, *states)
 
 
-def _reordered(add: Adder, order: Sequence[int]) -> Adder:
-    pick: Callable[[Row], Row] = itemgetter(*order)  # more than one column: one column has one order
-
-    def add_reordered(before: Row | None, after: Row | None) -> None:
+def _picking(add: Adder, pick: Callable[[Row], Row]) -> Adder:
+    def add_picked(before: Row | None, after: Row | None) -> None:
         add(before and pick(before), after and pick(after))
 
-    return add_reordered
+    return add_picked
 
 
 class Image(tuple[Value, ...]):  # noqa: SLOT001 (a tuple cannot have more)
@@ -254,7 +252,4 @@ def _without(add: Adder, optional_columns: Collection[int], order: Sequence[int]
         left_out = {index: row[place] for index, place in computed if row[place] is not ABSENT}
         return Image([None if place is None else row[place] for place in places], left_out)
 
-    def add_without(before: Row | None, after: Row | None) -> None:
-        add(before and pick(before), after and pick(after))
-
-    return add_without
+    return _picking(add, pick)
