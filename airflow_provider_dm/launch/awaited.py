@@ -1,4 +1,4 @@
-"""The answer to the question whether what a sensor awaits has come true, for all sensors and their triggers."""
+"""The result of one poll by a sensor or its trigger: the awaited condition is met, not met yet, or broken."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class Met:
-    """It has come true. `value`: the sensor's result."""
+    """The condition is met. `value`: the sensor's result."""
 
     value: Any = None
 
 
 @dataclass(frozen=True)
 class NotYet:
-    """It may still come true. `why`: for the log. `locks`: DDL locks that a user may look at, as `dmctl` shows them."""
+    """The condition is not met yet. `why`: for the log. `locks`: unresolved DDL locks, as `dmctl` shows them."""
 
     why: str
     locks: tuple[dict[str, Any], ...] = ()
@@ -23,7 +23,7 @@ class NotYet:
 
 @dataclass(frozen=True)
 class Broken:
-    """A user has to act first. The fields are those of `NotYet`."""
+    """A user has to act before the condition can be met. The fields are those of `NotYet`."""
 
     why: str
     locks: tuple[dict[str, Any], ...] = ()

@@ -6,7 +6,7 @@ from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 
 
 class AirflowRefuses(DmError):
-    """Airflow's program failed; `output` is the end of what it printed."""
+    """Airflow's program failed; `output` is the end of its output."""
 
     command: str
     output: str

@@ -1,1 +1,1 @@
-"""Sensors: wait, by poking or deferred, for something of the engine to become true."""
+"""Sensors that wait, by poking or deferred, for a state in the metadata DB."""

@@ -130,8 +130,8 @@ class MetadataTrigger(BaseTrigger):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AwaitTrigger(MetadataTrigger):
-    """The base of the triggers of sensors: fires when what is awaited has come true, when a user has to act first, and
-    at the deadline.
+    """The base of the triggers of sensors: fires when the awaited condition is met, when a user has to act first,
+    and at the deadline.
 
     A failure is raised by a worker, because the kind of the error decides about Airflow's retries.
     """

@@ -9,7 +9,7 @@ ones are still to come. That costs a header scan of those events; if nothing can
 sub-directory, or if everything applied was committed before the file or the location), it costs nothing, or one read of
 the file's head.
 
-A server that has the older file itself, under another identity, repeats nothing: its log goes on at the same position.
+A server that has the older file itself, under another identity, repeats nothing: its log continues at that position.
 
 The contents of repeated transactions are not read: they may be DDL, or events that cannot be applied.
 """

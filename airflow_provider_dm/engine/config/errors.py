@@ -6,7 +6,7 @@ from airflow_provider_dm.engine.errors import DmError
 
 
 class ConfigError(DmError):
-    """A configuration that cannot be used. `problems` are lines of the form `FILE:LINE: what is wrong`."""
+    """A configuration that cannot be used. `problems` are lines of the form `FILE:LINE: problem`."""
 
     file: str
     problems: tuple[str, ...]

@@ -129,7 +129,7 @@ def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
 
 @contextmanager
 def _certain(about: AffectedTables) -> Iterator[None]:
-    """Read the rest of a statement; an Unreadable becomes a NotRead with what is certain."""
+    """Read the rest of a statement; an Unreadable becomes a NotRead with the part that is certain."""
     try:
         yield
     except AnotherStatement:

@@ -1,6 +1,6 @@
 """Whether a table of the target already has the result of a statement: an equal column, or a renamed key.
 
-A refusal only says that a column of that name exists. If a person has made the same change before, its rows have the
+A refusal only means that a column of that name exists. If a person has made the same change before, its rows have the
 source's values. If it is an extra column of the target, or one that is to be renamed, its rows have other values.
 Compared is what decides the values of existing rows: default, NULL, AUTO_INCREMENT, and the expression of a generated
 column. The caller compares type, charset and position afterwards, as at the start of a task. A column that cannot be

@@ -6,7 +6,7 @@ key is free. So an owner's row at a key is in the target, or waits, or does not 
 logs are applied does not matter: a row that moves from one owner to another is a delete of the one and an insert of the
 other, in any order. In safe mode colliding rows are overwritten (sync/safe_mode/last_wins.py).
 
-    writer       writes the rows of one owner, inside a transaction of a copy or a sync
+    owner_writer writes the rows of one owner, inside a transaction of a copy or a sync
     settling     moves waiting rows to keys that have become free
     collision    distinguishes rows that will get their key from rows that never will
     contests     repeats both in a driver

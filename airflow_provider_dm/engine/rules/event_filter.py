@@ -1,4 +1,4 @@
-"""The binlog event filter: what is done with an event of the log, by the rules of the task and of its source.
+"""The binlog event filter: the action for an event of the log, by the rules of the task and of its source.
 
 A rule selects tables by its patterns (without `table-pattern`: the schema itself and all of its tables), and events by
 type or group, in the order of its list, of which the first match decides; a DDL statement also by its text

@@ -89,7 +89,7 @@ class RowFilter:
             verdict = verdicts.get(event)
             if verdict is EventAction.ERROR:
                 raise StoppedByFilter(
-                    f"the log has a change of {self.table.name} for which the task's filters say Error: {event}.",
+                    f"the log has a change of {self.table.name} with the filter action Error: {event}.",
                     "Nothing of this part of the log was written. Change the rule's action to Ignore or Do (`filters` "
                     "of the task or of its source), or leave the table out by block-allow-list, and start the task "
                     "again.",

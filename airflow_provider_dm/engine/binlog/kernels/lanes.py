@@ -89,7 +89,7 @@ def difference(_context: Any, left: Any, right: Any) -> Any:
     return lane_type(lane_type, lane_type), _generated(lambda builder, given: builder.xor(*given))
 
 
-def _mover(order_of: Callable[[Any, Any], Any], says: str) -> Any:
+def _mover(order_of: Callable[[Any, Any], Any], docstring: str) -> Any:
     def move(_context: Any, lane: Any, places: types.Integer) -> Any:
         def generate(builder: Any, given: Sequence[Any]) -> Any:
             kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
@@ -99,7 +99,7 @@ def _mover(order_of: Callable[[Any, Any], Any], says: str) -> Any:
 
         return lane_type(lane_type, types.int64), _generated(generate)
 
-    move.__doc__ = f"{says} `places` is 0 to 15, zeros come in. Only where HAS_CLMUL."
+    move.__doc__ = f"{docstring} `places` is 0 to 15, zeros come in. Only where HAS_CLMUL."
     return intrinsic(move)
 
 
@@ -113,7 +113,7 @@ moved_down = _mover(
 )
 
 
-def _multiplier(halves: int, says: str) -> Any:
+def _multiplier(halves: int, docstring: str) -> Any:
     def product(_context: Any, left: Any, right: Any) -> Any:
         def generate(builder: Any, given: Sequence[Any]) -> Any:
             kind = ir.FunctionType(_WORDS, [_WORDS, _WORDS, _I8])
@@ -122,7 +122,7 @@ def _multiplier(halves: int, says: str) -> Any:
 
         return lane_type(lane_type, lane_type), _generated(generate)
 
-    product.__doc__ = f"The product of polynomials over GF(2), of 128 bits: {says}. Only where HAS_CLMUL."
+    product.__doc__ = f"The product of polynomials over GF(2), of 128 bits: {docstring}. Only where HAS_CLMUL."
     return intrinsic(product)
 
 

@@ -1,1 +1,1 @@
-"""DDL of the log: what it is to the task, what it makes of its tables, and what a person wants done about it."""
+"""DDL of the log: its relevance for the task, its effect on the tables, and the decisions of users about it."""

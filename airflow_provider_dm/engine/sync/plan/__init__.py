@@ -1,2 +1,1 @@
-"""What a subtask's rows mean: which tables they come from and go to, what tells them apart, and which bucket is
-theirs."""
+"""The meaning of a subtask's rows: their source and target tables, their identity, and their buckets."""

@@ -47,7 +47,7 @@ class FoldedAhead:
     _misses: int = field(default=0, init=False)
 
     def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> FoldedEpoch | None:
-        """Return these ranges as folded by this plan, or None. Forget what is kept."""
+        """Return these ranges as folded by this plan, or None. Drop the kept epoch."""
         kept, self._kept = self._kept, None
         written, self._written = self._written, ranges
         if kept is None or ranges == written:  # an epoch that is repeated does not show who writes the next one

@@ -1,4 +1,4 @@
-"""Marks of rows: numbers that stand for the values of unique keys.
+"""Marks of rows: numbers that represent the values of unique keys.
 
 A NULL equals no value and has no mark. If it is unknown which values the target compares as equal (a collation without
 a known form, prefixes, expressions), all values of the key share one *loose* mark.
