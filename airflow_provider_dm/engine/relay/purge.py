@@ -182,31 +182,6 @@ def requests_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[Pu
 # The plan
 
 
-@dataclass(frozen=True)
-class KeptFile:
-    """A requested file that is kept: `needs` are those of tasks; without any it is the newest file."""
-
-    file: HeldFile
-    needs: tuple[LogNeed, ...]
-
-    def __str__(self) -> str:
-        return "; ".join(map(str, self.needs)) if self.needs else f"{self.file} is the newest file"
-
-
-@dataclass(frozen=True)
-class PurgePlan:
-    """A plan: `delete` is removed, oldest first; `kept` was requested too."""
-
-    delete: tuple[HeldFile, ...]
-    kept: tuple[KeptFile, ...] = ()
-
-    @property
-    def report(self) -> PurgeReport:
-        """The report of a purge that has deleted all of `delete`."""
-        kept = next(iter(self.kept), None)
-        return PurgeReport.of(self.delete, None if kept is None else kept.file, str(kept or ""))
-
-
 class NamedFile(NamedTuple):
     """A file of a relay log, as other machines know it."""
 
@@ -247,12 +222,23 @@ class PurgeReport:
         return f"{first} {size}" if first is last else f"{len(self.files)} files {size}, {first} to {last}"
 
 
+@dataclass(frozen=True)
+class PurgePlan:
+    """A plan: `delete` is removed, oldest first. `report`: of a purge that has deleted all of them."""
+
+    delete: tuple[HeldFile, ...]
+    report: PurgeReport
+
+
 def plan_purge(log: RelayLog, needs: Sequence[LogNeed], *requests: PurgeRequest) -> PurgePlan:
     """Plan the removal for all of `requests`. Raises PurgeRefused."""
     wanted = max((_wanted(log.files, request) for request in requests), default=0)
     floor = first_kept(log.files, needs)
-    kept = tuple(_kept(file, needs) for file in log.files[floor:wanted])
-    return PurgePlan(log.files[: min(wanted, floor)], kept)
+    delete, stays = log.files[: min(wanted, floor)], next(iter(log.files[floor:wanted]), None)
+    if stays is None:
+        return PurgePlan(delete, PurgeReport.of(delete, None, ""))
+    why = "; ".join(str(need) for need in needs if need.order <= stays.order) or f"{stays} is the newest file"
+    return PurgePlan(delete, PurgeReport.of(delete, stays, why))
 
 
 def first_kept(files: Sequence[HeldFile], needs: Sequence[LogNeed]) -> int:
@@ -261,10 +247,6 @@ def first_kept(files: Sequence[HeldFile], needs: Sequence[LogNeed]) -> int:
     oldest = min((need.order for need in needs), default=None)
     droppable = takewhile(lambda file: oldest is None or file.order < oldest, files[:-1])
     return sum(1 for _ in droppable)
-
-
-def _kept(file: HeldFile, needs: Sequence[LogNeed]) -> KeptFile:
-    return KeptFile(file, tuple(need for need in needs if need.order <= file.order))
 
 
 def _wanted(files: Sequence[HeldFile], request: PurgeRequest) -> int:

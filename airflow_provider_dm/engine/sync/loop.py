@@ -212,7 +212,7 @@ class Loop:
             self._show_shared()
 
     def _count_collisions(self, collisions: Iterable[Collision]) -> None:
-        self.collisions.add(collisions, self.merged.sharing.feeders)
+        self.collisions.add(collisions, self.merged.sharing.servers.feeders)
         self._show_safe_mode()
 
     def _share_table(self, error: DmError) -> bool:
@@ -322,7 +322,7 @@ class Loop:
 
     def _adopt(self) -> None:
         """Use the tables as a statement has left them."""
-        self.merged.sharing.forget_mappings()
+        self.merged.sharing.servers.forget_mappings()
         self.merged.shards.adopt(self.state.plan)
 
     def _inject(self, here: Location) -> None:
@@ -410,7 +410,7 @@ class Loop:
         self._show_shards()
         if group is None:
             return False
-        self.merged.sharing.forget_mappings()  # the definition of the target's table has changed
+        self.merged.sharing.servers.forget_mappings()  # the definition of the target's table has changed
         self._check_shared_tables(now=True)
         self._overwrite_by_waiting()
         if not self.merged.resync(group, self.state, self._count):

@@ -1,18 +1,17 @@
-"""The ports of the sync loop: protocols for the log, the DDL, the shared tables, and the re-sync.
+"""The ports of the sync loop: protocols for the log, the DDL, and the re-sync.
 
-The product's implementations are `Tail`, `Following`, `Sharing` and `Resyncing` (run_sync.py).
+The product's implementations are `Tail`, `Following` and `Resyncing` (run_sync.py).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned
 from airflow_provider_dm.engine.ddl.statements import Statement
-from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.records import Operator
 from airflow_provider_dm.engine.mysql.location import Location
@@ -22,8 +21,8 @@ from airflow_provider_dm.engine.sync.following import DdlMeaning
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
+from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 
 
@@ -86,44 +85,6 @@ class Follower(Protocol):
         ...
 
 
-class SharedTables(Protocol):
-    """The target tables that the sync of one source shares with other source tables (`Sharing`)."""
-
-    @property
-    def rows(self) -> int:
-        """The contested rows of this source at the last check."""
-        ...
-
-    @property
-    def rows_since(self) -> float | None:
-        """The time since which the oldest of them waits, in seconds since 1970."""
-        ...
-
-    def check(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
-        """Settle contested rows where possible; return the plan as `noticed` does."""
-        ...
-
-    def noticed(self, plan: SyncPlan) -> SyncPlan:
-        """Return the plan with the tables into which other sources have begun to write."""
-        ...
-
-    def overwrite_by_waiting(self, plan: SyncPlan) -> list[Collision]:
-        """Write the contested rows, over the rows that have their keys in the target."""
-        ...
-
-    def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
-        """Wait a short time for contested rows, at the goal."""
-        ...
-
-    def feeders(self) -> Sequence[Feeder]:
-        """Return the source tables whose rows go to the target tables of the task."""
-        ...
-
-    def forget_mappings(self) -> None:
-        """Read the table definitions again at their next use."""
-        ...
-
-
 RunResync: TypeAlias = Callable[[Group, LoopState, Callable[[ApplyResult], None]], bool]
 """Apply all held-back rows of a group, and report each epoch. Return False after a stop request before the end."""
 
@@ -132,6 +93,6 @@ RunResync: TypeAlias = Callable[[Group, LoopState, Callable[[ApplyResult], None]
 class MergedTables:
     """The merged tables of a sync: their contested rows, their shard DDL, and the re-sync that follows it."""
 
-    sharing: SharedTables
+    sharing: Sharing
     shards: Shards
     resync: RunResync

@@ -6,7 +6,7 @@ that only this source fed before. A task with one source and no merged table nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -66,14 +66,6 @@ class Sharing:
     def rows_since(self) -> float | None:
         """The time since which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
         return self.contests.since
-
-    def feeders(self) -> Sequence[Feeder]:
-        """Return the source tables whose rows go to the target tables of the task."""
-        return self.servers.feeders()
-
-    def forget_mappings(self) -> None:
-        """Read the table definitions again at their next use."""
-        self.servers.forget_mappings()
 
     def check(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         """Settle contested rows where possible (`now`: check all of them); return the plan as `noticed` does.
