@@ -6,7 +6,6 @@
     binlog revert TASK                 a decision that the task has not reached is removed
     binlog list TASK [--all]           the pending decisions; with --all also those that the task has passed
     binlog events --source-file FILE   a page of a log for people (binlog_events)
-    handle-error TASK [-s …] skip …    the same, under DM's older name
 
 The default is the statement at which a source is paused; `-b FILE:POSITION` or `--sql-pattern REGEX` select a later
 one. Decisions are stored in the metadata DB: the current or next run of the task carries them out.
@@ -62,15 +61,6 @@ def add_verbs(verbs: Verbs) -> None:
     _add_task(listing)
     listing.add_argument("--all", action="store_true", dest="passed", help="also decisions that the task has passed")
     add_events(actions)
-    _add_handle_error(verbs)
-
-
-def _add_handle_error(verbs: Verbs) -> None:
-    parser = verbs.add("handle-error", handle_error)
-    _add_task(parser)
-    _add_place(parser)
-    parser.add_argument("action", choices=[*(kind.value for kind in _DESCRIPTIONS), REVERT])
-    parser.add_argument("sql", metavar="SQL", nargs="*")
 
 
 def _add_task(parser: argparse.ArgumentParser) -> None:
@@ -83,13 +73,6 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--binlog-pos", "-b", metavar="FILE:POSITION", help="default: where the source is paused")
     place.add_argument("--sql-pattern", metavar="REGEX", help="the next DDL whose text matches")
-
-
-def handle_error(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Execute DM's old verb, whose action follows the task."""
-    if arguments.action == REVERT:
-        return _revert(arguments, output)
-    return _set(arguments, output, kind=OperatorKind(arguments.action))
 
 
 def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -> Exit:

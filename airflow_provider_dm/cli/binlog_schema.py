@@ -4,7 +4,6 @@
     binlog-schema get TASK.yaml DATABASE TABLE          its CREATE TABLE
     binlog-schema update TASK.yaml DATABASE TABLE FILE  replaces it from now on (or --from-source, --from-target)
     binlog-schema delete TASK.yaml DATABASE TABLE       removes it
-    operate-schema get|set|remove TASK.yaml -d … -t …   the same, under DM's older name
 
 They are in the target, with the task's checkpoint, so the task's file is needed for the target's credentials. `list`
 and `get` also work during a run; the other actions claim the task for a moment, and are refused during a run.
@@ -63,23 +62,6 @@ def add_verbs(verbs: Verbs) -> None:
     source_file = "the source's file, for --from-source; one for each source"
     update.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, action="append", help=source_file)
     _add_table(actions.add("delete", _delete, "remove a table's definition"))
-    _add_operate_schema(verbs)
-
-
-def _add_operate_schema(verbs: Verbs) -> None:
-    actions = verbs.below("operate-schema", "get|set|remove")
-    for name, command, description in (
-        ("get", _get, "show a table's CREATE TABLE"),
-        ("set", _update, "read the rows of a table by another definition from now on"),
-        ("remove", _delete, "remove a table's definition"),
-    ):
-        parser = actions.add(name, command, description)
-        _add_task(parser)
-        if name == "set":
-            parser.add_argument("file", metavar="FILE", type=Path, help="a file with the table's CREATE TABLE")
-        parser.add_argument("--database", "-d", metavar="DATABASE", required=True)
-        parser.add_argument("--table", "-t", metavar="TABLE", required=True)
-        parser.set_defaults(from_source=False, from_target=False, source_file=None)
 
 
 def _add_task(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,8 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
 UNSUPPORTED: Final[Mapping[str, str]] = {
+    "handle-error": "Use `dmctl binlog skip|replace|inject|revert TASK`, DM's newer name for it.",
+    "operate-schema": "Use `dmctl binlog-schema get|update|delete TASK.yaml`, DM's newer name for it.",
     "validation": "`dmctl run` compares all rows when it ends caught up.",
     "transfer-source": "Sources are not bound to workers here.",
     "list-member": "There are no members: every run is an independent process.",

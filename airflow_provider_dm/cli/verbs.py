@@ -97,9 +97,6 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
             "binlog events --source-file mysql-01.yaml --from mysql-bin.000003:4711 --rows",
         ),
     ),
-    "handle-error": CommandVerb(
-        "binlog", "DM's older name for `binlog`, the action after the task", ("handle-error shop -s mysql-01 skip",)
-    ),
     "binlog-schema": CommandVerb(
         "binlog_schema",
         "show and change the table definitions with which a task decodes the source's rows",
@@ -108,9 +105,6 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
             "binlog-schema get task.yaml shop orders",
             "binlog-schema update task.yaml shop orders orders.sql -s mysql-01",
         ),
-    ),
-    "operate-schema": CommandVerb(
-        "binlog_schema", "DM's older name for `binlog-schema`", ("operate-schema get task.yaml -d shop -t orders",)
     ),
     "shard-ddl-lock": CommandVerb(
         "shard_ddl_lock",
@@ -163,5 +157,5 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
     **{name: CommandVerb("unsupported_verbs", f"not supported. {instead}") for name, instead in UNSUPPORTED.items()},
 }
 
-WITH_ACTIONS: Final = frozenset({"meta", "binlog", "binlog-schema", "operate-schema", "operate-source", "config"})
+WITH_ACTIONS: Final = frozenset({"meta", "binlog", "binlog-schema", "operate-source", "config"})
 """The verbs whose next argument is an action, such as `binlog skip`."""

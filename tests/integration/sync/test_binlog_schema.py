@@ -43,8 +43,8 @@ def dmctl(one_kit: SyncKit, capsys: pytest.CaptureFixture[str]) -> Dmctl:
     }
     task.write_text(yaml.safe_dump(document))
 
-    def run(action: str, *words: str, verb: str = "binlog-schema") -> dict[str, Any]:
-        code = main([verb, action, str(task), *words, "--meta-url", one_kit.meta_url, "--json"])
+    def run(action: str, *words: str) -> dict[str, Any]:
+        code = main(["binlog-schema", action, str(task), *words, "--meta-url", one_kit.meta_url, "--json"])
         said = json.loads(capsys.readouterr().out)
         answer: dict[str, Any] = said["sources"][0] if said.get("sources") else said
         assert (code == 0) is said["result"] is answer["result"]
@@ -69,7 +69,6 @@ def test_tables_are_shown_as_rows_are_read_by_them(one_kit: SyncKit, dmctl: Dmct
         ("v", "int"),
     ]
     assert dmctl("list", one_kit.schema, "pair")["msg"] == shown
-    assert dmctl("get", "-d", one_kit.schema, "-t", "pair", verb="operate-schema")["msg"] == shown
     assert f"has no table {one_kit.schema}.nope" in dmctl("get", one_kit.schema, "nope")["msg"]
 
 

@@ -67,9 +67,8 @@ def test_without_a_source_those_are_meant_that_have_an_error(dmctl: Dmctl, store
     assert stored.statements == (DDL,)
 
 
-@pytest.mark.parametrize("verb", [["binlog", "replace", "shop"], ["handle-error", "shop", "replace"]])
-def test_a_statement_may_be_given_without_quotes_as_in_dm(dmctl: Dmctl, store: MetaStore, verb: list[str]) -> None:
-    assert dmctl(*verb, *DDL.split(" "), "-s", "one")[0] == 0
+def test_a_statement_may_be_given_without_quotes_as_in_dm(dmctl: Dmctl, store: MetaStore) -> None:
+    assert dmctl("binlog", "replace", "shop", *DDL.split(" "), "-s", "one")[0] == 0
     (stored,) = store.operators("shop", "one")
     assert stored.statements == (DDL,)
 
@@ -141,12 +140,12 @@ def test_what_was_passed_is_shown_on_demand(dmctl: Dmctl, store: MetaStore) -> N
     assert (shown["state"], shown["usedAt"]) == ("passed", "mysql-bin.000003:400")
 
 
-def test_dms_old_name_has_the_action_behind_the_task(dmctl: Dmctl, store: MetaStore) -> None:
-    assert dmctl("handle-error", "shop", "-s", "one", "replace", DDL)[0] == 0
+def test_a_decision_takes_the_place_of_an_earlier_one_until_it_is_removed(dmctl: Dmctl, store: MetaStore) -> None:
+    assert dmctl("binlog", "replace", "shop", "-s", "one", DDL)[0] == 0
     assert [one.kind for one in store.operators("shop", "one")] == [OperatorKind.REPLACE]
-    assert dmctl("handle-error", "shop", "skip")[0] == 0  # takes the place of the other
+    assert dmctl("binlog", "skip", "shop")[0] == 0
     assert [one.kind for one in store.operators("shop", "one")] == [OperatorKind.SKIP]
-    assert dmctl("handle-error", "shop", "revert")[0] == 0
+    assert dmctl("binlog", "revert", "shop")[0] == 0
     assert store.operators("shop", "one") == []
 
 

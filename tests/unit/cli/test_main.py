@@ -28,7 +28,6 @@ WITH_ACTIONS = {
     "meta": "migrate",
     "binlog": "skip",
     "binlog-schema": "list",
-    "operate-schema": "get",
     "operate-source": "create",
     "config": "import",
 }
