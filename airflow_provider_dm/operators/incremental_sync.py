@@ -117,15 +117,18 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
         """Return the result of the run that the trigger has watched. Raises AirflowException, AirflowFailException."""
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.errors import RunGone
-        from airflow_provider_dm.launch.run_state import outcome_of, run_state
+        from airflow_provider_dm.launch.run_state import run_end
+        from airflow_provider_dm.launch.submit import AppOutcome
 
         run_id = str(event.get("run_id"))
         with translated():
             match event.get("status"):
                 case "ended":
                     with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-                        state = run_state(store.get_run(run_id), launcher_ended=True, waited_seconds=0.0)
-                    outcome = outcome_of(state, self.app, run_id)
+                        run = store.get_run(run_id)
+                    outcome = run_end(run_id, self.app, run, launcher_ended=True, waited_seconds=0.0)
+                    if not isinstance(outcome, AppOutcome):
+                        raise outcome or RunGone(self.app, run_id, "it is still running")
                     self._show(outcome.result)
                     self._read(context)
                     return self._result_of(context, outcome, run_id)

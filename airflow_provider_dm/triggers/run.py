@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 from airflow_provider_dm.triggers.base import MetadataTrigger, TriggerData
 
 if TYPE_CHECKING:
+    from airflow_provider_dm.engine.errors import DmError
     from airflow_provider_dm.engine.meta.records import Run
     from airflow_provider_dm.engine.meta.store import MetaStore
-    from airflow_provider_dm.launch.run_state import RunState
+    from airflow_provider_dm.launch.submit import AppOutcome
 
 STOP_SECONDS: Final = 25.0
 """Maximum time for which the request to stop is repeated, after a kill and at the deadline."""
@@ -70,12 +71,12 @@ class RunWatchTrigger(MetadataTrigger):
         await self._stop(time.time() + STOP_SECONDS)
 
     async def _wait(self) -> TriggerData:
+        from airflow_provider_dm.launch.errors import RunGone
         from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput
-        from airflow_provider_dm.launch.run_state import Gone, Working
 
         reporter: ProgressReporter | None = None
 
-        def read(store: MetaStore) -> RunState:
+        def read(store: MetaStore) -> AppOutcome | DmError | None:
             nonlocal reporter
             run, state = self._run_in(store)
             report_output = ReportOutput(self.log.info, self.log.info)
@@ -89,11 +90,11 @@ class RunWatchTrigger(MetadataTrigger):
                 await self._stop(time.time() + STOP_SECONDS)
                 return {"status": "timeout", "run_id": self.run_id}
             match state:
-                case None | Working():
+                case None:
                     silent = False
-                case Gone(why) if silent:
+                case RunGone(reason=why) if silent:
                     return {"status": "gone", "run_id": self.run_id, "message": why}
-                case Gone():  # poll again: after an outage the metadata DB first shows old reports
+                case RunGone():  # poll again: after an outage the metadata DB first shows old reports
                     silent = True
                 case _:
                     return {"status": "ended", "run_id": self.run_id}
@@ -102,12 +103,11 @@ class RunWatchTrigger(MetadataTrigger):
     async def _stop(self, deadline: float) -> None:
         """Ask the run to stop, repeatedly until it has ended: a source can be asked only after its first report."""
         from airflow_provider_dm.engine.meta.records import Stage
-        from airflow_provider_dm.launch.run_state import Working
 
         paused_since: dict[str, float] = {}
 
         def ask(store: MetaStore) -> bool:
-            if not isinstance(self._run_in(store)[1], Working):
+            if self._run_in(store)[1] is not None:
                 return True
             for one in store.list_subtasks(task=self.task_name):
                 if one.source not in self.sources or one.desired is Stage.STOPPED:
@@ -122,12 +122,12 @@ class RunWatchTrigger(MetadataTrigger):
                 return
             await asyncio.sleep(1.0)
 
-    def _run_in(self, store: MetaStore) -> tuple[Run | None, RunState]:
+    def _run_in(self, store: MetaStore) -> tuple[Run | None, AppOutcome | DmError | None]:
         """Return the run's row and its state."""
         from airflow_provider_dm.engine.processes import has_ended
-        from airflow_provider_dm.launch.run_state import run_state
+        from airflow_provider_dm.launch.run_state import run_end
 
         ended = has_ended(self.launcher)  # before the row is read, as a launcher writes the outcome before it ends
         waited = time.time() - self.launched_at
         run = store.get_run(self.run_id)
-        return run, run_state(run, launcher_ended=ended, waited_seconds=waited)
+        return run, run_end(self.run_id, self.app, run, launcher_ended=ended, waited_seconds=waited)
