@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
     from airflow_provider_dm.launch.inputs import Inputs
     from airflow_provider_dm.launch.job import AppName, Job
-    from airflow_provider_dm.launch.lineage import TableFlow
     from airflow_provider_dm.launch.submit import AppOutcome
     from airflow_provider_dm.launch.supervisor import Supervisor
     from airflow_provider_dm.operators.inputs import Document, Files
+    from airflow_provider_dm.operators.lineage import TableFlow
 
 RUN_ID_KEY: Final = "dm_run_id"
 """XCom with the run's id in the metadata DB, pushed before the app starts."""
@@ -297,7 +297,7 @@ class DmSparkAppOperator(DmTaskOperator):
             emit_assets(context, self.outlets, self._flows(context["ti"]), {RUN_ID_KEY: run_id})
 
     def _flows(self, task_instance: Any) -> Sequence[TableFlow]:
-        from airflow_provider_dm.launch.lineage import table_flows
+        from airflow_provider_dm.operators.lineage import table_flows
 
         # After a deferral, this process has not read the arguments.
         return table_flows(self._inputs or self._read(task_instance.get_template_context()))

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.downstream.contested_row import contested_keys
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.insertion import Insertion
+from airflow_provider_dm.engine.downstream.load_data import Insertion
 from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement
 from airflow_provider_dm.engine.downstream.session import execute, run_transaction
 from airflow_provider_dm.engine.merge.owner_writer import TargetAccess

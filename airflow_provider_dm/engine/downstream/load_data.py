@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +28,8 @@ import pymysql
 from airflow_provider_dm.engine.binlog.images import Buffer, Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream.errors import translate
-from airflow_provider_dm.engine.downstream.row_statements import Dialect, LoadData
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, LoadData, SqlStatement, Verb
+from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -163,3 +164,38 @@ def _in_utf8(charset: str, byte: int) -> bytes:
         return text_of(charset, bytes([byte])).encode()
     except UnicodeError:
         return b""
+
+
+FEWEST_LOADED: Final = 200
+"""A LOAD takes three round trips, an INSERT one."""
+
+
+class Insertion:
+    """The rows of `cells` with these numbers (int64).
+
+    The constructor makes the statements, so that the transaction holds no locks meanwhile.
+    """
+
+    def __init__(self, mapping: TableMapping, cells: Cells, numbers: Any, verb: Verb, dialect: Dialect) -> None:
+        loaded = verb is Verb.INSERT and len(numbers) >= FEWEST_LOADED
+        self._numbers = numbers
+        self._load = load_data_of(mapping, cells, numbers, dialect) if loaded else None
+        self._write = partial(write_tuple_cells, mapping, cells, numbers, verb, dialect)
+        if self._load is None:
+            _ = self._inserts
+
+    @cached_property
+    def _inserts(self) -> list[SqlStatement]:
+        return list(self._write())
+
+    def run(self, connection: Connection, insert: Callable[[SqlStatement, Any], object]) -> None:
+        """Insert the rows, inside a transaction. `insert` executes a statement with the rows of these numbers.
+
+        Raises what `run_load_data` and `insert` raise.
+        """
+        if self._load is not None and run_load_data(connection, self._load):
+            return
+        at = 0
+        for statement in self._inserts:
+            insert(statement, self._numbers[at : at + statement.rows])
+            at += statement.rows

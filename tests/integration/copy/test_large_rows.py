@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_dm.engine.downstream import insertion
+from airflow_provider_dm.engine.downstream import load_data
 from airflow_provider_dm.engine.downstream.errors import RowTooLarge
 from airflow_provider_dm.engine.mysql.errors import PacketTooLarge
 from testbed import Server
@@ -31,7 +31,7 @@ def small(target: Server) -> Iterator[Server]:
 def test_rows_are_split_below_what_the_target_takes(
     source: Server, small: Server, fresh_schema: FreshSchema, fewest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insertion, "FEWEST_LOADED", fewest)
+    monkeypatch.setattr(load_data, "FEWEST_LOADED", fewest)
     schema = fresh_schema(source)
     rows = ", ".join(f"({n}, REPEAT('{n % 10}', {n * 4000 % 120_000}), REPEAT('é', 5))" for n in range(60))
     source.sql(

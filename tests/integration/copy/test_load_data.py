@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.downstream import insertion
+from airflow_provider_dm.engine.downstream import load_data
 from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
 from airflow_provider_dm.engine.downstream.row_statements import Dialect
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection, target_dialect
@@ -163,7 +163,7 @@ def test_text_becomes_in_utf8_what_the_source_says(
     source: Server, loading: Server, fresh_schema: FreshSchema, charset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build.warm()
-    monkeypatch.setattr(insertion, "FEWEST_LOADED", 1)
+    monkeypatch.setattr(load_data, "FEWEST_LOADED", 1)
     schema = fresh_schema(source, loading)
     values = ", ".join(f"({byte}, x'{byte:02x}')" for byte in range(1, 256))
     text = "CREATE TABLE {} (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET {})".format
@@ -187,7 +187,7 @@ def test_rows_of_a_merged_table_that_meet_others_wait_as_if_they_were_inserted(
     source: Server, loading: Server, fresh_schema: FreshSchema, fewest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build.warm()
-    monkeypatch.setattr(insertion, "FEWEST_LOADED", fewest)
+    monkeypatch.setattr(load_data, "FEWEST_LOADED", fewest)
     schema = fresh_schema(source, loading)
     for number in range(2):
         rows = ", ".join(f"({one}, {one}, 'a')" for one in (number, 2 + number, 4))

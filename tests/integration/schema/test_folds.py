@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from airflow_provider_dm.engine.downstream.weights import read_folds
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.schema.text_folds import read_folds
 from testbed import Server
 from tests.conftest import FreshSchema
 

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.binlog.open_places import OpenPlace, check_passe
 from airflow_provider_dm.engine.binlog.planned import Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.log.subtask_open_places import known_end_after
+from airflow_provider_dm.engine.sync.start.opening import known_end_after
 from tests.unit.binlog.failovers import A, B, T, World, set_of
 
 OLD = [T(A, number) for number in range(1, 6)]

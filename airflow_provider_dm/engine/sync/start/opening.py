@@ -14,9 +14,10 @@ from airflow_provider_dm.engine.binlog.open_places import OpenPlace
 from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.config.units import Apply
+from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
-from airflow_provider_dm.engine.downstream.ddl_journal import tables_under_way
+from airflow_provider_dm.engine.downstream.ddl_journal import statements_under_way, tables_under_way
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable, SubtaskMissing
 from airflow_provider_dm.engine.downstream.frontier import FrontierRow, extent, read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
@@ -38,7 +39,6 @@ from airflow_provider_dm.engine.downstream.table_schema import (
     load_feeders,
     load_table_schemas,
 )
-from airflow_provider_dm.engine.downstream.weights import read_folds
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, InvalidInput, InvariantBroken
 from airflow_provider_dm.engine.meta.records import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -53,12 +53,12 @@ from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.schema.text_folds import read_folds
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.coverage import coverages
 from airflow_provider_dm.engine.sync.ddl.source_definitions import adopt_user_definitions
 from airflow_provider_dm.engine.sync.errors import SourceWentBack
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, with_gtid_set
-from airflow_provider_dm.engine.sync.log.subtask_open_places import read_open_places
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
@@ -331,3 +331,40 @@ def allowed(
             )
     schemas = [schema for schema in known if rules.allows(schema.table.name)]
     return schemas, [name for name in sorted(names) if not rules.allows(name)]
+
+
+def read_open_places(
+    connection: Connection,
+    ref: SubtaskRef,
+    rules: BlockAllowRules,
+    lo: Location,
+    base_of: Callable[[int], str | None],
+    overwrite_until: Location | None,
+) -> tuple[OpenPlace, ...]:
+    """Return the open places after `lo`. `base_of`: see `location_at`. `overwrite_until`: from dm_subtask.
+
+    Raises IncompleteResult.
+    """
+
+    def found() -> Iterator[tuple[str, str, Location | None]]:
+        for position, sql in statements_under_way(connection, ref, lo.sort_key):
+            what = f"the target has begun to execute the DDL at that location ({first_words(sql)})"
+            yield position, what, None
+        for schema in load_table_schemas(connection, ref):
+            if rules.allows(schema.table.name):
+                until = schema.skip_until
+                yield until, f"DM has applied {schema.table.name} up to there", known_end_after(until, overwrite_until)
+
+    return tuple(
+        OpenPlace(ref.source, location_at(key, lo, base_of), what, within=within)
+        for key, what, within in found()
+        if key > lo.sort_key
+    )
+
+
+def known_end_after(key: str, overwrite_until: Location | None) -> Location | None:
+    """Return the end of the inexact part of the log if its GTID set is known and the location `key` is before it."""
+    if overwrite_until is None or not overwrite_until.gtid_set:
+        return None
+    same_log = key.partition(".")[0] == overwrite_until.sort_key.partition(".")[0]
+    return overwrite_until if same_log and key <= overwrite_until.sort_key else None

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove, Transactions, fenced_transaction
-from airflow_provider_dm.engine.downstream.insertion import Insertion
+from airflow_provider_dm.engine.downstream.load_data import Insertion
 from airflow_provider_dm.engine.downstream.row_statements import (
     UNKNOWN,
     Literals,
