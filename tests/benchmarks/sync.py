@@ -7,7 +7,7 @@ clock. `--target` names the target's flavour:
 - mysql: MySQL to MySQL, beside a replica with four appliers, which is its default.
 - tidb: MariaDB to TiDB, without a peer. The environment variable DM_TIDB_SERVER names the program.
 
-The cases are logs of 600,000 changes each:
+The cases are logs of 1.2 million changes each:
 
 - oltp: sysbench's oltp_write_only in shape: transactions of two updates, a delete and an insert of a row; skewed keys.
 - oltp_uniform: the same with uniform keys.
@@ -22,7 +22,6 @@ The cases are logs of 600,000 changes each:
 
 An app starts Spark and opens the source and the target. What that takes (`start_seconds`, `start_cpu_seconds`) is
 measured beforehand, by apps that end behind the log's first transaction. These seconds are counted in with_start only.
-Spark's Python workers start beside the first epochs, which the driver applies; that is a part of the running time.
 
 All servers: innodb_flush_log_at_trx_commit=2 and innodb_autoinc_lock_mode=2, target and replica without a binlog.
 
@@ -30,7 +29,7 @@ What is not comparable:
 - The engine folds the changes of many transactions into one for each row, so readers of the target see states that the
   source never had; the replica applies transaction by transaction. `apply: transactional` would do so, too.
 - The replica is inside its server: the CPU of its side is that server's, and is counted as the servers' as well.
-- CPU and memory of the app's side contain its start. The memory is that of driver, JVM and workers, without the relay.
+- CPU and memory of the app's side contain its start. The memory is that of driver and JVM, without the relay.
 """
 
 import argparse
@@ -110,7 +109,7 @@ def oltp(name: str, key: str) -> Log:
         DELETE FROM {table} WHERE id = @id;
         INSERT INTO {table} VALUES (@id, turn, {C}, {PAD});
         COMMIT"""
-    return Log({name: (workload.SBTEST, SBTEST_ROW)}, 150_000, 4, body)
+    return Log({name: (workload.SBTEST, SBTEST_ROW)}, 300_000, 4, body)
 
 
 MIXED_BODY: Final = f"""
@@ -129,13 +128,13 @@ LOGS: Final = {
     "oltp_uniform": oltp("oltp_uniform", "RAND()"),
     "hot": Log(
         {"hot": (workload.SBTEST, SBTEST_ROW)},
-        600_000,
+        1_200_000,
         1,
         f"UPDATE `{SCHEMA}`.hot SET k = k + 1 WHERE id = 1 + turn MOD 100",
     ),
     "bulk": Log(
         {"bulk": (workload.SBTEST, SBTEST_ROW)},
-        240,
+        480,
         2520,
         f"INSERT INTO `{SCHEMA}`.bulk (k, c, pad) SELECT FLOOR(RAND() * 1e6), {C}, {PAD} FROM {workload.numbers(2520)}",
     ),
@@ -145,7 +144,7 @@ LOGS: Final = {
             "mixed_text": (TEXT, "CONCAT('Käse ', seq), 0, REPEAT('note ', seq MOD 20)"),
             "mixed_wide": (workload.WIDE, workload.WIDE_ROW),
         },
-        100_000,
+        200_000,
         6,
         MIXED_BODY,
     ),
@@ -257,10 +256,11 @@ def native_replica(replica: Server, written: Written) -> Run:
 
 
 def pull_into(replica: Server, source: Server, written: Written) -> None:
-    """Have the replica's receiver pull everything."""
+    """Have the replica's receiver pull everything, and stop it, as it would pull the next case's log meanwhile."""
     begin_replica(source, replica, written)
     _replicate(replica, "START SLAVE IO_THREAD")
     _wait_for(replica, "Read_Master_Log_Pos", written)
+    _replicate(replica, "STOP SLAVE IO_THREAD")
 
 
 def begin_replica(source: Server, replica: Server, written: Written) -> None:

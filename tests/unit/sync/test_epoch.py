@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from airflow_provider_dm.engine.sync.log.locations import location_at
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Ok, TaskFailed, attempt, values
-from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter, _batches
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency, most_held
 from tests.unit.sync.loop_world import LO, PLAN, World
@@ -152,9 +153,31 @@ def test_a_transaction_is_bounded_by_bytes_too() -> None:
     wave = {bucket: {0: TableWork(insert=[()] * 100)} for bucket in range(64)}
     writer = WaveWriter(PLAN, cast("Target", None), cast("EpochRange", None))
 
-    assert len(list(_batches([wave], range(64), writer._share([wave])))) == 1
-    assert len(list(_batches([wave], range(64), replace(writer, log_bytes=64 * MIB)._share([wave])))) == 4
-    assert len(list(_batches([wave], range(64), replace(writer, log_bytes=64 << 30)._share([wave])))) == 64
+    assert len(writer._batches([wave], range(64))) == 1
+    assert len(replace(writer, log_bytes=64 * MIB)._batches([wave], range(64))) == 4
+    assert len(replace(writer, log_bytes=64 << 30)._batches([wave], range(64))) == 64
+
+
+@pytest.mark.parametrize(("rows", "connections", "batches"), [(10, 2, 1), (100, 2, 2), (700, 2, 4), (700, 3, 3)])
+def test_each_connection_writes_as_many_batches(rows: int, connections: int, batches: int) -> None:
+    chance = random.Random(rows)
+    sizes = [rows + chance.randrange(rows // 5) for _ in range(64)]
+    wave = {bucket: {0: TableWork(insert=[()] * size)} for bucket, size in enumerate(sizes)}
+    writer = WaveWriter(PLAN, cast("Target", None), cast("EpochRange", None), connections=connections)
+
+    found = writer._batches([wave], range(64))
+
+    assert [bucket for batch in found for bucket in batch] == list(range(64))
+    written = [sum(sizes[bucket] for bucket in batch) for batch in found]
+    assert len(written) == batches
+    assert max(written) - min(written) < 2 * max(sizes)
+
+
+def test_a_configured_batch_is_never_exceeded() -> None:
+    wave = {bucket: {0: TableWork(insert=[()] * 40)} for bucket in range(64)}
+    writer = WaveWriter(PLAN, cast("Target", None), cast("EpochRange", None), batch=100, connections=2)
+
+    assert {len(batch) for batch in writer._batches([wave], range(64))} <= {1, 2}
 
 
 def test_a_bucket_of_a_batch_that_another_task_has_done_is_left_out() -> None:

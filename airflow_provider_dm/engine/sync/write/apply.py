@@ -130,7 +130,7 @@ class WaveWriter:
         return self._write([wave, *later], buckets, FrontierMove.ADVANCE)
 
     def _write(self, waves: Sequence[Wave], buckets: Sequence[int], act: FrontierMove) -> int:
-        batches = list(_batches(waves, buckets, self.batch or self._share(waves)))
+        batches = self._batches(waves, buckets)
         if self.pool is None or len(batches) == 1:
             return sum(self._write_batch(waves, batch, act) for batch in batches)
         # Wait for all batches, also if one fails: no transaction may be running after this returns.
@@ -138,11 +138,20 @@ class WaveWriter:
         wait(writes)
         return sum(write.result() for write in writes)
 
-    def _share(self, waves: Sequence[Wave]) -> int:
+    def _batches(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[tuple[int, ...]]:
+        """Divide neighbouring buckets into batches, as many and with about as many rows for each connection."""
+        sizes = [rows_in_waves(waves, bucket) for bucket in buckets]
+        rows = sum(sizes)
+        count = -(-rows // (self.batch or self._share(rows)))
+        if count > 1:
+            count = -(-count // self.connections) * self.connections
+        return list(_in_batches(buckets, sizes, count, self.batch or rows))
+
+    def _share(self, rows: int) -> int:
+        """Return about how many of so many rows a transaction takes."""
         if self.plan.safe or self.plan.merged:
             return min(SMALL_BATCH, BATCH_ROWS)
-        rows = sum(work.rows() for wave in waves for tables in wave.values() for work in tables.values())
-        most = min(max(SMALL_BATCH, rows // self.connections), BATCH_ROWS)
+        most = min(max(SMALL_BATCH, -(-rows // self.connections)), BATCH_ROWS)
         return min(most, max(1, rows * BATCH_BYTES // max(1, self.log_bytes)))
 
     def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: FrontierMove) -> int:
@@ -389,16 +398,18 @@ def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Lit
     return literals
 
 
-def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
-    """Yield batches of neighbouring buckets with at most `most` rows, or one bucket: a bucket is never divided."""
+def _in_batches(buckets: Sequence[int], sizes: Sequence[int], count: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Yield about `count` batches of neighbouring buckets with about the same number of rows: at most `most`, or one
+    bucket, as a bucket is never divided. `sizes`: the rows of each bucket."""
+    total, passed, number = sum(sizes), 0, 1
     batch: list[int] = []
     rows = 0
-    for bucket in buckets:
-        more = rows_in_waves(waves, bucket)
-        if batch and rows + more > most:
+    for bucket, more in zip(buckets, sizes, strict=True):
+        if batch and (rows + more > most or (passed + more / 2) * count > total * number):
             yield tuple(batch)
-            batch, rows = [], 0
+            batch, rows, number = [], 0, number + 1
         batch.append(bucket)
         rows += more
+        passed += more
     if batch:
         yield tuple(batch)
