@@ -81,11 +81,14 @@ class Runner(Protocol):
 
 
 def attempt(task: Callable[[A], B], item: A) -> Ok[B] | TaskFailed:
-    """Run the task; return its result or error as a value."""
+    """Run the task; return its result or error as a value.
+
+    The error has no traceback, which would keep the task's rows: a worker leaves cycles uncollected.
+    """
     try:
         return Ok(task(item))
     except DmError as error:
-        return TaskFailed(error)
+        return TaskFailed(error.with_traceback(None))
     except Exception as error:  # noqa: BLE001 (nothing is hidden: the driver raises it)
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return TaskFailed(

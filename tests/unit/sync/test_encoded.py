@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import count, pairwise, repeat
 from pathlib import Path
@@ -299,16 +297,3 @@ def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
         plan_of(replace(ONE, unique_keys=())),
     ):
         assert unchanged_tables(other) == set()
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
-    before = gc.isenabled()
-    try:
-        (gc.enable if enabled else gc.disable)()
-        with suppress(BrokenChain), tasks._without_gc():
-            assert not gc.isenabled()
-            raise BrokenChain("t", (), "", "")
-        assert gc.isenabled() is enabled
-    finally:
-        (gc.enable if before else gc.disable)()

@@ -48,15 +48,14 @@ from airflow_provider_dm.engine.sync.write.transactional import ApplyResult, Tra
 def _without_gc() -> Iterator[None]:
     """Disable the garbage collector during a task; pyspark collects after each task.
 
-    An epoch makes a million small objects without cycles, and searching them takes 40 % of the time of a fold.
+    An epoch makes a million small objects without cycles, and searching them takes 40 % of the time of a fold. It is
+    always enabled then: if a thread kept what it found, the last of several could leave the collector disabled.
     """
-    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        gc.enable()
 
 
 @dataclass(frozen=True)
