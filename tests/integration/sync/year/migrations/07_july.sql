@@ -39,8 +39,6 @@ ALTER TABLE `Cart` DROP COLUMN `raw`,
     ADD COLUMN `guest` BOOLEAN NOT NULL DEFAULT false,
     MODIFY `total` DECIMAL(10, 2) NOT NULL DEFAULT 0.00;
 UPDATE `Cart` SET `coupon` = 'JULY', `guest` = true WHERE `customerId` IS NULL;
--- on tidb
-ALTER TABLE `shop`.`Cart` DROP COLUMN `raw`, ADD COLUMN `coupon` VARCHAR(191) NULL, ADD COLUMN `guest` BOOLEAN NOT NULL DEFAULT false, MODIFY `total` DECIMAL(10, 2) NOT NULL DEFAULT 0.00;
 
 -- 103 Prisma: a relation, its foreign key and index
 DELETE FROM `Cart` WHERE `id` = 'ckx3';
