@@ -52,8 +52,8 @@ from airflow_provider_dm.engine.sync.write.merged import CheckMatched, MergedWri
 SMALL_BATCH: Final = 1_000
 BATCH_ROWS: Final = 20_000
 BATCH_BYTES: Final = 16 << 20
-"""Without the key `batch` a transaction takes whole buckets up to its connection's share of the rows, but not less than
-SMALL_BATCH and no more than BATCH_ROWS, nor more than BATCH_BYTES of log. Measured: transactions of 1,000 rows cost the
+"""Without the key `batch` a transaction takes whole buckets: about its connection's share of the rows, at least about
+SMALL_BATCH, and hardly more than BATCH_ROWS or BATCH_BYTES of log. Measured: transactions of 1,000 rows cost the
 target a fifth more CPU. Transactions whose rows may collide with other rows, or have to be named, stay small."""
 
 
