@@ -79,7 +79,9 @@ def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> Awai
         )
     if not whys:
         return Met()
-    return NotYet("; ".join((*whys, *_no_sync_note(known))), shown)
+    if not any(map(lives, known.runs)):
+        whys.append("no sync of the task is running; the next run continues with it")
+    return NotYet("; ".join(whys), shown)
 
 
 def _task_of(store: MetaStore, lock_id: str) -> str | None:
@@ -170,7 +172,3 @@ def _table_of(lock_id: str) -> str:
     """
     schema, _, table = lock_id[lock_id.index("-`") + 2 :].rstrip("`").partition("`.`")
     return f"{schema}.{table}".replace("``", "`")
-
-
-def _no_sync_note(known: TaskRecords) -> list[str]:
-    return [] if any(map(lives, known.runs)) else ["no sync of the task is running; the next run continues with it"]

@@ -140,7 +140,11 @@ def closing_table(app: str, result: Json) -> list[str]:
 def _compared(result: Json) -> tuple[str, list[str]]:
     verdict = "every row is equal" if result.get("verified") else "source and target differ"
     rows = [
-        (str(one["target"]), *(_number(one[side]) for side in ("source_rows", "target_rows")), _yes_or_no(one["equal"]))
+        (
+            str(one["target"]),
+            *(_number(one[side]) for side in ("source_rows", "target_rows")),
+            "yes" if one["equal"] else "NO",
+        )
         for one in result.get("tables", ())
     ]
     return verdict, table(("table", "source rows", "target rows", "equal"), rows)
@@ -184,10 +188,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in (head, *rows)
     ]
-
-
-def _yes_or_no(value: Any) -> str:
-    return "yes" if value else "NO"
 
 
 def _number(value: Any) -> str:

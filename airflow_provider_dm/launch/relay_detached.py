@@ -27,8 +27,8 @@ from airflow_provider_dm.engine.relay.directory_lock import holder_of
 from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, RelayStart, is_alive
 from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
-    Died,
     DirectoryLocked,
+    EndedByCrash,
     EndedByError,
     EndedOnRequest,
     end_of,
@@ -91,7 +91,7 @@ class DetachedRelay:
                 if deaths >= DEATHS_ALLOWED:
                     raise RelayHangs(self.source_id, holder)
             deaths += 1
-            if isinstance(end, EndedByError) or (isinstance(end, Died) and deaths > DEATHS_ALLOWED):
+            if isinstance(end, EndedByError) or (isinstance(end, EndedByCrash) and deaths > DEATHS_ALLOWED):
                 raise error_of(self.source_id, end, deaths=deaths, log_path=self.log_path, masked=self.masked)
             pause = pause_after(deaths)
             log.warning("the relay of %s ended (%s); restart in %.1f s", self.source_id, end or holder, pause)
@@ -137,7 +137,7 @@ class DetachedRelay:
     def _note_path(self) -> Path:
         return self.log_path.parent / f"relay-{path_name(self.source_id)}.detached"
 
-    def _start(self) -> EndedOnRequest | DirectoryLocked | EndedByError | Died | None:
+    def _start(self) -> EndedOnRequest | DirectoryLocked | EndedByError | EndedByCrash | None:
         """Start a process and wait for its first report. Return how it has ended, or None while it lives."""
         prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.

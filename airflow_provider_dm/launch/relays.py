@@ -34,7 +34,13 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.directory_lock import sole_writer
 from airflow_provider_dm.engine.relay.held_start import start_without_effect
-from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, Died, EndedByError, EndedOnRequest, KeptRelay
+from airflow_provider_dm.engine.relay.keeper import (
+    LONGEST_PAUSE_SECONDS,
+    EndedByCrash,
+    EndedByError,
+    EndedOnRequest,
+    KeptRelay,
+)
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying, RelayStopped
 from airflow_provider_dm.launch.job import AppName, Upstream, source_spec
@@ -130,7 +136,12 @@ def _needs_log_before_checkpoint(subtask: SubtaskStatus) -> bool:
 
 
 def error_of(
-    source: str, end: EndedOnRequest | EndedByError | Died, *, deaths: int, log_path: Path, masked: Callable[[str], str]
+    source: str,
+    end: EndedOnRequest | EndedByError | EndedByCrash,
+    *,
+    deaths: int,
+    log_path: Path,
+    masked: Callable[[str], str],
 ) -> DmError:
     """Return the error to raise for this end of a relay."""
     match end:
@@ -138,7 +149,7 @@ def error_of(
             return RelayStopped(source)
         case EndedByError(error):
             return RelayFailed(source, error)
-        case Died(code, tail):
+        case EndedByCrash(code, tail):
             # A message shows only the beginning of a long field.
             return RelayKeepsDying(source, deaths, code, str(log_path), masked(tail)[-LONGEST_FIELD:])
         case _:

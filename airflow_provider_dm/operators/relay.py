@@ -199,7 +199,7 @@ class DmRelayOperator(BaseOperator):
         """Run the relay until it, or another relay, has reached the goal or was stopped. Raises DmError,
         AirflowException."""
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
-        from airflow_provider_dm.engine.relay.keeper import Died, EndedByError, KeptRelay
+        from airflow_provider_dm.engine.relay.keeper import EndedByCrash, EndedByError, KeptRelay
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.launch.errors import RelayFailed
         from airflow_provider_dm.launch.relays import prepare_shared_relay
@@ -220,7 +220,7 @@ class DmRelayOperator(BaseOperator):
         match end:
             case EndedByError(error):
                 raise RelayFailed(source_id, error)
-            case Died(code):
+            case EndedByCrash(code):
                 raise AirflowException(f"the relay of {source_id} died with exit code {code}; see {log_path}")
 
     def _is_done_by_another(self, source_id: str, store: MetaStore) -> bool:

@@ -35,7 +35,15 @@ from pymysqlreplication.event import (
 from pymysqlreplication.row_event import DeleteRowsEvent, RowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
 
 from airflow_provider_dm.engine.binlog.boundary import read_format
-from airflow_provider_dm.engine.binlog.events import DO, EVENTS, FORMAT_DESCRIPTION, GTIDS, ROTATE, TABLE_MAP, Do
+from airflow_provider_dm.engine.binlog.events import (
+    EVENTS,
+    FORMAT_DESCRIPTION,
+    GTIDS,
+    ROLES,
+    ROTATE,
+    TABLE_MAP,
+    EventRole,
+)
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.window import Window
@@ -224,7 +232,7 @@ def _json(event: Any, header: EventHeader, here: Location, wanted: PageRequest, 
         "type": EVENTS[header.code].name,
         "bytes": header.size,
     }
-    if event is None and DO[header.code] == Do.ROWS:
+    if event is None and ROLES[header.code] == EventRole.ROWS:
         why = why or "its table map is before the page"
     if why:
         return {**document, "unread": why}

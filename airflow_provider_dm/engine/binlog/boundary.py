@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, ROWS_HEAD, claimed_rows_size
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent, UnsupportedFormat
-from airflow_provider_dm.engine.binlog.events import DO, Do
+from airflow_provider_dm.engine.binlog.events import ROLES, EventRole
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import (
     MARIADB_GTID,
@@ -62,7 +62,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
-_STOP, _PASS, _MAP, _ROWS, _PAYLOAD = int(Do.STOP), int(Do.PASS), int(Do.MAP), int(Do.ROWS), int(Do.PAYLOAD)
+_STOP, _PASS, _MAP, _ROWS, _PAYLOAD = (int(EventRole[name]) for name in ("STOP", "PASS", "MAP", "ROWS", "PAYLOAD"))
 _XID, _GTID, _ANONYMOUS, _MARIADB_GTID = codes.XID, codes.GTID, codes.ANONYMOUS_GTID, codes.MARIADB_GTID
 _QUERY = codes.QUERY
 _BODY_OF_QUERY: Final = 13
@@ -239,7 +239,7 @@ def _scan(
 
     `hopper` takes ordinary transactions, as long as they end before a possible seam.
     """
-    scanned, file_size, unpack, do_of = scan.scanned, window.size, START.unpack_from, DO
+    scanned, file_size, unpack, do_of = scan.scanned, window.size, START.unpack_from, ROLES
     mysql_gtid, mariadb_gtid, add_id = _MYSQL_ID.unpack_from, MARIADB_GTID.unpack_from, scanned.trail.add
     smallest = HEADER_SIZE + trailer
     mysql = scan.flavour is Flavour.MYSQL

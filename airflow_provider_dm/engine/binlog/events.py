@@ -1,8 +1,8 @@
-"""The 256 event codes with the action for each. The only module that knows codes.
+"""The 256 event codes with the role of each. The only module that knows codes.
 
 The boundary scan, the row decoder, the relay writer and the reference page use this table. An undeclared code stops the
-log (`Do.STOP` is the default), even if the event has the "ignorable" flag: servers may ignore its content, but we
-do not know it. A user who knows it can skip the event by the location in the error.
+log (`EventRole.STOP` is the default), even if the event has the "ignorable" flag: servers may ignore its content, but
+we do not know it. A user who knows it can skip the event by the location in the error.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from pymysqlreplication.constants import BINLOG
 
 
-class Do(IntEnum):
-    """The engine's action for an event. Zero (STOP) is the action for undeclared codes.
+class EventRole(IntEnum):
+    """The role of an event for the engine. Zero (STOP) is the role of undeclared codes.
 
     Loops and kernels compare these numbers, so new ones are only added at the end: from READER to SQL the event's body
     is read; from MAP on the event belongs to rows, and is inside a transaction unless it is a complete one (PAYLOAD).
@@ -36,7 +36,7 @@ class Kind(NamedTuple):
 
     code: int
     name: str
-    do: Do
+    role: EventRole
     why: str = ""
 
 
@@ -78,75 +78,86 @@ GTIDS: Final = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
 """The codes that begin a transaction."""
 
 _OBSOLETE: Final = "only servers before MySQL 5.0 write it"
+_BETA: Final = "only beta versions of MySQL 5.1 wrote it"
 _STATEMENT: Final = "it belongs to a statement that was logged as text: set binlog_format=ROW for every session"
 
 DECLARED: Final = (
-    Kind(BINLOG.UNKNOWN_EVENT, "UNKNOWN", Do.STOP, "the code of no event"),
-    Kind(BINLOG.START_EVENT_V3, "START_V3", Do.STOP, _OBSOLETE),
-    Kind(QUERY, "QUERY", Do.SQL),
-    Kind(STOP, "STOP", Do.READER),
-    Kind(ROTATE, "ROTATE", Do.READER),
-    Kind(BINLOG.INTVAR_EVENT, "INTVAR", Do.STOP, _STATEMENT),
-    Kind(BINLOG.LOAD_EVENT, "LOAD", Do.STOP, _OBSOLETE),
-    Kind(BINLOG.SLAVE_EVENT, "SLAVE", Do.STOP, _OBSOLETE),
-    Kind(BINLOG.CREATE_FILE_EVENT, "CREATE_FILE", Do.STOP, _OBSOLETE),
-    Kind(BINLOG.APPEND_BLOCK_EVENT, "APPEND_BLOCK", Do.STOP, _STATEMENT),
-    Kind(BINLOG.EXEC_LOAD_EVENT, "EXEC_LOAD", Do.STOP, _OBSOLETE),
-    Kind(BINLOG.DELETE_FILE_EVENT, "DELETE_FILE", Do.STOP, _STATEMENT),
-    Kind(BINLOG.NEW_LOAD_EVENT, "NEW_LOAD", Do.STOP, _OBSOLETE),
-    Kind(BINLOG.RAND_EVENT, "RAND", Do.STOP, _STATEMENT),
-    Kind(BINLOG.USER_VAR_EVENT, "USER_VAR", Do.STOP, _STATEMENT),
-    Kind(FORMAT_DESCRIPTION, "FORMAT_DESCRIPTION", Do.READER),
-    Kind(XID, "XID", Do.BOUNDARY),
-    Kind(BINLOG.BEGIN_LOAD_QUERY_EVENT, "BEGIN_LOAD_QUERY", Do.STOP, _STATEMENT),
-    Kind(BINLOG.EXECUTE_LOAD_QUERY_EVENT, "EXECUTE_LOAD_QUERY", Do.STOP, _STATEMENT),
-    Kind(TABLE_MAP, "TABLE_MAP", Do.MAP),
-    Kind(BINLOG.PRE_GA_WRITE_ROWS_EVENT, "PRE_GA_WRITE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
-    Kind(BINLOG.PRE_GA_UPDATE_ROWS_EVENT, "PRE_GA_UPDATE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
-    Kind(BINLOG.PRE_GA_DELETE_ROWS_EVENT, "PRE_GA_DELETE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
-    Kind(WRITE_ROWS_V1, "WRITE_ROWS_V1", Do.ROWS),
-    Kind(UPDATE_ROWS_V1, "UPDATE_ROWS_V1", Do.ROWS),
-    Kind(DELETE_ROWS_V1, "DELETE_ROWS_V1", Do.ROWS),
-    Kind(INCIDENT, "INCIDENT", Do.STOP, "the source itself could not log what it changed (LOST_EVENTS)"),
-    Kind(HEARTBEAT, "HEARTBEAT", Do.PASS, "shows that the connection lives"),
-    Kind(BINLOG.IGNORABLE_LOG_EVENT, "IGNORABLE", Do.STOP, "an event of a newer server that hides its kind"),
-    Kind(BINLOG.ROWS_QUERY_LOG_EVENT, "ROWS_QUERY", Do.PASS, "the statement's text; its rows follow"),
-    Kind(WRITE_ROWS, "WRITE_ROWS", Do.ROWS),
-    Kind(UPDATE_ROWS, "UPDATE_ROWS", Do.ROWS),
-    Kind(DELETE_ROWS, "DELETE_ROWS", Do.ROWS),
-    Kind(GTID, "GTID", Do.BOUNDARY),
-    Kind(ANONYMOUS_GTID, "ANONYMOUS_GTID", Do.BOUNDARY),
-    Kind(PREVIOUS_GTIDS, "PREVIOUS_GTIDS", Do.READER),
-    Kind(36, "TRANSACTION_CONTEXT", Do.PASS, "what group replication certifies; its rows follow"),
-    Kind(37, "VIEW_CHANGE", Do.PASS, "who belongs to the replication group"),
-    Kind(XA_PREPARE, "XA_PREPARE", Do.BOUNDARY),
-    Kind(PARTIAL_UPDATE_ROWS, "PARTIAL_UPDATE_ROWS", Do.ROWS),
-    Kind(TRANSACTION_PAYLOAD, "TRANSACTION_PAYLOAD", Do.PAYLOAD),
-    Kind(HEARTBEAT_V2, "HEARTBEAT_V2", Do.PASS, "shows that the connection lives"),
-    Kind(GTID_TAGGED, "GTID_TAGGED", Do.BOUNDARY),
-    Kind(BINLOG.MARIADB_ANNOTATE_ROWS_EVENT, "ANNOTATE_ROWS", Do.PASS, "the statement's text; its rows follow"),
+    Kind(BINLOG.UNKNOWN_EVENT, "UNKNOWN", EventRole.STOP, "the code of no event"),
+    Kind(BINLOG.START_EVENT_V3, "START_V3", EventRole.STOP, _OBSOLETE),
+    Kind(QUERY, "QUERY", EventRole.SQL),
+    Kind(STOP, "STOP", EventRole.READER),
+    Kind(ROTATE, "ROTATE", EventRole.READER),
+    Kind(BINLOG.INTVAR_EVENT, "INTVAR", EventRole.STOP, _STATEMENT),
+    Kind(BINLOG.LOAD_EVENT, "LOAD", EventRole.STOP, _OBSOLETE),
+    Kind(BINLOG.SLAVE_EVENT, "SLAVE", EventRole.STOP, _OBSOLETE),
+    Kind(BINLOG.CREATE_FILE_EVENT, "CREATE_FILE", EventRole.STOP, _OBSOLETE),
+    Kind(BINLOG.APPEND_BLOCK_EVENT, "APPEND_BLOCK", EventRole.STOP, _STATEMENT),
+    Kind(BINLOG.EXEC_LOAD_EVENT, "EXEC_LOAD", EventRole.STOP, _OBSOLETE),
+    Kind(BINLOG.DELETE_FILE_EVENT, "DELETE_FILE", EventRole.STOP, _STATEMENT),
+    Kind(BINLOG.NEW_LOAD_EVENT, "NEW_LOAD", EventRole.STOP, _OBSOLETE),
+    Kind(BINLOG.RAND_EVENT, "RAND", EventRole.STOP, _STATEMENT),
+    Kind(BINLOG.USER_VAR_EVENT, "USER_VAR", EventRole.STOP, _STATEMENT),
+    Kind(FORMAT_DESCRIPTION, "FORMAT_DESCRIPTION", EventRole.READER),
+    Kind(XID, "XID", EventRole.BOUNDARY),
+    Kind(BINLOG.BEGIN_LOAD_QUERY_EVENT, "BEGIN_LOAD_QUERY", EventRole.STOP, _STATEMENT),
+    Kind(BINLOG.EXECUTE_LOAD_QUERY_EVENT, "EXECUTE_LOAD_QUERY", EventRole.STOP, _STATEMENT),
+    Kind(TABLE_MAP, "TABLE_MAP", EventRole.MAP),
+    Kind(BINLOG.PRE_GA_WRITE_ROWS_EVENT, "PRE_GA_WRITE_ROWS", EventRole.STOP, _BETA),
+    Kind(
+        BINLOG.PRE_GA_UPDATE_ROWS_EVENT,
+        "PRE_GA_UPDATE_ROWS",
+        EventRole.STOP,
+        "only beta versions of MySQL 5.1 wrote it",
+    ),
+    Kind(
+        BINLOG.PRE_GA_DELETE_ROWS_EVENT,
+        "PRE_GA_DELETE_ROWS",
+        EventRole.STOP,
+        "only beta versions of MySQL 5.1 wrote it",
+    ),
+    Kind(WRITE_ROWS_V1, "WRITE_ROWS_V1", EventRole.ROWS),
+    Kind(UPDATE_ROWS_V1, "UPDATE_ROWS_V1", EventRole.ROWS),
+    Kind(DELETE_ROWS_V1, "DELETE_ROWS_V1", EventRole.ROWS),
+    Kind(INCIDENT, "INCIDENT", EventRole.STOP, "the source itself could not log what it changed (LOST_EVENTS)"),
+    Kind(HEARTBEAT, "HEARTBEAT", EventRole.PASS, "shows that the connection lives"),
+    Kind(BINLOG.IGNORABLE_LOG_EVENT, "IGNORABLE", EventRole.STOP, "an event of a newer server that hides its kind"),
+    Kind(BINLOG.ROWS_QUERY_LOG_EVENT, "ROWS_QUERY", EventRole.PASS, "the statement's text; its rows follow"),
+    Kind(WRITE_ROWS, "WRITE_ROWS", EventRole.ROWS),
+    Kind(UPDATE_ROWS, "UPDATE_ROWS", EventRole.ROWS),
+    Kind(DELETE_ROWS, "DELETE_ROWS", EventRole.ROWS),
+    Kind(GTID, "GTID", EventRole.BOUNDARY),
+    Kind(ANONYMOUS_GTID, "ANONYMOUS_GTID", EventRole.BOUNDARY),
+    Kind(PREVIOUS_GTIDS, "PREVIOUS_GTIDS", EventRole.READER),
+    Kind(36, "TRANSACTION_CONTEXT", EventRole.PASS, "what group replication certifies; its rows follow"),
+    Kind(37, "VIEW_CHANGE", EventRole.PASS, "who belongs to the replication group"),
+    Kind(XA_PREPARE, "XA_PREPARE", EventRole.BOUNDARY),
+    Kind(PARTIAL_UPDATE_ROWS, "PARTIAL_UPDATE_ROWS", EventRole.ROWS),
+    Kind(TRANSACTION_PAYLOAD, "TRANSACTION_PAYLOAD", EventRole.PAYLOAD),
+    Kind(HEARTBEAT_V2, "HEARTBEAT_V2", EventRole.PASS, "shows that the connection lives"),
+    Kind(GTID_TAGGED, "GTID_TAGGED", EventRole.BOUNDARY),
+    Kind(BINLOG.MARIADB_ANNOTATE_ROWS_EVENT, "ANNOTATE_ROWS", EventRole.PASS, "the statement's text; its rows follow"),
     Kind(
         BINLOG.MARIADB_BINLOG_CHECKPOINT_EVENT,
         "BINLOG_CHECKPOINT",
-        Do.PASS,
+        EventRole.PASS,
         "which files the source needs for its own crash recovery",
     ),
-    Kind(MARIADB_GTID, "MARIADB_GTID", Do.BOUNDARY),
-    Kind(MARIADB_GTID_LIST, "MARIADB_GTID_LIST", Do.READER),
+    Kind(MARIADB_GTID, "MARIADB_GTID", EventRole.BOUNDARY),
+    Kind(MARIADB_GTID_LIST, "MARIADB_GTID_LIST", EventRole.READER),
     Kind(
         START_ENCRYPTION,
         "START_ENCRYPTION",
-        Do.STOP,
+        EventRole.STOP,
         "the file is encrypted: pull it through the server, which decrypts it, and with binlog_checksum=CRC32",
     ),
-    Kind(QUERY_COMPRESSED, "MARIADB_QUERY_COMPRESSED", Do.SQL),
-    Kind(WRITE_ROWS_V1_COMPRESSED, "MARIADB_WRITE_ROWS_V1_COMPRESSED", Do.ROWS),
-    Kind(UPDATE_ROWS_V1_COMPRESSED, "MARIADB_UPDATE_ROWS_V1_COMPRESSED", Do.ROWS),
-    Kind(DELETE_ROWS_V1_COMPRESSED, "MARIADB_DELETE_ROWS_V1_COMPRESSED", Do.ROWS),
-    Kind(WRITE_ROWS_COMPRESSED, "MARIADB_WRITE_ROWS_COMPRESSED", Do.ROWS),
-    Kind(UPDATE_ROWS_COMPRESSED, "MARIADB_UPDATE_ROWS_COMPRESSED", Do.ROWS),
-    Kind(DELETE_ROWS_COMPRESSED, "MARIADB_DELETE_ROWS_COMPRESSED", Do.ROWS),
-    Kind(172, "MARIADB_PARTIAL_ROW_DATA", Do.STOP, "row events in fragments are not read yet"),
+    Kind(QUERY_COMPRESSED, "MARIADB_QUERY_COMPRESSED", EventRole.SQL),
+    Kind(WRITE_ROWS_V1_COMPRESSED, "MARIADB_WRITE_ROWS_V1_COMPRESSED", EventRole.ROWS),
+    Kind(UPDATE_ROWS_V1_COMPRESSED, "MARIADB_UPDATE_ROWS_V1_COMPRESSED", EventRole.ROWS),
+    Kind(DELETE_ROWS_V1_COMPRESSED, "MARIADB_DELETE_ROWS_V1_COMPRESSED", EventRole.ROWS),
+    Kind(WRITE_ROWS_COMPRESSED, "MARIADB_WRITE_ROWS_COMPRESSED", EventRole.ROWS),
+    Kind(UPDATE_ROWS_COMPRESSED, "MARIADB_UPDATE_ROWS_COMPRESSED", EventRole.ROWS),
+    Kind(DELETE_ROWS_COMPRESSED, "MARIADB_DELETE_ROWS_COMPRESSED", EventRole.ROWS),
+    Kind(172, "MARIADB_PARTIAL_ROW_DATA", EventRole.STOP, "row events in fragments are not read yet"),
 )
 
 
@@ -159,13 +170,13 @@ def every_code(declared: Iterable[Kind]) -> tuple[Kind, ...]:
     for kind in declared:
         if kind.code in table:
             raise ValueError(f"event code {kind.code} is declared twice")
-        if kind.do in (Do.STOP, Do.PASS) and not kind.why:
+        if kind.role in (EventRole.STOP, EventRole.PASS) and not kind.why:
             raise ValueError(f"event code {kind.code} has no reason")
         table[kind.code] = kind
-    return tuple(table.get(code, Kind(code, f"CODE_{code}", Do.STOP, _UNDECLARED)) for code in range(256))
+    return tuple(table.get(code, Kind(code, f"CODE_{code}", EventRole.STOP, _UNDECLARED)) for code in range(256))
 
 
 _UNDECLARED: Final = "no server that this release supports writes it"
 EVENTS: Final = every_code(DECLARED)
-DO: Final = bytes(kind.do for kind in EVENTS)
+ROLES: Final = bytes(kind.role for kind in EVENTS)
 """`DO[code]`: for hot loops and kernels; derived from the table."""

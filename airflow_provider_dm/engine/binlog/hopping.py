@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS
-from airflow_provider_dm.engine.binlog.events import DO, Do
+from airflow_provider_dm.engine.binlog.events import ROLES, EventRole
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.transaction import ScannedRange
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 _IDS: Final = 256  # runs of ids in one hop
-_HOPPED: Final = bytes(Do.STOP if code in PLAIN_ROWS else do for code, do in enumerate(DO))
+_HOPPED: Final = bytes(EventRole.STOP if code in PLAIN_ROWS else do for code, do in enumerate(ROLES))
 """DO, except that transactions with compressed rows are left to the scan, which counts their unpacked size."""
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
-from airflow_provider_dm.engine.binlog.events import DO, Do
+from airflow_provider_dm.engine.binlog.events import ROLES, EventRole
 from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, gtid_text, tagged_gtid
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.planned import ByteRange
@@ -75,7 +75,7 @@ def _walk(byte_range: ByteRange, window: Bytes, gtid: str | None) -> Iterator[Ev
         timestamp, code, server_id, size = START.unpack_from(buffer, position - base)
         if size < HEADER_SIZE + byte_range.format.trailer_size or position + size > byte_range.end:
             raise MalformedEvent(_at(byte_range, position), f"a size of {size} bytes")
-        if DO[code] == Do.BOUNDARY:
+        if ROLES[code] == EventRole.BOUNDARY:
             if position + size > base + len(buffer):
                 base, buffer = position, _load(byte_range, window, position, size)
             start = position - base

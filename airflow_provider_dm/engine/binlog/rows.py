@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.binlog.errors import (
     PartialRowImage,
     UnknownEvent,
 )
-from airflow_provider_dm.engine.binlog.events import DO, Do
+from airflow_provider_dm.engine.binlog.events import ROLES, EventRole
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.kernels import build
@@ -260,21 +260,21 @@ class _Splitter:
         code, body = data[start + 4], start + HEADER_SIZE
         end -= self.stream.format.trailer_size
         at = self.stream.at(position)
-        match DO[code]:
-            case Do.ROWS if code in PLAIN_ROWS:
+        match ROLES[code]:
+            case EventRole.ROWS if code in PLAIN_ROWS:
                 plain_code, plain_body = uncompressed_rows(code, data[body:end], at)
                 yield from self._rows(position, at, plain_code, plain_body, 0, len(plain_body))
-            case Do.ROWS:
+            case EventRole.ROWS:
                 yield from self._rows(position, at, code, data, body, end)
-            case Do.MAP:
+            case EventRole.MAP:
                 self.maps.name(data[body:end], at)
-            case Do.BOUNDARY:
+            case EventRole.BOUNDARY:
                 self.maps.forget()
-            case Do.PAYLOAD:
+            case EventRole.PAYLOAD:
                 yield from self._payload(position, data[body:end])
-            case Do.STOP if code == codes.START_ENCRYPTION and self._is_decrypted():
+            case EventRole.STOP if code == codes.START_ENCRYPTION and self._is_decrypted():
                 pass
-            case Do.STOP:
+            case EventRole.STOP:
                 raise UnknownEvent.of(at, code)
 
     def _is_decrypted(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.events import DO, Do
+from airflow_provider_dm.engine.binlog.events import ROLES, EventRole
 
 # Columns of a change
 LAYOUT, EVENT, BEFORE, BEFORE_END, AFTER, AFTER_END = range(6)
@@ -47,18 +47,18 @@ OPERATIONS: Final = {
 PARTIAL_UPDATES: Final = UPDATES | HAS_EXTRA
 """The format of the head of a PARTIAL_UPDATE_ROWS event."""
 
-_PASSED: Final = (Do.PASS, Do.READER, Do.SQL)
+_PASSED: Final = (EventRole.PASS, EventRole.READER, EventRole.SQL)
 
 
 def _what(code: int) -> int:
     if code in OPERATIONS:
         return OPERATIONS[code]
-    if DO[code] == Do.MAP:
+    if ROLES[code] == EventRole.MAP:
         return IS_MAP
-    if DO[code] == Do.BOUNDARY:
+    if ROLES[code] == EventRole.BOUNDARY:
         return FORGETS
     # The checksum of a format event depends on a flag in it.
-    return PASSED if DO[code] in _PASSED and code != codes.FORMAT_DESCRIPTION else LOOK
+    return PASSED if ROLES[code] in _PASSED and code != codes.FORMAT_DESCRIPTION else LOOK
 
 
 WHAT: Final = bytes(_what(code) for code in range(256))

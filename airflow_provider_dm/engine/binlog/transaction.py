@@ -257,7 +257,7 @@ def handle_event(scan: ScanState, position: int, event_end: int, timestamp: int,
         case codes.QUERY_COMPRESSED:
             plain = uncompressed_query(body, scan.at(position))
             _query(scan, position, event_end, timestamp, query_of(plain, scan.at(position)))
-        case _ if codes.DO[code] == codes.Do.PASS:
+        case _ if codes.ROLES[code] == codes.EventRole.PASS:
             scan.skip_event(event_end)
         case _:
             _handle_outside(scan, position, event_end, code, body)

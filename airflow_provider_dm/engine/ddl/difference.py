@@ -112,7 +112,8 @@ def _constraints(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     keys, made = _keys(old), _keys(new)
     shown = {name for name, key in made.items() if name in keys and _visible(key) == _visible(keys[name])}
     yield from (DropKey(str(key.name)) for name, key in keys.items() if name not in shown)
-    yield from (AddConstraint(_without_primary_name(key)) for name, key in made.items() if name not in shown)
+    added = (key for name, key in made.items() if name not in shown)
+    yield from (AddConstraint(replace(key, name=None) if key.kind is KeyKind.PRIMARY else key) for key in added)
     for key in (made[name] for name in made if name in shown and made[name] != keys[name]):
         yield SetKeyVisibility(str(key.name), key != _visible(key))
     checks, wanted = _checks(old), _checks(new)
@@ -128,10 +129,6 @@ def _constraints(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
 
 def _visible(key: KeyDefinition) -> KeyDefinition:
     return replace(key, options=tuple(option for option in key.options if option[0] not in _HIDDEN))
-
-
-def _without_primary_name(key: KeyDefinition) -> KeyDefinition:
-    return replace(key, name=None) if key.kind is KeyKind.PRIMARY else key
 
 
 def _keys(table: TableDefinition) -> dict[str, KeyDefinition]:

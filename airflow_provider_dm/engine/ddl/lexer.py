@@ -125,11 +125,9 @@ def string_value(raw: str, sql_mode: int) -> str:
     body, quote = raw[1:-1], raw[0]
     if sql_mode & NO_BACKSLASH_ESCAPES:
         return body.replace(quote * 2, quote)
-    return re.sub(rf"{quote}{quote}|\\([\s\S])", lambda match: _unescaped(match[1]) if match[1] else quote, body)
-
-
-def _unescaped(character: str) -> str:
-    return _ESCAPED.get(character, character)
+    return re.sub(
+        rf"{quote}{quote}|\\([\s\S])", lambda match: _ESCAPED.get(match[1], match[1]) if match[1] else quote, body
+    )
 
 
 _ESCAPED: Final = {

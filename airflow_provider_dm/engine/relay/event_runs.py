@@ -27,7 +27,7 @@ BUSY_SECONDS: Final = 3.0
 _MARKS: Final = 1 << 16
 
 
-class Take(Protocol):
+class TakeRun(Protocol):
     """Takes a run. `cursor`: the upstream's position of the next event."""
 
     def __call__(self, buffer: ReceiveBuffer, cursor: int, *, checksums: bool) -> PacketRun: ...
@@ -38,7 +38,7 @@ def take_plainly(buffer: ReceiveBuffer, cursor: int, *, checksums: bool) -> Pack
     return buffer.take_run(cursor, ACTIONS, checksums=checksums)
 
 
-def compiled_take() -> Take | None:
+def compiled_take() -> TakeRun | None:
     """Return the kernel's implementation; None without compiled kernels. The first call takes a second."""
     if not build.ready():
         return None
@@ -77,7 +77,7 @@ class RunTaker:
     """Takes runs, and switches to the compiled kernel when the relay is busy."""
 
     busy_seconds: float = BUSY_SECONDS
-    _take: Take = field(default=take_plainly)
+    _take: TakeRun = field(default=take_plainly)
     _spent: float = 0.0
     _kernel_requested: bool = False
 

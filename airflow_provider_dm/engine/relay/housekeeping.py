@@ -107,7 +107,10 @@ class Housekeeper:
 
     def _check(self) -> int:
         self._has_checked = True
-        requests, is_private = self._requests(), self.spec.spool is not None
+        is_private = self.spec.spool is not None
+        requests: tuple[PurgeRequest, ...] = (Inactive(),)
+        if not is_private:
+            requests = requests_for(self.spec.source.config.purge, self._root)
         if not requests or (is_private and not self._needs()):
             return 0  # the task of a private log has just begun
         report = purge(self.spec.source.config.source_id, self._root, self._needs, *requests)
@@ -116,11 +119,6 @@ class Housekeeper:
         if report.files:
             log.info("removed %s", report)
         return report.size
-
-    def _requests(self) -> tuple[PurgeRequest, ...]:
-        if self.spec.spool is not None:
-            return (Inactive(),)
-        return requests_for(self.spec.source.config.purge, self._root)
 
     def _needs(self) -> Sequence[LogNeed]:
         spool = self.spec.spool

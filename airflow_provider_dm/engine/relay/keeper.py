@@ -2,13 +2,13 @@
 
 The end of a relay's process is one value for all starters:
 
-    EndedOnRequest  it has caught up, or was requested to end   exit code 0
-    DirectoryLocked another relay writes to the directory       2, with RelayLocked
-    EndedByError    a user has to act                           2, with any other typed error
-    Died            unexpected                                  anything else
+    EndedOnRequest      it has caught up, or was requested to end   exit code 0
+    DirectoryLocked     another relay writes to the directory       2, with RelayLocked
+    EndedByError        a user has to act                           2, with any other typed error
+    EndedByCrash        unexpected                                  anything else
 
-The keeper waits after DirectoryLocked, and restarts after Died with growing delays. It returns any other end, and
-a death beyond the allowed number, to its owner, which decides whether it can continue without this relay. It never
+The keeper waits after DirectoryLocked, and restarts after EndedByCrash with growing delays. It returns any other end,
+and a death beyond the allowed number, to its owner, which decides whether it can continue without this relay. It never
 blocks: the owner calls `check` often.
 """
 
@@ -56,13 +56,13 @@ class EndedByError:
 
 
 @dataclass(frozen=True)
-class Died:
+class EndedByCrash:
     exit_code: int
     tail: str = field(repr=False)
     """The end of its log, which may contain secrets."""
 
 
-def end_of(process: RelayProcess) -> EndedOnRequest | DirectoryLocked | EndedByError | Died | None:
+def end_of(process: RelayProcess) -> EndedOnRequest | DirectoryLocked | EndedByError | EndedByCrash | None:
     """Return how a relay has ended; None while it runs. The log alone does not show that, as two processes may write to
     it."""
     code = process.exit_code()
@@ -70,7 +70,7 @@ def end_of(process: RelayProcess) -> EndedOnRequest | DirectoryLocked | EndedByE
         return None if code is None else EndedOnRequest()
     error = process.error() if code == EXIT_ERROR else None
     if error is None:
-        return Died(code, process.tail())
+        return EndedByCrash(code, process.tail())
     return DirectoryLocked(error.message) if error.code == RelayLocked.code else EndedByError(error)
 
 
@@ -100,7 +100,7 @@ class KeptRelay:
     _started_at: float = field(default=0.0, init=False)
     _start_at: float = field(default=0.0, init=False)
 
-    def check(self) -> EndedOnRequest | EndedByError | Died | None:
+    def check(self) -> EndedOnRequest | EndedByError | EndedByCrash | None:
         """Start the relay if it is due, and check whether it has ended. Return an end without restart, or None."""
         if self.process is None:
             if not self.is_start_delayed():
@@ -112,7 +112,7 @@ class KeptRelay:
             case DirectoryLocked():
                 self.delay_start(STAND_BY_SECONDS)
                 return None
-            case Died(code) as end:
+            case EndedByCrash(code) as end:
                 now = time.monotonic()
                 deaths = deaths_after(RelayStart(self._started_at, self.deaths), now)
                 pause = pause_after(deaths) * random.uniform(0.8, 1.2)

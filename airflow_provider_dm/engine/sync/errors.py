@@ -21,44 +21,6 @@ _WITHOUT_THE_TABLE: Final = (
     f"Or leave the table out by block-allow-list, and the task continues without it. Or {MIGRATE_AGAIN}."
 )
 
-AFTER_DDL: Final = (
-    'Replace the statement with `dmctl binlog replace TASK -s SOURCE "…"`. Or make the change in the target yourself, '
-    f"if you need it there, and run `dmctl binlog skip TASK -s SOURCE`. {ROWS_BEFORE}. {_WITHOUT_THE_TABLE}"
-)
-
-ALL_SHARDS: Final = (
-    "Set `shard-mode: pessimistic` and start the task again: the target executes the statement once all tables that "
-    "are merged there have executed it."
-)
-"""The remedy for DDL on a merged table in a task that has no shard mode."""
-
-VALUES_DIFFER: Final = (
-    'Let the target convert the rows in its own way: run `dmctl binlog replace TASK -s SOURCE "…"` with the statement. '
-    "If its values may then differ, write the source's values into the log after the statement: at the source, ALTER "
-    "TABLE … ADD COLUMN a new column of that type, UPDATE … SET it to the changed column, and ALTER TABLE … DROP "
-    "COLUMN the changed one, CHANGE the new one to its name."
-)
-"""The remedy for a statement for which the target would compute other values than the source."""
-
-NEEDED_BY_ROWS: Final = (
-    "The target table has to change at this location too. Instead of skipping the statement, run `dmctl binlog "
-    'replace TASK -s SOURCE "…"` with that statement, or with another statement after which the rows fit.'
-)
-"""The remedy for a skipped statement after which rows do not fit the target's table."""
-
-NOT_UNDERSTOOD: Final = (
-    "If the statement changes the table's definition, first make the change in the target yourself, and set the "
-    "definition after the statement, by which rows are decoded, with `dmctl binlog-schema update TASK SCHEMA TABLE "
-    f"FILE`. Then, or if it does not change it, run `dmctl binlog skip TASK -s SOURCE`. {_WITHOUT_THE_TABLE}"
-)
-"""The remedy for a statement whose effect on the table's definition is not certain."""
-
-OF_DEFINITION: Final = (
-    "Set the table's definition before this statement with `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, "
-    "and run the task again. Or make the change in the target yourself and run `dmctl binlog skip TASK -s SOURCE`."
-)
-"""The remedy where the table's definition is not the known one, as after a statement that is not understood."""
-
 
 class EarlierLogMissing(DescribedError):
     """The relay log lacks the part before the checkpoint, which is needed to follow a failover or a new relay log."""
@@ -323,7 +285,11 @@ class TaskBug(DmError):
 class CannotFollow(Exception):
     """A statement that cannot be followed without a user's decision; the argument is the reason."""
 
-    remedy: ClassVar[str] = AFTER_DDL
+    remedy: ClassVar[str] = (
+        'Replace the statement with `dmctl binlog replace TASK -s SOURCE "…"`. Or make the change in the target '
+        "yourself, if you need it there, and run `dmctl binlog skip TASK -s SOURCE`. "
+        f"{ROWS_BEFORE}. {_WITHOUT_THE_TABLE}"
+    )
 
 
 class RefusedByFilter(CannotFollow):
@@ -333,31 +299,49 @@ class RefusedByFilter(CannotFollow):
 class ValuesDiffer(CannotFollow):
     """A statement for which the target would compute other values of the rows than the source has."""
 
-    remedy = VALUES_DIFFER
+    remedy = (
+        'Let the target convert the rows in its own way: run `dmctl binlog replace TASK -s SOURCE "…"` with the '
+        "statement. If its values may then differ, write the source's values into the log after the statement: at the "
+        "source, ALTER TABLE … ADD COLUMN a new column of that type, UPDATE … SET it to the changed column, and ALTER "
+        "TABLE … DROP COLUMN the changed one, CHANGE the new one to its name."
+    )
 
 
 class NeededByRows(CannotFollow):
     """A skipped statement without which the target's table does not fit the rows after it."""
 
-    remedy = NEEDED_BY_ROWS
+    remedy = (
+        "The target table has to change at this location too. Instead of skipping the statement, run `dmctl binlog "
+        'replace TASK -s SOURCE "…"` with that statement, or with another statement after which the rows fit.'
+    )
 
 
 class NotUnderstood(CannotFollow):
     """A statement after which the definition of its table is not certain."""
 
-    remedy = NOT_UNDERSTOOD
+    remedy = (
+        "If the statement changes the table's definition, first make the change in the target yourself, and set the "
+        "definition after the statement, by which rows are decoded, with `dmctl binlog-schema update TASK SCHEMA TABLE "
+        f"FILE`. Then, or if it does not change it, run `dmctl binlog skip TASK -s SOURCE`. {_WITHOUT_THE_TABLE}"
+    )
 
 
 class DefinitionDiffers(CannotFollow):
     """A statement about something that the known definition of its table does not have."""
 
-    remedy = OF_DEFINITION
+    remedy = (
+        "Set the table's definition before this statement with `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, "
+        "and run the task again. Or make the change in the target yourself and run `dmctl binlog skip TASK -s SOURCE`."
+    )
 
 
 class NeedsAgreement(CannotFollow):
     """A statement on a merged table in a task that has no shard mode."""
 
-    remedy = ALL_SHARDS
+    remedy = (
+        "Set `shard-mode: pessimistic` and start the task again: the target executes the statement once all tables "
+        "that are merged there have executed it."
+    )
 
 
 class RoutedElsewhere(CannotFollow):

@@ -32,10 +32,10 @@ from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.ddl.verdict import RelevantDdl, stop_error
 from airflow_provider_dm.engine.sync.errors import (
-    NOT_UNDERSTOOD,
     CannotFollow,
     GoalLost,
     MissingRow,
+    NotUnderstood,
     RefusedByFilter,
     RoutedElsewhere,
     TransactionGroupsChanged,
@@ -105,7 +105,8 @@ class Loop:
                     continue
                 planned = self.planning.next(following, self.state, self.applier.size)
                 following = None
-                self._note_log_time(planned)
+                safe_mode = save_window(self.notes.transactions, self.state.fence, self.state.safe_mode, planned)
+                self.state = replace(self.state, safe_mode=safe_mode)
                 match planned:
                     case Epoch(lo=lo, size=size):
                         if self.state.edge is None:
@@ -139,11 +140,6 @@ class Loop:
         return self.state.at_goal
 
     # The steps
-
-    def _note_log_time(self, planned: Planned) -> None:
-        before = self.state.safe_mode
-        after = save_window(self.notes.transactions, self.state.fence, before, planned)
-        self.state = replace(self.state, safe_mode=after)
 
     def _epoch(self, epoch: Epoch, following: Future[Planned] | None = None) -> None:
         self.merged.shards.check_no_resync()
@@ -296,7 +292,7 @@ class Loop:
         ddl = meaning.ddl
         self.progress.ddl_begun(ddl.at)
         if statement is None and operator is None:
-            raise stop_error(ddl, why, NOT_UNDERSTOOD)
+            raise stop_error(ddl, why, NotUnderstood.remedy)
         try:
             self.state = self.following.follow(meaning, statement, self.state, operator)
         except RoutedElsewhere as error:

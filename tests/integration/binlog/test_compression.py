@@ -157,7 +157,7 @@ def comparable(event: Event) -> tuple[str, bytes]:
         return name, b""
     if code == codes.QUERY:
         return name, _NUMBERS_OF_A_QUERY.sub(b"", body[8:])
-    return (name, body[6:]) if codes.DO[code] >= codes.Do.MAP else (name, body)
+    return (name, body[6:]) if codes.ROLES[code] >= codes.EventRole.MAP else (name, body)
 
 
 def test_the_server_s_own_tool_counts_the_same_rows(source: Server, schema: str) -> None:

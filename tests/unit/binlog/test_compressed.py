@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.binlog.compressed import (
     uncompressed_rows,
 )
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, EventTooLarge, MalformedEvent
-from airflow_provider_dm.engine.binlog.events import EVENTS, Do
+from airflow_provider_dm.engine.binlog.events import EVENTS, EventRole
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
@@ -53,7 +53,7 @@ def test_rows_are_what_they_were(code: int) -> None:
 
 def test_every_compressed_rows_event_has_a_plain_one() -> None:
     assert PLAIN_ROWS.keys() == HEADS.keys()
-    assert {EVENTS[code].do for code in (*PLAIN_ROWS, *PLAIN_ROWS.values())} == {Do.ROWS}
+    assert {EVENTS[code].role for code in (*PLAIN_ROWS, *PLAIN_ROWS.values())} == {EventRole.ROWS}
 
 
 @pytest.mark.parametrize("code", [165, *HEADS])

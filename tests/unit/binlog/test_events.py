@@ -14,7 +14,7 @@ from pymysqlreplication.constants import BINLOG
 
 from airflow_provider_dm.engine.binlog import events
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, EventTooLarge, MalformedEvent, UnknownEvent
-from airflow_provider_dm.engine.binlog.events import DO, EVENTS, Do, Kind, every_code
+from airflow_provider_dm.engine.binlog.events import EVENTS, ROLES, EventRole, Kind, every_code
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, UpToDate
@@ -192,23 +192,23 @@ def test_every_code_is_in_exactly_one_of_them() -> None:
 
 
 def test_the_table_has_the_same_entries() -> None:
-    assert {kind.code for kind in EVENTS if kind.do is Do.PASS} == HARMLESS.keys()
-    assert {kind.code for kind in EVENTS if kind.do is Do.STOP} == ERRORS.keys()
+    assert {kind.code for kind in EVENTS if kind.role is EventRole.PASS} == HARMLESS.keys()
+    assert {kind.code for kind in EVENTS if kind.role is EventRole.STOP} == ERRORS.keys()
     assert [kind.code for kind in EVENTS] == list(range(256))
-    assert list(DO) == [kind.do for kind in EVENTS]
-    assert [kind.name for kind in EVENTS if kind.do in (Do.STOP, Do.PASS) and not kind.why] == []
+    assert list(ROLES) == [kind.role for kind in EVENTS]
+    assert [kind.name for kind in EVENTS if kind.role in (EventRole.STOP, EventRole.PASS) and not kind.why] == []
 
 
 def test_stop_is_what_a_forgotten_code_does_and_the_order_is_what_loops_compare_with() -> None:
-    assert list(Do) == [Do.STOP, Do.PASS, Do.READER, Do.BOUNDARY, Do.SQL, Do.MAP, Do.ROWS, Do.PAYLOAD]
-    assert [int(do) for do in Do] == list(range(8))
+    assert [role.name for role in EventRole] == ["STOP", "PASS", "READER", "BOUNDARY", "SQL", "MAP", "ROWS", "PAYLOAD"]
+    assert [int(do) for do in EventRole] == list(range(8))
 
 
 def test_a_code_is_declared_once_and_with_its_reason() -> None:
     with pytest.raises(ValueError, match="twice"):
-        every_code([Kind(2, "A", Do.SQL), Kind(2, "B", Do.SQL)])
+        every_code([Kind(2, "A", EventRole.SQL), Kind(2, "B", EventRole.SQL)])
     with pytest.raises(ValueError, match="no reason"):
-        every_code([Kind(2, "A", Do.STOP)])
+        every_code([Kind(2, "A", EventRole.STOP)])
 
 
 # The oracles

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.meta.records import Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory_lock import sole_writer
-from airflow_provider_dm.engine.relay.keeper import Died, EndedByError
+from airflow_provider_dm.engine.relay.keeper import EndedByCrash, EndedByError
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying
 from airflow_provider_dm.launch.job import Upstream
@@ -48,7 +48,7 @@ def test_relays_inherit_what_their_launcher_gives_them_and_no_more(tmp_path: Pat
 def test_the_log_of_a_relay_that_always_dies_is_shown_without_secrets() -> None:
     tail = "before " * 1000 + "pass boom"
     error = error_of(
-        "one", Died(1, tail), deaths=9, log_path=Path("r.log"), masked=lambda text: text.replace("pass", "*")
+        "one", EndedByCrash(1, tail), deaths=9, log_path=Path("r.log"), masked=lambda text: text.replace("pass", "*")
     )
     assert isinstance(error, RelayKeepsDying)
     assert "crashed 9 times in a row, the last time with exit code 1. The end of its log (r.log):\n" in str(error)

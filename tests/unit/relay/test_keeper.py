@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.relay.errors import RelayLocked
 from airflow_provider_dm.engine.relay.keeper import (
     DEATHS_ALLOWED,
     LONGEST_PAUSE_SECONDS,
-    Died,
     DirectoryLocked,
+    EndedByCrash,
     EndedByError,
     EndedOnRequest,
     KeptRelay,
@@ -60,7 +60,7 @@ def keep(tmp_path: Path, url: str) -> Iterator[Keep]:
         one.stop(5.0)
 
 
-def end(kept: KeptRelay, seconds: float = 300) -> EndedOnRequest | EndedByError | Died:
+def end(kept: KeptRelay, seconds: float = 300) -> EndedOnRequest | EndedByError | EndedByCrash:
     deadline = time.monotonic() + seconds
     while (found := kept.check()) is None:
         assert time.monotonic() < deadline, "it does not end"
@@ -87,7 +87,7 @@ def test_one_that_is_killed_comes_back(keep: Keep) -> None:
 
     assert kept.process is not None
     kept.process.wait()
-    assert end_of(kept.process) == Died(-signal.SIGKILL, kept.process.tail())
+    assert end_of(kept.process) == EndedByCrash(-signal.SIGKILL, kept.process.tail())
     assert kept.check() is None
     assert kept.is_start_delayed()
     assert runs(kept) != first
@@ -97,7 +97,7 @@ def test_one_that_is_killed_comes_back(keep: Keep) -> None:
 def test_one_that_always_dies_is_given_up_with_the_end_of_its_log(keep: Keep) -> None:
     kept = keep(PYTHONHOME="/not/there")
     ended = end(kept)
-    assert isinstance(ended, Died)
+    assert isinstance(ended, EndedByCrash)
     assert ended.exit_code == 1
     assert "/not/there" in ended.tail  # what Python said
     assert kept.deaths == 2

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
-from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
 from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency, spreads
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
 from tests.unit.sync.ddl_history import Item, place_of
@@ -328,7 +328,7 @@ class Sync:
         self._met(writer.collisions)
         return contested
 
-    def _folded(self, plan: SyncPlan, end: int) -> Folded:
+    def _folded(self, plan: SyncPlan, end: int) -> FoldedChanges:
         """Fold in two pieces, as two ranges would be; the pieces are put together as blobs are."""
         cut = self.world.rng.randint(self.at, end) if spreads(plan) else end
         if cut in (self.at, end):
@@ -336,7 +336,7 @@ class Sync:
         pieces = ((self.at, cut), (cut, end))
         return unpack(plan, [pack(plan, Compactor(plan).add_all(self._changes(plan, *one)), 1)[0] for one in pieces])
 
-    def _waves(self, writer: WaveWriter, folded: Folded, tasks: int) -> int:
+    def _waves(self, writer: WaveWriter, folded: FoldedChanges, tasks: int) -> int:
         waves = make_waves(writer.plan, folded)
         groups = [range(first, BUCKETS, tasks) for first in range(tasks)]
         for buckets in self.world.rng.sample(groups, tasks):

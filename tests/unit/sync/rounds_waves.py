@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
-from airflow_provider_dm.engine.sync.write.compactor import Folded
+from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges
 from airflow_provider_dm.engine.sync.write.disputed import ExchangedMarks, disputed_values
 
 
-def waves_of(plan: SyncPlan, pieces: Sequence[Folded], groups: int) -> Waves:
+def waves_of(plan: SyncPlan, pieces: Sequence[FoldedChanges], groups: int) -> Waves:
     """Sort the changes by so many tasks. Another attempt may have another number of tasks."""
     blobs = [pack(plan, one, groups) for one in pieces]
     shares = [unpack(plan, mine) for mine in zip(*blobs, strict=True)]

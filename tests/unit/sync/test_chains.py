@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.sync.errors import BrokenChain
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.chains import Chains
-from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
 from tests.unit.binlog.building import Log, order
 from tests.unit.sync.test_change import NOWHERE, plan_of
 from tests.unit.sync.test_encoded import ONE, THREE, TWO
@@ -74,7 +74,7 @@ def log_of(chance: random.Random, folder: Path, *, lies: float) -> list[ByteRang
     return list(planned.ranges)
 
 
-def folded(plan: SyncPlan, ranges: list[ByteRange], *, joined: list[int] | None = None) -> Folded | str:
+def folded(plan: SyncPlan, ranges: list[ByteRange], *, joined: list[int] | None = None) -> FoldedChanges | str:
     """Fold the ranges, by way of chains if `joined` is a list: it gets the changes that each batch is shorter."""
     compactor = Compactor(plan)
     chains = replace(Chains.of(compactor, plan), fewest=1)

@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
-from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
 
 RULES = SubtaskRules(
     BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema="dm_meta"), Router((), ())
@@ -56,11 +56,11 @@ def plan_of(
     return make_plan(schemas, targets, rules=RULES, buckets=buckets, coverage=coverage)
 
 
-def fold(plan: SyncPlan, changes: Iterable[Logged]) -> Folded:
+def fold(plan: SyncPlan, changes: Iterable[Logged]) -> FoldedChanges:
     return Compactor(plan).add_all(changes)
 
 
-def keyed(folded: Folded, target: int = 0) -> dict[Key, Change]:
+def keyed(folded: FoldedChanges, target: int = 0) -> dict[Key, Change]:
     return folded.keyed[target]
 
 
@@ -225,7 +225,7 @@ def histories(draw: st.DrawFn) -> list[Logged]:
     return log
 
 
-def state(folded: Folded) -> object:
+def state(folded: FoldedChanges) -> object:
     return (
         {table: dict(changes) for table, changes in folded.keyed.items() if changes},
         {
@@ -248,7 +248,7 @@ def test_folding_pieces_and_putting_them_together_is_folding_the_whole(
     merged = [unpack(plan, [blob[group] for blob in blobs]) for group in range(groups)]
 
     whole = fold(plan, log)
-    together = Folded()
+    together = FoldedChanges()
     for part in merged:
         together.changes += part.changes
         for number, changes in part.keyed.items():

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
-from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
 from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
 from tests.unit.binlog.building import ORDERS, Log, order
 from tests.unit.sync.test_change import NOWHERE, plan_of
@@ -88,7 +88,7 @@ def applied(
 
 def fold_of(
     plan: SyncPlan, ranges: Iterable[ByteRange], tables: set[int], by_kernels: Iterable[bool] = ALWAYS
-) -> Folded:
+) -> FoldedChanges:
     compactor, uses = Compactor(plan), iter(by_kernels)
     encoded = EncodedFold(compactor, plan, tables)
 

@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
 from airflow_provider_dm.engine.sync.write import apply, causality, dependence, transactional
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
-from airflow_provider_dm.engine.sync.write.compactor import Folded
+from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges
 from airflow_provider_dm.engine.sync.write.disputed import Disputed
 from airflow_provider_dm.engine.sync.write.marks import ValueMarks
 from tests.unit.sync import rounds_driver, rounds_reader, rounds_shards, rounds_waves
@@ -314,7 +314,7 @@ def test_every_attempt_has_the_same_disputed_values(monkeypatch: pytest.MonkeyPa
     """Wave 1 of the first attempt deletes more rows than the next attempt writes again."""
     chance = Random(1)
 
-    def others(plan: SyncPlan, folded: Folded, disputed: Disputed | None = None) -> Waves:
+    def others(plan: SyncPlan, folded: FoldedChanges, disputed: Disputed | None = None) -> Waves:
         return make_waves(plan, folded, chance.choice([EVERY_VALUE, disputed]))
 
     monkeypatch.setattr(rounds_waves, "make_waves", others)

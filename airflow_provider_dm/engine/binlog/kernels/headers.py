@@ -12,7 +12,7 @@ from typing import Any, Final
 from numba import int64, njit, uint64
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.events import Do
+from airflow_provider_dm.engine.binlog.events import EventRole
 from airflow_provider_dm.engine.binlog.gtid_events import (
     MARIADB_GTID,
     MYSQL_GTID,
@@ -30,7 +30,7 @@ _UNUSUAL = uint64(UNUSUAL)
 _NUMBERS_END = uint64(NUMBERS_END)
 _XID, _QUERY, _GTID, _ANONYMOUS = codes.XID, codes.QUERY, codes.GTID, codes.ANONYMOUS_GTID
 _MARIADB_GTID = codes.MARIADB_GTID
-_PASS, _MAP, _ROWS = int(Do.PASS), int(Do.MAP), int(Do.ROWS)
+_PASS, _MAP, _ROWS = int(EventRole.PASS), int(EventRole.MAP), int(EventRole.ROWS)
 _HEADER = HEADER_SIZE
 
 

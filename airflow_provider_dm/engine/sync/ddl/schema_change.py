@@ -272,7 +272,7 @@ class _Change:
             specs = without_ineffective(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
             if name == new and renames_columns(wanted):
-                check_shows(name, *self._definitions(name, before))
+                check_shows(name, before.definition(name), self.tables.tracker.definition(name))
         if shared and wanted is not None:
             if self.around.executed is Execution.ITSELF:
                 definitions = before.definition(name), self.tables.tracker.definition(new)
@@ -372,9 +372,6 @@ class _Change:
             raise RoutedElsewhere(
                 f"{name} is renamed to {new}, which is routed to {now}, unlike the shards of {target}"
             )
-
-    def _definitions(self, name: TableName, before: Tracker) -> tuple[TableDefinition, TableDefinition]:
-        return before.definition(name), self.tables.tracker.definition(name)
 
     def _is_shared(self, target: TableName, name: TableName) -> bool:
         """Return True if another source table is routed to the same target, and a statement has to respect it."""

@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import SkipDdl
 from airflow_provider_dm.engine.schema.charsets import UNSURE
-from airflow_provider_dm.engine.sync.errors import AFTER_DDL, DdlNotSupported
+from airflow_provider_dm.engine.sync.errors import CannotFollow, DdlNotSupported
 
 _ON_TABLES: Final = re.compile(
     r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|RENAME)\s+(?:OR\s+REPLACE\s+)?TABLES?\s", re.IGNORECASE
@@ -112,7 +112,7 @@ def is_ignored_by_filter(statement: Statement | NotRead | Unreadable, ddl: DdlSt
     return ddl.undecoded is None and EventAction.IGNORE in (known, rules.of_text(ddl.sql))
 
 
-def stop_error(ddl: DdlStatement, why: str, remedy: str = AFTER_DDL) -> DdlNotSupported:
+def stop_error(ddl: DdlStatement, why: str, remedy: str = CannotFollow.remedy) -> DdlNotSupported:
     """Return the error for a statement that is not executed. `why`: the reason."""
     return DdlNotSupported(
         feature=f"DDL in the log ({first_words(ddl.sql)} …: {why})",

@@ -275,7 +275,8 @@ class Tail:
 
     def _move_on(self, error: DmError, at: Cursor) -> None:
         """Switch to the other log after `error`. Raises `error` if the log is not the cause, or BothLogsFailed."""
-        if not self._is_at_fault(error, at):
+        fault = fault_of(error)
+        if fault is Fault.OTHER or (fault is Fault.SUSPECT and not self._is_damaged(at.place)):
             raise error
         match self.reading:
             case FromRelay():
@@ -299,10 +300,6 @@ class Tail:
             raise both_logs_failed(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
         log.warning("the relay log of %s cannot serve %s either: %s", self.source, at, error)
         self._go(FromUpstream(reading.log, error, at.place))
-
-    def _is_at_fault(self, error: DmError, at: Cursor) -> bool:
-        fault = fault_of(error)
-        return fault is Fault.LOG or (fault is Fault.SUSPECT and self._is_damaged(at.place))
 
     def _is_damaged(self, at: Location) -> bool:
         """Return True if an event between `at` and the end of the log is damaged, or the log cannot be read."""

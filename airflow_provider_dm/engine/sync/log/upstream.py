@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.errors import RelayLocked, StreamLost
-from airflow_provider_dm.engine.relay.keeper import Died, EndedByError, EndedOnRequest, KeptRelay
+from airflow_provider_dm.engine.relay.keeper import EndedByCrash, EndedByError, EndedOnRequest, KeptRelay
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.start import check_available
@@ -97,7 +97,7 @@ class UpstreamLog:
         match self._kept.check():
             case EndedByError(error):
                 raise PrivateRelayEnded(error)
-            case EndedOnRequest(code) | Died(code):
+            case EndedOnRequest(code) | EndedByCrash(code):
                 raise PrivateRelayEnded(_died(code))
         # The lock may be held by the child of a driver that was just killed, or that hangs.
         holder = self._kept.holder

@@ -106,7 +106,8 @@ def overwrite_by_waiting(fence: Fence, ports: ContestPorts, plan: SyncPlan) -> l
     ports.transactions(partial(_forget, fence=fence, ports=ports, plan=plan))
     collisions: list[Collision] = []
     behind = 0
-    while rows := ports.transactions(partial(_next, ref=fence.ref, behind=behind)):
+    oldest = partial(oldest_rows, ref=fence.ref, seconds=0, most=ROWS_OF_A_TRANSACTION)
+    while rows := ports.transactions(partial(oldest, behind=behind)):
         collisions += ports.transactions(partial(_put, fence=fence, ports=ports, rows=rows, plan=plan))
         behind = rows[-1].id
     return [collision for collision in collisions if collision.missing or collision.present]
@@ -145,10 +146,6 @@ def _forget(connection: Connection, *, fence: Fence, ports: ContestPorts, plan: 
     fence.check(connection)
     check_waiting(connection, fence.ref, plan)
     forget_without_image(connection, fence.ref, partial(_replaces, fence, ports, plan))
-
-
-def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[ContestedRow]:
-    return oldest_rows(connection, ref, seconds=0, behind=behind, most=ROWS_OF_A_TRANSACTION)
 
 
 def _put(

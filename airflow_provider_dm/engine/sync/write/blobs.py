@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.write.compactor import Folded, merge_counts, merge_keyed
+from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges, merge_counts, merge_keyed
 
 KeyedItems: TypeAlias = list[tuple[Key, Row | None, Row | None]]
 CountItems: TypeAlias = list[tuple[Row, int]]
@@ -30,7 +30,7 @@ def buckets_of(group: int, groups: int, buckets: int) -> range:
     return range(group * buckets // groups, (group + 1) * buckets // groups)
 
 
-def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
+def pack(plan: SyncPlan, folded: FoldedChanges, groups: int) -> list[bytes]:
     """Return one blob for each group, with its share of the folded changes. Raises InvariantBroken."""
     if folded.kept:
         raise InvariantBroken("an epoch whose changes are not folded is one task", "it is divided into groups")
@@ -58,9 +58,9 @@ def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
     ]
 
 
-def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
+def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> FoldedChanges:
     """Combine the blobs of one group, in the order of the log. Raises BrokenChain."""
-    folded, losses = Folded(), plan.losses
+    folded, losses = FoldedChanges(), plan.losses
     for blob in blobs:
         changes, keyed, counts, in_order = pickle.loads(blob)  # written by `pack`, in the same job
         folded.add_count(changes)

@@ -46,7 +46,7 @@ from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_functio
 from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.sync.write.compactor import Counts, Folded, Keyed, count_into, fold_into
+from airflow_provider_dm.engine.sync.write.compactor import Counts, FoldedChanges, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks, disputed_values, releases
 from airflow_provider_dm.engine.sync.write.encoded import CellRows, by_bucket
@@ -130,7 +130,7 @@ class Waves:
         return self.later[number - 1] if number else self.second
 
 
-def make_waves(plan: SyncPlan, folded: Folded, disputed: Disputed | None = None) -> Waves:
+def make_waves(plan: SyncPlan, folded: FoldedChanges, disputed: Disputed | None = None) -> Waves:
     """Sort folded changes into waves and buckets. `disputed`: of the epoch; None: `folded` is the whole epoch."""
     if disputed is None:
         disputed = disputed_values([ExchangedMarks.of(plan, folded)])
@@ -179,7 +179,8 @@ class _Sorting:
         if policy is WritePolicy.OVERWRITE:
             _unchanged(keyed.items(), part, sorter)
         if part.unique:
-            anew = _never if policy is WritePolicy.EXACT else releases(part, None)
+            exact = policy is WritePolicy.EXACT
+            anew: _Is = (lambda _before, _after: False) if exact else releases(part, None)
             _exact_in_two_waves(keyed.values(), sorter, releases(part, disputed), anew)
         else:
             _exact_in_one_wave(keyed.values(), sorter)
@@ -257,10 +258,6 @@ def _exact_in_one_wave(changes: Iterable[Change], sort: _Sorter) -> None:
 
 _Is: TypeAlias = Callable[[Row, Row | None], bool]
 """A condition of a change (before, after)."""
-
-
-def _never(_before: Row, _after: Row | None) -> bool:
-    return False
 
 
 def _exact_in_two_waves(changes: Iterable[Change], sort: _Sorter, is_disputed: _Is, is_anew: _Is) -> None:

@@ -56,7 +56,7 @@ class FoldedCells:
 
 
 @dataclass
-class Folded:
+class FoldedChanges:
     """Folded changes: by key, or counts by image for tables without a key, each by index of the source table (its lead,
     see `plan`). `changes`: the number of logged changes."""
 
@@ -70,7 +70,7 @@ class Folded:
     """By source table, of tables whose changes kernels have folded (`encoded`)."""
     changes: int = 0
 
-    def add_count(self, changes: int) -> Folded:
+    def add_count(self, changes: int) -> FoldedChanges:
         """Add to the number of logged changes; return self."""
         self.changes += changes
         return self
@@ -86,13 +86,13 @@ class Compactor:
     """Folds changes, added in log order. Raises BrokenChain."""
 
     def __init__(self, plan: SyncPlan) -> None:
-        self.folded = Folded()
+        self.folded = FoldedChanges()
         self._plan = plan
         self._optional_columns = plan.optional_columns()
         self._leads = plan.leads()
         self._adders: dict[int, Adder] = {}
 
-    def add_all(self, changes: Iterable[tuple[int, Row | None, Row | None]]) -> Folded:
+    def add_all(self, changes: Iterable[tuple[int, Row | None, Row | None]]) -> FoldedChanges:
         """Fold changes as (index of the source table, before, after)."""
         adders = [self._adder(index) for index in range(len(self._plan.sources))]
         count = 0

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.sync.write.compactor import Folded
+from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges
 from airflow_provider_dm.engine.sync.write.marks import Mark, MarkOf, further_marks
 
 Disputed: TypeAlias = frozenset[Mark]
@@ -39,7 +39,7 @@ class ExchangedMarks:
     taken: frozenset[Mark]
 
     @classmethod
-    def of(cls, plan: SyncPlan, folded: Folded) -> ExchangedMarks:
+    def of(cls, plan: SyncPlan, folded: FoldedChanges) -> ExchangedMarks:
         """Return the values of the tables with two waves (`causality`)."""
         released: set[Mark | None] = set()
         taken: set[Mark | None] = set()

@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.sync.plan.bucket import bucket_numbers
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.chains import Chains, can_join, joined
-from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded, FoldedCells
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedCells, FoldedChanges
 from airflow_provider_dm.engine.sync.write.disputed import are_disputed
 
 
@@ -109,7 +109,7 @@ class EncodedFold:
             self._give_back(of.table)
         return False
 
-    def folded(self) -> Folded:
+    def folded(self) -> FoldedChanges:
         """Return the compactor's folded changes with the kept ones. Raises MalformedRows, BrokenChain."""
         whole = _OneBuffer.of(piece.data for kept in self._kept.values() for _, piece in kept.pieces)
         for table, kept in list(self._kept.items()):

@@ -85,11 +85,9 @@ class WritesInOrder:
             self._make_room(connection, new)
             self._write(connection, new, Verb.INSERT)
             return
-        self._delete(connection, [_before(change) for change in existing if self._moves(change)])
+        moved = (old for old, row in zip(map(_before, existing), new, strict=True) if self.key(old) != self.key(row))
+        self._delete(connection, list(moved))
         self._write(connection, new, Verb.UPSERT)
-
-    def _moves(self, change: Change) -> bool:
-        return self.key(_before(change)) != self.key(_after(change))
 
     def _write(self, connection: Connection, new: Sequence[Row], verb: Verb) -> None:
         self.access.write_rows(connection, self.part.mapping, map(self.row, new), verb)

@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
-from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
 from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks
 from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
@@ -72,7 +72,7 @@ class EpochJob:
     next_ranges: tuple[ByteRange, ...] = ()
     """The ranges of the next epoch, to be folded while this one is written."""
 
-    def waves(self, folded: Folded, disputed: Disputed | None = None) -> Waves:
+    def waves(self, folded: FoldedChanges, disputed: Disputed | None = None) -> Waves:
         return make_waves(self.plan.value, folded, disputed)
 
     def writer(self, pool: Executor | None) -> WaveWriter:

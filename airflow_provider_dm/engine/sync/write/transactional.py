@@ -130,7 +130,8 @@ class TransactionalWriter:
         applied, here = ApplyResult(), self.writer.step.lo
         while left := [group for group in groups if group.hi > here]:
             for transaction in self._target_transactions(left):
-                done = self._write_transaction(here, transaction)
+                writing = partial(self._try_transaction, here, transaction)
+                done = with_careful_retry(writing, safe=self.writer.plan.safe)
                 if done is None:
                     break
                 applied, here = applied + done, transaction.hi
@@ -173,13 +174,10 @@ class TransactionalWriter:
         if hi:
             yield _in_memory(hi, held)
 
-    def _write_transaction(self, here: str, transaction: _TargetTransaction) -> ApplyResult | None:
-        """Write a target transaction that begins at `here`; return None if another call has written it."""
-        return with_careful_retry(partial(self._try_transaction, here, transaction), safe=self.writer.plan.safe)
-
     def _try_transaction(
         self, here: str, transaction: _TargetTransaction, *, careful: bool, met: DmError | None = None
     ) -> ApplyResult | None:
+        """Write a target transaction that begins at `here`; return None if another call has written it."""
         step = replace(self.writer.step, lo=here, hi=transaction.hi)
         writer = replace(self.writer, step=step)
 
