@@ -42,14 +42,13 @@ from airflow_provider_dm.engine.sync.errors import (
 )
 from airflow_provider_dm.engine.sync.following import DdlMeaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
-from airflow_provider_dm.engine.sync.noting import SyncNotes
+from airflow_provider_dm.engine.sync.noting import SyncNotes, forget_xa, note_xa
 from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.ports import Follower, MergedTables
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
-from airflow_provider_dm.engine.sync.xa_records import forget_xa, note_xa
 
 log = logging.getLogger(__name__)
 

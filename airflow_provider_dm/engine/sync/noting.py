@@ -7,14 +7,16 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.downstream.frontier import Transactions
+from airflow_provider_dm.engine.downstream.prepared_xa import forget_ended, note_prepared
 from airflow_provider_dm.engine.downstream.subtask import note_location
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.checkpoint import CheckpointPoints, DmPoints
-from airflow_provider_dm.engine.sync.loop_state import LoopState
+from airflow_provider_dm.engine.sync.loop_state import LoopState, prepared_after
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 
 log = logging.getLogger(__name__)
@@ -90,3 +92,28 @@ class SyncNotes:
     def _points(self, state: LoopState) -> CheckpointPoints:
         at, groups = state.applied, self.shards.groups.values()
         return CheckpointPoints.of(at, state.needed, groups, uncertain=state.uncertain)
+
+
+def note_xa(transactions: Transactions, state: LoopState, epoch: Epoch) -> None:
+    """Record in the target which XA transactions the epoch prepares and ends, before any of its rows are applied.
+
+    Raises Fenced, TargetWentBack.
+    """
+    behind = prepared_after(state.prepared, epoch)
+    began = [transaction for transaction in behind if transaction not in state.prepared]
+    ended = [transaction for transaction in state.prepared if transaction not in behind]
+    if began or ended:
+        hi = epoch.hi.sort_key
+        transactions(lambda connection: note_prepared(connection, state.fence, began=began, ended=ended, hi=hi))
+
+
+def forget_xa(transactions: Transactions, state: LoopState, epoch: Epoch) -> None:
+    """Delete the records of XA transactions that the epoch has ended, once all buckets have applied it.
+
+    `state`: the state before the epoch.
+
+    Raises Fenced, TargetWentBack.
+    """
+    behind = prepared_after(state.prepared, epoch)
+    if any(transaction not in behind for transaction in state.prepared):
+        transactions(lambda connection: forget_ended(connection, state.fence, epoch.hi.sort_key))

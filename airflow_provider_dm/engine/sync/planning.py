@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, reached
 from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.log.cursor import Cursor
+from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.runner import Runner

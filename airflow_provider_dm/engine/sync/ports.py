@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.following import DdlMeaning
-from airflow_provider_dm.engine.sync.log.cursor import Cursor
+from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards

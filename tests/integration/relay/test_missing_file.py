@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import RelayFileGone
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.sync.log.damage import check_events
+from airflow_provider_dm.engine.sync.log.reach import check_events
 from tests.integration.relay.conftest import RelayKit, is_settled, wait_for
 from tests.integration.relay.test_gtid import rows
 

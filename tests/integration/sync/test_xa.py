@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.downstream.prepared_xa import forget_ended, note
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
-from airflow_provider_dm.engine.sync import xa_records as module
+from airflow_provider_dm.engine.sync import noting as module
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from tests.integration.binlog.walking import end_xa
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit

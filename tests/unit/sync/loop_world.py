@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import DdlMeaning, Following
-from airflow_provider_dm.engine.sync.log.cursor import Cursor
+from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import SyncNotes

@@ -2,7 +2,7 @@
 
 import itertools
 
-from airflow_provider_dm.engine.sync.history import CheckpointHistory
+from airflow_provider_dm.engine.sync.progress import CheckpointHistory
 
 BEAT = 2
 

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.shard.group import Group, HeldRows, Resync
 from airflow_provider_dm.engine.sync.errors import RelaySilent
-from airflow_provider_dm.engine.sync.log.cursor import Cursor
+from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.shard_ddl import resync

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spool import LogPosition, read_mark
 from airflow_provider_dm.engine.sync.errors import BothLogsFailed
 from airflow_provider_dm.engine.sync.log import tail as module
-from airflow_provider_dm.engine.sync.log.cursor import Cursor
+from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.log.reach import left_bytes
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.log.upstream import FromUpstream

@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.downstream.errors import Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared, restore_prepared
 from airflow_provider_dm.engine.sync.loop_state import LoopState
-from airflow_provider_dm.engine.sync.xa_records import forget_xa, note_xa
+from airflow_provider_dm.engine.sync.noting import forget_xa, note_xa
 from tests.unit.sync.loop_world import FENCE, LO, World, epoch
 
 

@@ -40,7 +40,6 @@ from airflow_provider_dm.engine.ddl.explicit_keys import (
 )
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_ineffective
-from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
@@ -79,10 +78,12 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, RealChange
 from airflow_provider_dm.engine.sync.ddl.statement_parts import (
+    Named,
     check_same_everywhere,
     check_shows,
     left_by_filter,
     new_name,
+    newly_made,
     renames,
     renames_columns,
     same_for_same_changes,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace
+from airflow_provider_dm.engine.binlog.xa import PreparedXa
 from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.downstream.subtask import Subtask
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError
@@ -26,6 +28,20 @@ log = logging.getLogger(__name__)
 RELAY_SECONDS: Final = 20.0
 """How long to wait until a relay that was started at the same time has pulled the requested log."""
 LOCATION_POLL_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """A location of a log, with the state that is needed to continue reading there."""
+
+    place: Location
+    prepared: tuple[PreparedXa, ...] = ()
+    """The XA transactions that are prepared at `place`."""
+    open_places: tuple[OpenPlace, ...] = ()
+    """Later locations that are valid in the log of their own server only."""
+
+    def __str__(self) -> str:
+        return str(self.place)
 
 
 def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> None:

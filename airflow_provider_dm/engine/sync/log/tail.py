@@ -34,10 +34,8 @@ from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.errors import RelayFileGone
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.relay.spool import LogPosition
+from airflow_provider_dm.engine.relay.spool import LogPosition, ReadMarks
 from airflow_provider_dm.engine.sync.errors import RelaySilent
-from airflow_provider_dm.engine.sync.log.cursor import Cursor
-from airflow_provider_dm.engine.sync.log.damage import check_events, check_prepared
 from airflow_provider_dm.engine.sync.log.fallback import (
     Fault,
     both_logs_failed,
@@ -45,8 +43,15 @@ from airflow_provider_dm.engine.sync.log.fallback import (
     is_another_server,
     unreadable,
 )
-from airflow_provider_dm.engine.sync.log.mark import ReadMarks
-from airflow_provider_dm.engine.sync.log.reach import end_place, left_bytes, not_begun, reaches
+from airflow_provider_dm.engine.sync.log.locations import Cursor
+from airflow_provider_dm.engine.sync.log.reach import (
+    check_events,
+    check_prepared,
+    end_place,
+    left_bytes,
+    not_begun,
+    reaches,
+)
 from airflow_provider_dm.engine.sync.log.upstream import FromRelay, FromUpstream, Reading, UpstreamLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 

@@ -39,8 +39,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.shard.group import Group, HeldRows
 from airflow_provider_dm.engine.sync.applying import EpochApplier
-from airflow_provider_dm.engine.sync.log.cursor import Cursor
-from airflow_provider_dm.engine.sync.log.locations import location_at, with_gtid_set
+from airflow_provider_dm.engine.sync.log.locations import Cursor, location_at, with_gtid_set
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan

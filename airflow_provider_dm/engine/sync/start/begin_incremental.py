@@ -57,8 +57,7 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.schema.catalogue import existing_tables, list_tables, read_tables
 from airflow_provider_dm.engine.sync.errors import StartNotInLog
-from airflow_provider_dm.engine.sync.log.cursor import Cursor
-from airflow_provider_dm.engine.sync.log.locations import LOCATION_POLL_SECONDS, in_relay
+from airflow_provider_dm.engine.sync.log.locations import LOCATION_POLL_SECONDS, Cursor, in_relay
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.states import log_seconds

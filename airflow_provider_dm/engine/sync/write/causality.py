@@ -21,7 +21,7 @@ epoch may be completed with another policy: safe mode is set or removed, or a ta
 *Kept*: filters skip deletes (`rules.row_filter`), so the target has rows that the source has deleted. Each change is
 written over an existing row with the same identity key. With further unique keys wave 1 deletes all of these rows, so
 that a half-applied epoch must be completed with this policy. A kept row is not deleted because another row takes its
-unique value: that stops the task. Keys that the target may compare as equal are written in turns (`turns`): the first
+unique value: that stops the task. Keys that the target may compare as equal are written in turns (`turns_of`): the first
 in wave 2, the others after it. If filters skip inserts or updates, changes are not sorted, but written in their order
 in one bucket (`in_order`).
 
@@ -42,7 +42,7 @@ from typing import TypeAlias
 
 from airflow_provider_dm.engine.downstream.row_statements import Verb
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_function, bucket_of_all
+from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_function, bucket_of_all, forms_function
 from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
@@ -51,7 +51,6 @@ from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, Logged
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks, disputed_values, releases
 from airflow_provider_dm.engine.sync.write.encoded import CellRows, by_bucket
 from airflow_provider_dm.engine.sync.write.marks import marks_of
-from airflow_provider_dm.engine.sync.write.turns import turns_of
 
 
 @dataclass
@@ -243,6 +242,38 @@ class _Sorter:
         if work is None:
             work = tables[self.table] = TableWork()
         return work
+
+
+def turns_of(keyed: Keyed, part: TargetPart) -> list[Keyed]:
+    """Divide changes, given in the order of the last change of each key, into as few turns as possible.
+
+    Changes are folded by the bytes of their keys, but the target's collation may compare two keys as equal ('a', 'A').
+    If the log has all deletes, at most one of them exists in the end, so it is enough to write deletes first. If
+    filters skip deletes (`rules.row_filter`), several may seem to exist, and the last change must win:
+
+        log                INSERT 'a'   (DELETE 'a', skipped)   INSERT 'A'   DELETE 'A'
+        folded             write 'a', delete 'A'; in the order of their last changes
+        deletes first      'a' exists: a wrong row
+        in turns           write 'a'; then delete 'A'
+
+    It is not known which keys are equal, only which have the same form; for unequal keys turns are harmless. Within a
+    turn, deletes are written first. Keys of one form have one bucket, so all turns are in one transaction.
+
+    If the table has further unique keys, rows are deleted and inserted, and a turn writes at most one row of a form.
+    """
+    form_of = forms_function(part)
+    turns: list[Keyed] = [{}]
+    last: dict[tuple[bytes, ...], tuple[int, bool]] = {}
+    for key, change in keyed.items():
+        form, writes = form_of(part.row_of(key, *change)), change.after is not None
+        turn, written = last.get(form, (0, False))
+        if written and (part.unique or not writes):
+            turn, written = turn + 1, False
+        if turn == len(turns):
+            turns.append({})
+        turns[turn][key] = change
+        last[form] = turn, written or writes
+    return turns
 
 
 def _exact_in_one_wave(changes: Iterable[Change], sort: _Sorter) -> None:
