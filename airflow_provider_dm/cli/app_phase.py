@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.launch.job import AppName
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.submit import SparkApp
-from airflow_provider_dm.launch.supervisor import Supervisor
+from airflow_provider_dm.launch.supervisor import Supervisor, watch
 from airflow_provider_dm.launch.workdir import TaskDir
 
 APP_ATTEMPTS: Final = 3
@@ -89,9 +89,8 @@ def _attempt(context: RunContext, app: AppName, until: str) -> dict[str, Any]:
     job = supervisor.job(app, until)
     running = SparkApp.start(job, run_dir=context.directory.run(job.spec.run_id), settings=supervisor.settings)
     try:
-        outcome = supervisor.watch(
-            running, context.relays, context.output.report_output(), _InterruptWatch(context, running).check
-        )
+        interrupts = _InterruptWatch(context, running)
+        outcome = watch(running, context.relays, supervisor.store, context.output.report_output(), interrupts.check)
         if not outcome.finished:
             raise context.interrupted(outcome.result)
         return outcome.result

@@ -55,9 +55,7 @@ class DetachedSpec(SpecFile):
     spools: dict[str, SpoolSpec]
     """By source: the size limits of relay logs that only this task reads."""
     run_dir: str
-    master: str | None
-    driver_memory: str
-    conf: dict[str, str]
+    settings: SparkSettings
 
     def upstreams(self) -> tuple[Upstream, ...]:
         """Return the sources with credentials. Raises SecretMissing."""
@@ -71,10 +69,6 @@ class DetachedSpec(SpecFile):
             )
             for source in self.job.sources
         )
-
-    @property
-    def settings(self) -> SparkSettings:
-        return SparkSettings(self.master, self.driver_memory, self.conf)
 
 
 @dataclass(frozen=True)
@@ -99,9 +93,7 @@ class Launcher:
             job=job.spec,
             spools={upstream.source_id: upstream.spool for upstream in upstreams if upstream.spool is not None},
             run_dir=str(run_dir),
-            master=settings.master,
-            driver_memory=settings.driver_memory,
-            conf=dict(settings.conf),
+            settings=settings,
         )
         path, log_path = run_dir / "launcher.json", run_dir / LAUNCHER_LOG
         spec.write(path)

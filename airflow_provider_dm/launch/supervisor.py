@@ -109,12 +109,6 @@ class Supervisor:
         )
         return Job(spec, secrets)
 
-    def watch(
-        self, running: SparkApp, relays: Relays, report_output: ReportOutput, check: Callable[[], object] = lambda: None
-    ) -> AppOutcome:
-        """Watch an app to its end, as the function `watch` does."""
-        return watch(running, relays, self.store, report_output, check)
-
     def finish(self) -> None:
         """Remove the logs that were pulled for this task only: a later run begins at its checkpoint."""
         remove_private_logs(self.upstreams, self.store.list_subtasks(task=self.inputs.task.name))

@@ -245,6 +245,7 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.launch.errors import SparkAppFailed
         from airflow_provider_dm.launch.progress_report import ReportOutput
         from airflow_provider_dm.launch.relays import Relays
+        from airflow_provider_dm.launch.supervisor import watch
 
         job, run_dir = self._job(context, supervisor)
         log_line = partial(self.log.info, "%s")
@@ -252,7 +253,7 @@ class DmSparkAppOperator(DmTaskOperator):
         with Relays(needed, meta_url=supervisor.meta_url, log_dir=run_dir) as relays:
             app = self.hook.start(job, run_dir=run_dir)
             try:
-                outcome = supervisor.watch(app, relays, ReportOutput(log_line, log_line))
+                outcome = watch(app, relays, supervisor.store, ReportOutput(log_line, log_line))
             except SparkAppFailed:
                 for line in ("::group::The end of Spark's output", *app.tail().splitlines(), "::endgroup::"):
                     log_line(line)

@@ -61,10 +61,7 @@ def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterabl
 def put_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
     """Store or replace these tables of the subtask, in a transaction that has checked the generation."""
     columns = "table_schema, table_name, target_schema, target_name, skip_until, definition"
-    rows = [
-        (*one.table.name, *one.target, one.skip_until, json.dumps(one.table.to_json(), ensure_ascii=False))
-        for one in schemas
-    ]
+    rows = [(*schema.table.name, *schema.target, schema.skip_until, _json(schema.table)) for schema in schemas]
     _ROWS.put(connection, ref, columns, rows)
 
 
@@ -125,3 +122,7 @@ def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSch
         TableSchema(Table.from_json(json.loads(text(one))), name_of(schema, table), text(skip))
         for one, schema, table, skip in rows
     ]
+
+
+def _json(table: Table) -> str:
+    return json.dumps(table.to_json(), ensure_ascii=False)

@@ -46,8 +46,8 @@ from airflow_provider_dm.engine.sync.noting import SyncNotes, forget_xa, note_xa
 from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.ports import Follower, MergedTables
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.safe_mode.states import Collisions, save_window
 from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 
 log = logging.getLogger(__name__)
@@ -428,8 +428,8 @@ class Loop:
         self.progress.set_unresolved_groups(self.merged.shards.to_json())
 
     def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
-        state = self.state.safe_mode.at(self.state.applied)
-        self.progress.set_safe_mode(self.collisions.to_json(state, exit_point))
+        described = self.state.safe_mode.described(self.state.applied)
+        self.progress.set_safe_mode(self.collisions.to_json(described, exit_point))
 
     def note(self, stage: Stage, *, now: bool = False) -> None:
         """Report the state of the sync and read requests, if that is due or `now`."""

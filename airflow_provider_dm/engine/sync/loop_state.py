@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
+from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode
 
 
 @dataclass(frozen=True)

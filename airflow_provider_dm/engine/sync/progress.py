@@ -148,7 +148,7 @@ class SyncProgress:
     failures: int = 0
     """The number of transient errors that have stopped the sync."""
     safe_mode: dict[str, Any] = field(default_factory=dict)
-    """Whether safe mode is on, why and up to which location; and the collisions (sync/safe_mode/here.py)."""
+    """Whether safe mode is on, why and up to which location; and the collisions (sync/safe_mode/states.py)."""
     contested_rows: int = 0
     """Rows that wait for a place in a merged table that a row of another source table has."""
     contested_since: float | None = None

@@ -18,7 +18,7 @@ from airflow_provider_dm.launch.progress_report import ReportOutput
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
-from airflow_provider_dm.launch.supervisor import Supervisor
+from airflow_provider_dm.launch.supervisor import Supervisor, watch
 
 TICK_FOR_EVER = "import time\nwhile True: time.sleep(0.05)\n"
 
@@ -66,7 +66,7 @@ def test_an_app_is_looked_at_until_it_has_ended(
     with Relays([], meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:
         said = """import sys; print('DM-RESULT {"rows": 4}', file=sys.stderr)"""  # the metadata DB was away
         report_output = ReportOutput(shown.append, shown.append, every_seconds=0.2)
-        outcome = supervisor.watch(launch(said), relays, report_output, lambda: looks.append(None))
+        outcome = watch(launch(said), relays, supervisor.store, report_output, lambda: looks.append(None))
 
     assert outcome == AppOutcome({"rows": 4})
     assert looks
@@ -87,6 +87,6 @@ def test_the_end_of_a_relay_that_is_needed_ends_the_watch_and_not_yet_the_app(
         assert supervisor.store.relay_desired("one") is Stage.RUNNING
         supervisor.store.set_relay_desired("one", Stage.STOPPED)
         with pytest.raises(RelayStopped):
-            supervisor.watch(app, relays, ReportOutput(print, print))
+            watch(app, relays, supervisor.store, ReportOutput(print, print))
 
     assert app.poll() is None

@@ -33,9 +33,8 @@ from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.following import DdlMeaning, Following
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, SafeMode, save_window
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
+from airflow_provider_dm.engine.sync.safe_mode.states import Collisions, SafeMode, SafeModeState, save_window
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
@@ -114,7 +113,7 @@ class Sync:
         self.plan = start.with_safe_mode(source, plan, overwrites=self._overwrites())
         self.sharing, self.collisions = sharing_of(world, source), Collisions(ref.source)
         self.half: SyncPlan | None = None
-        if isinstance(self.safe_mode.at(place_of(self.at)), UntilLocation):
+        if self.safe_mode.at(place_of(self.at)) is SafeModeState.UNTIL_LOCATION:
             self.plan.check_keys_kept()
         if self.edge > self.at:
             if not world.quirks.own_plan:
@@ -194,7 +193,7 @@ class Sync:
 
     def _overwrites(self) -> bool:
         here, quirks = place_of(self.at), self.world.quirks
-        too_soon = isinstance(self.safe_mode.at(here), UntilLocation) and quirks.exact_too_soon
+        too_soon = self.safe_mode.at(here) is SafeModeState.UNTIL_LOCATION and quirks.exact_too_soon
         return self.safe_mode.is_lenient(here) and not quirks.strict and not too_soon
 
     def _met(self, collisions: Sequence[Collision]) -> None:

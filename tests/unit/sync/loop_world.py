@@ -47,7 +47,7 @@ from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.ports import Follower, MergedTables, SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
+from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.sync_source import SyncSource

@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.sync.errors import (
     RoutedElsewhere,
 )
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
+from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode
 from tests.unit.sync.loop_world import BACKLOG, BYTES, FENCE, LO, NoExchange, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META
 from tests.unit.sync.target_tables import TARGETS

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.merge.errors import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.errors import MissingRow, TransactionGroupsChanged
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
+from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode
 from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META
 from tests.unit.sync.target_tables import TARGETS

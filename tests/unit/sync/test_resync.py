@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.shard.group import Group, HeldRows, Resync
 from airflow_provider_dm.engine.sync.errors import RelaySilent
 from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
+from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode
 from airflow_provider_dm.engine.sync.shard_ddl import resync
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing, _Lane
 from tests.unit.sync.loop_world import FENCE, PLAN, World, epoch

@@ -20,15 +20,11 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import noting
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
-    SafeModeAlways,
-    SafeModeOff,
+    SafeMode,
     SafeModeState,
-    UntilLocation,
     log_seconds,
-    state_at,
 )
 from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
@@ -45,27 +41,25 @@ EXAMPLE = ((200, 0), (300, 30), (400, 10), (500, 50), (600, 90), (700, 20))
 
 def states(
     window: SafeModeWindow | None, *, always: bool = False, until: Location | None = TODAY
-) -> list[SafeModeState]:
-    """Return the state of each of the example's transactions, each of which is an epoch."""
+) -> list[tuple[SafeModeState, SafeModeWindow | None]]:
+    """Return the state and the window of each of the example's transactions, each of which is an epoch."""
     found, here = [], LO
     for end, second in EXAMPLE:
         window = window and window.seen(1000 + second, LO.at(end), until)
-        found.append(state_at(here, always=always, until=until, window=window))
+        found.append((SafeMode(always, until, window).at(here), window))
         here = LO.at(end)
     return found
 
 
 def test_the_worked_example() -> None:
-    past, seconds = UntilLocation(TODAY), SafeModeWindow(60, 1060)
+    found = states(SafeModeWindow(60))
 
-    assert states(SafeModeWindow(60)) == [
-        past,
-        past,
-        past,
-        seconds,
-        SafeModeWindow(60, 1060, LO.at(600)),
-        SafeModeOff(),
+    assert [state for state, _ in found] == [
+        *[SafeModeState.UNTIL_LOCATION] * 3,
+        *[SafeModeState.WINDOW] * 2,
+        SafeModeState.OFF,
     ]
+    assert [window for _, window in found[3:5]] == [SafeModeWindow(60, 1060), SafeModeWindow(60, 1060, LO.at(600))]
 
 
 @pytest.mark.parametrize(
@@ -85,9 +79,14 @@ def test_the_worked_example() -> None:
 def test_it_ends_by_time_only_behind_the_location(
     window: SafeModeWindow | None, always: bool, until: Location | None, expected: str
 ) -> None:
-    letters = {SafeModeOff: "-", UntilLocation: "l", SafeModeWindow: "t", SafeModeAlways: "a"}
+    letters = {
+        SafeModeState.OFF: "-",
+        SafeModeState.UNTIL_LOCATION: "l",
+        SafeModeState.WINDOW: "t",
+        SafeModeState.ALWAYS: "a",
+    }
 
-    assert "".join(letters[type(one)] for one in states(window, always=always, until=until)) == expected
+    assert "".join(letters[state] for state, _ in states(window, always=always, until=until)) == expected
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -63,8 +63,8 @@ from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_same_overwritable
+from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode
 from airflow_provider_dm.engine.sync.sharing import targets_in_order
 from airflow_provider_dm.engine.sync.start.begin_incremental import LogNeedReporter, begin_incremental
 from airflow_provider_dm.engine.sync.sync_source import SyncSource

@@ -21,9 +21,9 @@ epoch may be completed with another policy: safe mode is set or removed, or a ta
 *Kept*: filters skip deletes (`rules.row_filter`), so the target has rows that the source has deleted. Each change is
 written over an existing row with the same identity key. With further unique keys wave 1 deletes all of these rows, so
 that a half-applied epoch must be completed with this policy. A kept row is not deleted because another row takes its
-unique value: that stops the task. Keys that the target may compare as equal are written in turns (`turns_of`): the first
-in wave 2, the others after it. If filters skip inserts or updates, changes are not sorted, but written in their order
-in one bucket (`in_order`).
+unique value: that stops the task. Keys that the target may compare as equal are written in turns (`turns_of`): the
+first in wave 2, the others after it. If filters skip inserts or updates, changes are not sorted, but written in their
+order in one bucket (`in_order`).
 
 *Every change* (`compact: false`): nothing is folded. Dependent changes are in one bucket and have levels
 (`dependence`). Each level is sorted like an epoch, with deletes before writes, so there is no wave 1; all levels are

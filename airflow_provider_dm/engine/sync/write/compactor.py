@@ -16,8 +16,8 @@ once for every change, so it uses plain tuples and closures.
 
 If filters skip changes (`rules.row_filter`), a change need not fit the previous one. If only deletes may be missing,
 the first before and the last after are kept (the *loose* fold), and keys are in the order of their last changes
-(`turns_of`). If inserts or updates may be missing, the effect of a change depends on the target's rows: nothing is folded,
-and all changes are kept in their order (`in_order`).
+(`turns_of`). If inserts or updates may be missing, the effect of a change depends on the target's rows: nothing is
+folded, and all changes are kept in their order (`in_order`).
 
 With `compact: false` every change is kept (`dependence`), and also in tables that may overwrite each other's rows
 (`safe_mode.last_wins`). The changes are folded in addition, only to detect an incomplete log.
