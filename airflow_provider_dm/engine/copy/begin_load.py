@@ -24,7 +24,6 @@ from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
 from airflow_provider_dm.engine.copy.design import design, target_table_gone
-from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.xa_wait import wait_for_prepared
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
 from airflow_provider_dm.engine.downstream.copy_progress import insert_chunks, load_chunks
@@ -54,6 +53,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.schema.catalogue import existing_tables, list_views, schema_collations
 from airflow_provider_dm.engine.schema.errors import TableNotFound
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 
@@ -69,24 +69,34 @@ def source_moved(source: str, before: str, now: str) -> NotBegunYet:
     )
 
 
+@dataclass(frozen=True)
+class Loading:
+    """A source whose load has started. `start`: the location from which its log is read; `notes`: for people."""
+
+    source: SyncSource
+    start: Location
+    resumed: bool
+    notes: tuple[str, ...] = ()
+
+
 OnBegun = Callable[[str, Location], None]
 """Called with (source-id, location): the relay log is needed from there on. Called before the plan is committed, and
 possibly several times: the log may be kept longer than needed, but never too short."""
 
 
-def is_loaded(target: Endpoint, source: Source) -> bool:
+def is_loaded(source: SyncSource) -> bool:
     """Return True if this source's full load is complete."""
-    subtask = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
+    subtask = run_transaction(source.target, lambda tx: read_subtask(tx, source.fence.ref))
     return subtask is not None and subtask.unit == UNIT_SYNC
 
 
 def begin(
-    task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: OnBegun
+    task: TaskConfig, sources: Sequence[SyncSource], target: Endpoint, *, slots: int, begun: OnBegun
 ) -> list[Loading]:
     """Return the sources with their plans in the target. Raises all reasons for a refusal; see the module docstring."""
-    stored = {source.id: _stored_start(target, source) for source in sources}
-    fresh = {source.id: _survey(source, target, begun) for source in sources if stored[source.id] is None}
-    subtasks = {source.id: source.subtask for source in sources}
+    stored = {source.id: _stored_start(source) for source in sources}
+    fresh = {source.id: _survey(source, begun) for source in sources if stored[source.id] is None}
+    subtasks = {source.id: source.config for source in sources}
     surveys = [one.survey for one in fresh.values()]
     names = {table.target for survey in surveys for table in survey.tables}
     there = survey_target(target, names)
@@ -103,14 +113,14 @@ def begin(
     for source in sources:
         start = stored[source.id]
         if start is None:
-            loadings.append(_begin_source(source, fresh[source.id], target, slots, notes))
+            loadings.append(_begin_source(source, fresh[source.id], slots, notes))
         else:
-            loadings.append(_resume(source, start, target, begun))
+            loadings.append(_resume(source, start, begun))
     return loadings
 
 
-def _stored_start(target: Endpoint, source: Source) -> Location | None:
-    subtask = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
+def _stored_start(source: SyncSource) -> Location | None:
+    subtask = run_transaction(source.target, lambda tx: read_subtask(tx, source.fence.ref))
     return None if subtask is None or subtask.unit != UNIT_LOAD else subtask.start
 
 
@@ -121,17 +131,17 @@ def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
     return frozenset(feeder.target for feeder in load_feeders(connection, ref))
 
 
-def _announce(target: Endpoint, source: Source, place: Location, begun: OnBegun) -> None:
+def _announce(source: SyncSource, place: Location, begun: OnBegun) -> None:
     """Record the need as the holder of the generation, which no other run can claim meanwhile."""
 
     def body(connection: Connection) -> None:
         source.fence.check(connection)
         begun(source.id, place)
 
-    run_transaction(target, body)
+    run_transaction(source.target, body)
 
 
-def log_needed(target: Endpoint, source: Source) -> Location:
+def log_needed(source: SyncSource) -> Location:
     """Return the location from which the log of a started source is needed."""
 
     def body(connection: Connection) -> Location:
@@ -140,16 +150,16 @@ def log_needed(target: Endpoint, source: Source) -> Location:
         assert subtask.location is not None
         return needed_location(subtask.location, read_prepared(connection, source.fence.ref))
 
-    return run_transaction(target, body)
+    return run_transaction(source.target, body)
 
 
-def _resume(source: Source, start: Location, target: Endpoint, begun: OnBegun) -> Loading:
+def _resume(source: SyncSource, start: Location, begun: OnBegun) -> Loading:
     """Check that the rules and the target's tables are still those by which rows were copied.
 
     Raises SchemaChangedDuringCopy, RulesChanged, NoTargetTable.
     """
-    _announce(target, source, log_needed(target, source), begun)
-    connection, ref = target_connection(target), source.fence.ref
+    _announce(source, log_needed(source), begun)
+    connection, ref = target_connection(source.target), source.fence.ref
     copied = {chunk.table for chunk in load_chunks(connection, ref)}
     schemas = [one for one in load_table_schemas(connection, ref) if one.table.name in copied]
     for schema in schemas:
@@ -177,19 +187,19 @@ class _Surveyed:
     ghosts: OnlineDdls
 
 
-def _survey(source: Source, target: Endpoint, begun: OnBegun) -> _Surveyed:
+def _survey(source: SyncSource, begun: OnBegun) -> _Surveyed:
     """Return the source as of a location of its log. Raises NotBegunYet, …"""
     outdated = ""
     for _ in range(SURVEY_ATTEMPTS):
-        before, beside = settled_births(source.endpoint, source.rules.block_allow), _beside(source)
+        before, beside = settled_births(source.upstream, source.rules.block_allow), _beside(source)
         try:
-            survey = survey_source(source.endpoint, source.rules)
+            survey = survey_source(source.upstream, source.rules)
         except TableNotFound as gone:
             log.info("%s: %s was dropped, reading again", source.id, gone.table)
             outdated = gone.table
             continue
-        start = _start(source, survey.server_uuid, target, begun)
-        behind = read_births(source.endpoint, source.rules.block_allow)
+        start = _start(source, survey.server_uuid, begun)
+        behind = read_births(source.upstream, source.rules.block_allow)
         names = {*before.tables, *behind.tables, *(table.table.name for table in survey.tables)}
         altered = sorted(name for name in names if name in before.young or not before.same(behind, [name]))
         if not altered and _beside(source) == beside:
@@ -202,37 +212,37 @@ def _survey(source: Source, target: Endpoint, begun: OnBegun) -> _Surveyed:
     )
 
 
-def _beside(source: Source) -> tuple[Mapping[str, str], frozenset[TableName], OnlineDdls]:
+def _beside(source: SyncSource) -> tuple[Mapping[str, str], frozenset[TableName], OnlineDdls]:
     """Return the state of the source besides its tables: default collations of schemas, views, ghosts of online DDL."""
-    with connected(source.endpoint) as connection:
+    with connected(source.upstream) as connection:
         rules = source.rules.block_allow
         views = list_views(connection, rules.allows_schema)
         return schema_collations(connection), views, ghosts_there(connection, rules)
 
 
-def _start(source: Source, server_uuid: str, target: Endpoint, begun: OnBegun) -> Location:
+def _start(source: SyncSource, server_uuid: str, begun: OnBegun) -> Location:
     """Return the current end of the source's log, recorded as needed. Raises NotBegunYet."""
     suffix = 1
     if source.reads_log:
         newest = wait_for_relay(source, server_uuid)
-        _announce(target, source, newest, begun)
+        _announce(source, newest, begun)
         suffix = newest.suffix
-    with connected(source.endpoint) as connection:
+    with connected(source.upstream) as connection:
         here = current_location(connection) if source.reads_log else location_if_shown(connection)
         start = replace(here, suffix=suffix)
     if start.server_uuid != server_uuid:
         raise source_moved(source.id, server_uuid, start.server_uuid)
-    _announce(target, source, start, begun)
+    _announce(source, start, begun)
     return start
 
 
-def _begin_source(source: Source, facts: _Surveyed, target: Endpoint, slots: int, notes: tuple[str, ...]) -> Loading:
+def _begin_source(source: SyncSource, facts: _Surveyed, slots: int, notes: tuple[str, ...]) -> Loading:
     survey, fence = facts.survey, source.fence
     if source.reads_log:
-        wait_for_prepared(source.endpoint)
+        wait_for_prepared(source.upstream)
     definitions = Definitions({one.table.name: one.create for one in survey.tables}, facts.collations, facts.views)
-    sizes = measure(source.endpoint, [(table.table, table.rows) for table in survey.tables])
-    chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
+    sizes = measure(source.upstream, [(table.table, table.rows) for table in survey.tables])
+    chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.config.mydumper.rows)
 
     def body(connection: Connection) -> None:
         begin_subtask(connection, fence, unit=UNIT_LOAD, start=facts.start)
@@ -242,14 +252,14 @@ def _begin_source(source: Source, facts: _Surveyed, target: Endpoint, slots: int
         save_online_ddls(connection, fence.ref, facts.ghosts)
         insert_chunks(connection, fence, chunks)
 
-    run_transaction(target, body)
+    run_transaction(source.target, body)
     tables = len(survey.tables)
     log.info("%s: the load begins at %s; tables: %d, chunks: %d", source.id, facts.start, tables, len(chunks))
     return Loading(source, facts.start, resumed=False, notes=notes)
 
 
 def wait_for_relay(
-    source: Source,
+    source: SyncSource,
     server_uuid: str,
     *,
     seconds: float = RELAY_WAIT_SECONDS,

@@ -10,14 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
-from airflow_provider_dm.engine.copy.begin_load import OnBegun, begin, is_loaded, log_needed
-from airflow_provider_dm.engine.copy.loading import Loading, Source
+from airflow_provider_dm.engine.copy.begin_load import Loading, OnBegun, begin, is_loaded, log_needed
 from airflow_provider_dm.engine.copy.preconditions import check_all_copied
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream.contested_row import WaitingRows, waiting
@@ -94,23 +93,14 @@ def load_all(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> LoadOu
     """
     began = time.monotonic()
     target = spec.target.resolve()
-    sources = [
-        Source(
-            one,
-            spec.subtask(source_id),
-            one.endpoint.resolve(),
-            fences[source_id],
-        )
-        for one in spec.sources
-        for source_id in [one.config.source_id]
-    ]
-    open_sources = [source for source in sources if not is_loaded(target, source)]
+    sources = [SyncSource.of(spec, fences[source.config.source_id]) for source in spec.sources]
+    open_sources = [source for source in sources if not is_loaded(source)]
     for source in sources:
         if source not in open_sources:
-            check_all_copied(target, source)
+            check_all_copied(source)
     slots = hooks.runner.slots
     loadings = begin(spec.task, open_sources, target, slots=slots, begun=hooks.begun) if open_sources else []
-    run = _Run(spec, target, sources, hooks)
+    run = _Run(sources, hooks)
     complete = run.load(loadings)
     results = {source.id: run.result(source) for source in sources}
     result = {
@@ -126,9 +116,7 @@ def load_all(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> LoadOu
 class _Run:
     """The sources of one run."""
 
-    spec: JobSpec
-    target: Endpoint
-    sources: Sequence[Source]
+    sources: Sequence[SyncSource]
     hooks: Hooks
     loads: dict[str, SourceLoad] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -145,10 +133,10 @@ class _Run:
                 raise error
         return all(thread.result() for thread in threads)
 
-    def result(self, source: Source) -> Json:
+    def result(self, source: SyncSource) -> Json:
         """Return the report of a source."""
         ref = source.fence.ref
-        chunks, rows = run_transaction(self.target, lambda tx: (load_chunks(tx, ref), waiting(tx, ref)))
+        chunks, rows = run_transaction(source.target, lambda tx: (load_chunks(tx, ref), waiting(tx, ref)))
         found = {
             "rows": sum(chunk.rows_copied for chunk in chunks),
             "tables": len({chunk.table for chunk in chunks}),
@@ -166,14 +154,14 @@ class _Run:
 
         def follow(goal: Location | None) -> bool:
             assert self.hooks.store is not None
-            synced = SyncSource.of(self.spec.model_copy(update={"until": UNTIL_CAUGHT_UP}), source.fence)
             runner = self.hooks.runner if goal is None else LocalRunner(1)
             closed = self.hooks.closed(source.id)
-            return run_sync(synced, runner, self.hooks.store, closed, loading=True, goal=goal).finished
+            return run_sync(
+                _until_caught_up(source), runner, self.hooks.store, closed, loading=True, goal=goal
+            ).finished
 
         return SourceLoad(
             loading,
-            self.target,
             self.hooks.runner,
             follow,
             lambda: self._contests(source),
@@ -183,23 +171,22 @@ class _Run:
             short=slots < loads,
         )
 
-    def _contests(self, source: Source) -> Contests:
-        synced = SyncSource.of(self.spec, source.fence)
-        return contests_of(synced, servers_of(synced), MOST_WHILE_COPYING)
+    def _contests(self, source: SyncSource) -> Contests:
+        return contests_of(source, servers_of(source), MOST_WHILE_COPYING)
 
-    def _spares(self, source: Source, mapping: TableMapping) -> bool:
+    def _spares(self, source: SyncSource, mapping: TableMapping) -> bool:
         if not source.reads_log:
             return False
-        if source.subtask.syncer.safe_mode and is_overwritable(mapping):
+        if source.config.syncer.safe_mode and is_overwritable(mapping):
             return True
-        feeders = servers_of(SyncSource.of(self.spec, source.fence)).feeders()
-        return mapping.target.name in targets_in_order(self.spec)(feeders)
+        feeders = servers_of(source).feeders()
+        return mapping.target.name in targets_in_order(source.job)(feeders)
 
     def _stops(self) -> bool:
         """Sources pause and stop together: otherwise a run would wait for a source that has stopped."""
         return self._ended.is_set() or self.hooks.stop()
 
-    def _thread(self, source: Source) -> bool:
+    def _thread(self, source: SyncSource) -> bool:
         if len(self.sources) > 1:
             self.hooks.lane(source.id)
         try:
@@ -208,27 +195,28 @@ class _Run:
                 if not load.run():
                     self._ended.set()
                     return False
-                self.hooks.ended(source.id, log_needed(self.target, source))
+                self.hooks.ended(source.id, log_needed(source))
             self._accompany(source)
         except BaseException:
             self._ended.set()
             raise
         finally:
-            close_target(self.target)
+            close_target(source.target)
         return True
 
-    def _accompany(self, source: Source) -> None:
+    def _accompany(self, source: SyncSource) -> None:
         """Apply the log of a loaded source while others wait for DDL that its shards may have to execute."""
-        if source.subtask.shard_mode is not ShardMode.PESSIMISTIC or source.subtask.mode is TaskMode.FULL:
+        if source.config.shard_mode is not ShardMode.PESSIMISTIC or source.config.mode is TaskMode.FULL:
             return
         assert self.hooks.store is not None
-        synced = SyncSource.of(self.spec.model_copy(update={"until": UNTIL_CAUGHT_UP}), source.fence)
-        while not self._stops() and not all(
-            is_loaded(self.target, load.loading.source) for load in self.loads.values()
-        ):
+        while not self._stops() and not all(is_loaded(load.loading.source) for load in self.loads.values()):
             if any(load.waiting_since is not None for load in self.loads.values()):
-                run_sync(synced, self.hooks.runner, self.hooks.store, self.hooks.closed(source.id))
+                run_sync(_until_caught_up(source), self.hooks.runner, self.hooks.store, self.hooks.closed(source.id))
             time.sleep(ACCOMPANY_SECONDS)
+
+
+def _until_caught_up(source: SyncSource) -> SyncSource:
+    return replace(source, job=source.job.model_copy(update={"until": UNTIL_CAUGHT_UP}))
 
 
 def load_progress(target: Endpoint, ref: SubtaskRef) -> Json:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.design import design
-from airflow_provider_dm.engine.copy.loading import Source
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
@@ -23,6 +22,7 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +35,19 @@ def table_not_copied(source: str, table: str) -> RulesChanged:
     )
 
 
-def check_all_copied(target: Endpoint, source: Source) -> None:
+def check_all_copied(source: SyncSource) -> None:
     """Check that the complete load of this source has all tables that the rules select.
 
     Raises RulesChanged if no log is read; otherwise the log may create them, and a warning is logged.
     """
-    copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, source.fence.ref))}
-    with connected(source.endpoint) as connection:
+    copied = {
+        one.table.name for one in run_transaction(source.target, lambda tx: load_table_schemas(tx, source.fence.ref))
+    }
+    with connected(source.upstream) as connection:
         selected = set(select(list_tables(connection), source.rules.block_allow))
     for name in sorted(selected - copied):
         error = table_not_copied(source.id, str(name))
-        if source.subtask.mode is TaskMode.FULL:
+        if source.config.mode is TaskMode.FULL:
             raise error
         log.warning("%s", error)
 

@@ -28,11 +28,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
-from airflow_provider_dm.engine.copy.begin_load import source_moved
+from airflow_provider_dm.engine.copy.begin_load import Loading, source_moved
 from airflow_provider_dm.engine.copy.errors import NotGathered, SnapshotLost, TablesWait
 from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, gathering
 from airflow_provider_dm.engine.copy.keyless import remove_leftovers
-from airflow_provider_dm.engine.copy.loading import Loading
 from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.copy.reader_job import ReaderResult
 from airflow_provider_dm.engine.downstream.contested_row import waiting
@@ -54,7 +53,6 @@ from airflow_provider_dm.engine.merge.contests import Contests, IsExempt
 from airflow_provider_dm.engine.merge.errors import TooManyContested, WrittenDuringCopy
 from airflow_provider_dm.engine.mysql.binlog_status import NOT_SHOWN
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import Births, read_births, settled_births
@@ -66,6 +64,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.errors import GoalLost
 from airflow_provider_dm.engine.sync.log.locations import in_relay
 from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +100,6 @@ class SourceLoad:
     """The load of one source, in one thread. `readers`: the maximum at once; `short`: other sources wait for slots."""
 
     loading: Loading
-    target: Endpoint
     runner: Runner
     follow: Follow
     contests: Callable[[], Contests]
@@ -119,6 +117,10 @@ class SourceLoad:
     locations: set[str] = field(default_factory=set, init=False)
     """Locations of the rounds; unknown locations of two rounds count as two."""
 
+    @property
+    def source(self) -> SyncSource:
+        return self.loading.source
+
     def run(self) -> bool:
         """Load until all keys are covered. Return False if a stop was requested before.
 
@@ -129,22 +131,22 @@ class SourceLoad:
             before = self._rows()
             try:
                 # From here on the target rejects pages of earlier rounds, even from a reader that is still alive.
-                run_transaction(self.target, lambda tx: close_round(tx, self.loading.source.fence))
-                remove_leftovers(self.target, self.loading.source.fence)
+                run_transaction(self.source.target, lambda tx: close_round(tx, self.source.fence))
+                remove_leftovers(self.source.target, self.source.fence)
                 if not self._follow():
                     return False
                 if all(chunk.done for chunk in self._chunks()):
                     return self._complete()
                 lost = self._round()
                 if lost and self._rows() <= before:
-                    raise SnapshotLost(self.loading.source.id, lost)
+                    raise SnapshotLost(self.source.id, lost)
                 failures = 0
             except DmError as error:
                 failures = 0 if self._rows() > before else failures + 1
                 if error.reacts() is not Reaction.RETRY or failures >= ROUND_FAILURES:
                     raise
                 self._explain(error)
-                log.warning("%s: the load continues after: %s", self.loading.source.id, error)
+                log.warning("%s: the load continues after: %s", self.source.id, error)
                 self._sleep(min(30.0, 2.0**failures / 2))
         return False
 
@@ -154,23 +156,23 @@ class SourceLoad:
             "rounds": self.rounds,
             "writers_blocked_seconds": round(self.blocked_seconds, 3),
             "longest_round_seconds": round(self.longest_seconds, 3),
-            "written_to_meanwhile": not self.loading.source.reads_log and len(self.locations) > 1,
+            "written_to_meanwhile": not self.source.reads_log and len(self.locations) > 1,
         }
 
     # Between rounds
 
     def _follow(self) -> bool:
-        return not self.loading.source.reads_log or self.follow(None)
+        return not self.source.reads_log or self.follow(None)
 
     def _complete(self) -> bool:
         """Hand the source over to sync. Raises RowsCollide, WrittenDuringCopy."""
-        source = self.loading.source
+        source = self.source
         contests = self.contests()
         left = contests.confirm(self._sleeps, self.is_exempt) if contests.check(self.is_exempt) else 0
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
             raise WrittenDuringCopy(source.id, left, why)
-        run_transaction(self.target, lambda tx: complete_load(tx, source.fence))
+        run_transaction(self.source.target, lambda tx: complete_load(tx, source.fence))
         return True
 
     def _explain(self, error: DmError) -> None:
@@ -181,11 +183,11 @@ class SourceLoad:
     def _wait_for_ddl(self, why: str) -> str:
         """Wait ROUND_IDLE_SECONDS, as no table can be read before its DDL is complete. Raises TablesWait."""
         if self.waiting_since is None:
-            log.info("%s: %s", self.loading.source.id, why)
+            log.info("%s: %s", self.source.id, why)
             self.waiting_since = time.monotonic()
         if time.monotonic() - self.waiting_since > WAITS_SECONDS:
             left = sorted({chunk.table for chunk in self._chunks() if not chunk.done})
-            raise TablesWait(self.loading.source.id, ", ".join(map(str, left)))
+            raise TablesWait(self.source.id, ", ".join(map(str, left)))
         self._sleep(ROUND_IDLE_SECONDS)
         return ""
 
@@ -196,14 +198,14 @@ class SourceLoad:
 
         Raises TablesWait, SchemaChangedDuringCopy, and the errors of a gather and a reader.
         """
-        source, left = self.loading.source, self._to_read()
-        before = settled_births(source.endpoint, source.rules.block_allow) if left else NO_BIRTHS
+        source, left = self.source, self._to_read()
+        before = settled_births(source.upstream, source.rules.block_allow) if left else NO_BIRTHS
         if not source.reads_log and (gone := set(left) - before.tables.keys()):
             raise SchemaChangedDuringCopy(source.id, str(min(gone)), "it was dropped or renamed, and no log is read")
         tables = [table for table in left if table in before.tables and table not in before.young]
         if not tables:
             return self._wait_for_ddl("no table can be read now")
-        with connected(source.endpoint) as connection:
+        with connected(source.upstream) as connection:
             existing = sorted(existing_tables(connection, tables))
             try:
                 definitions = read_tables(connection, existing)
@@ -213,16 +215,16 @@ class SourceLoad:
         with (
             ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # leaving the block waits for the readers
             gathering(
-                source.endpoint, source.subtask.mydumper.consistency, wanted, reads_log=source.reads_log
+                source.upstream, source.config.mydumper.consistency, wanted, reads_log=source.reads_log
             ) as gathered,
         ):
-            task = ReadRound(gathered.group, source.fence, source.subtask, number, source.endpoint, self.target)
+            task = ReadRound(gathered.group, source.fence, source.config, number, source.upstream, self.source.target)
             readers = [pool.submit(self.runner.run, task, [one]) for one in range(gathered.group.readers)]
             found = self._gather(gathered, existing, readers)
             began = time.monotonic()
             self.blocked_seconds = max(self.blocked_seconds, found.blocked_seconds)
             at = self._in_log(found.location)
-            after = read_births(source.endpoint, source.rules.block_allow)
+            after = read_births(source.upstream, source.rules.block_allow)
             same = [
                 one
                 for one in existing
@@ -236,7 +238,7 @@ class SourceLoad:
                     f"every table was altered after its definition was read, so none is copied at {at}"
                 )
             opened = Round(number, births)
-            run_transaction(self.target, lambda tx: open_round(tx, source.fence, at.sort_key, opened))
+            run_transaction(self.source.target, lambda tx: open_round(tx, source.fence, at.sort_key, opened))
             self.waiting_since = None
             self.rounds += 1
             self.locations.add(f"round {self.rounds}" if at.file == NOT_SHOWN.name else at.sort_key)
@@ -257,7 +259,7 @@ class SourceLoad:
             return gathered.gather(tables, lambda: all(reader.done() for reader in readers))
         except NotGathered:
             if lost := _lost([reader for reader in readers if reader.done()]):
-                raise SnapshotLost(self.loading.source.id, lost) from None
+                raise SnapshotLost(self.source.id, lost) from None
             raise
 
     def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering) -> str:
@@ -277,20 +279,20 @@ class SourceLoad:
             if now - checked > WAITING_SECONDS:
                 checked = now
                 if self._others_wait():
-                    log.info("%s: the round ends early, as rows of other sources wait", self.loading.source.id)
+                    log.info("%s: the round ends early, as rows of other sources wait", self.source.id)
                     break
         gathered.close()
         wait(readers)
         return _lost(readers)
 
     def _others_wait(self) -> bool:
-        ref = self.loading.source.fence.ref
-        contested = run_transaction(self.target, lambda tx: waiting(tx, ref))
+        ref = self.source.fence.ref
+        contested = run_transaction(self.source.target, lambda tx: waiting(tx, ref))
         return sum(waiting.rows for waiting in contested if waiting.source != ref.source) > MOST_WAITING
 
     def _go_to(self, at: Location) -> bool:
         """Move the frontier to a location. Return False if that is not possible, so that no round can be opened."""
-        source = self.loading.source
+        source = self.source
         if source.reads_log:
             try:
                 if not self.follow(at):
@@ -300,7 +302,9 @@ class SourceLoad:
                 return False
         else:
             self._set_to(at)
-        lowest, furthest = extent(run_transaction(self.target, lambda tx: read_whole_frontier(tx, source.fence.ref)))
+        lowest, furthest = extent(
+            run_transaction(self.source.target, lambda tx: read_whole_frontier(tx, source.fence.ref))
+        )
         if (lowest, furthest) != (at.sort_key, at.sort_key):
             log.info("%s: the log is applied up to %s, but the snapshots are at %s", source.id, furthest, at)
             return False
@@ -308,8 +312,8 @@ class SourceLoad:
 
     def _set_to(self, at: Location) -> None:
         """Move the frontier of a source without a log."""
-        fence = self.loading.source.fence
-        lo, _ = extent(run_transaction(self.target, lambda tx: read_whole_frontier(tx, fence.ref)))
+        fence = self.source.fence
+        lo, _ = extent(run_transaction(self.source.target, lambda tx: read_whole_frontier(tx, fence.ref)))
         if lo == at.sort_key:
             return
 
@@ -317,16 +321,16 @@ class SourceLoad:
             note_location(connection, fence, at)
 
         def transactions(body: Callable[[Connection], Any]) -> Any:
-            return run_transaction(self.target, body)
+            return run_transaction(self.source.target, body)
 
         fenced_transaction(transactions, EpochRange(fence, lo, at.sort_key), FrontierMove.ADVANCE, range(BUCKETS), body)
 
     def _in_log(self, location: Location) -> Location:
         """Return a location given by the source as a location of the log that is read."""
-        source = self.loading.source
+        source = self.source
         if not source.reads_log:
             return replace(location, suffix=self.loading.start.suffix)
-        with connected(source.endpoint) as connection:
+        with connected(source.upstream) as connection:
             now = server_info(connection).server_uuid
             if now != location.server_uuid:
                 raise source_moved(source.id, location.server_uuid, now)
@@ -335,21 +339,21 @@ class SourceLoad:
     # Tables and chunks
 
     def _chunks(self) -> list[ChunkProgress]:
-        ref = self.loading.source.fence.ref
-        return run_transaction(self.target, lambda tx: load_chunks(tx, ref))
+        ref = self.source.fence.ref
+        return run_transaction(self.source.target, lambda tx: load_chunks(tx, ref))
 
     def _rows(self) -> int:
         return sum(chunk.rows_copied + chunk.done for chunk in self._chunks() if not chunk.is_unresumable)
 
     def _count_readers(self) -> int:
         left = sum(not chunk.done for chunk in self._chunks())
-        subtask = self.loading.source.subtask
+        subtask = self.source.config
         return max(1, min(left, self.readers, subtask.mydumper.threads, subtask.loader.pool_size))
 
     def _to_read(self) -> list[TableName]:
         """Return the tables that are not covered, except those whose rows are held back for a DDL."""
-        ref = self.loading.source.fence.ref
-        held = run_transaction(self.target, lambda tx: held_tables(tx, ref))
+        ref = self.source.fence.ref
+        held = run_transaction(self.source.target, lambda tx: held_tables(tx, ref))
         return sorted({chunk.table for chunk in self._chunks() if not chunk.done} - held)
 
     def _tables_as_logged(self, names: Collection[TableName], definitions: dict[TableName, Table]) -> list[TableName]:
@@ -357,15 +361,16 @@ class SourceLoad:
 
         Raises SchemaChangedDuringCopy for a table that differs from that.
         """
-        ref, wanted = self.loading.source.fence.ref, set(self._to_read())
+        ref, wanted = self.source.fence.ref, set(self._to_read())
         logged = {
-            one.table.name: one.table for one in run_transaction(self.target, lambda tx: load_table_schemas(tx, ref))
+            one.table.name: one.table
+            for one in run_transaction(self.source.target, lambda tx: load_table_schemas(tx, ref))
         }
         left = [one for one in names if one in wanted and one in logged]
         for name in left:
             if _row_format(definitions[name]) != _row_format(logged[name]):
                 why = "its columns or its key differ from the result of its log"
-                raise SchemaChangedDuringCopy(self.loading.source.id, str(name), why)
+                raise SchemaChangedDuringCopy(self.source.id, str(name), why)
         return left
 
     def _sleep(self, seconds: float) -> None:

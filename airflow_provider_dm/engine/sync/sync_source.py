@@ -1,4 +1,4 @@
-"""One source of a run: its configuration, servers, and fence, resolved once."""
+"""One source of a run, of its load and its sync: its configuration, servers, and fence, resolved once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec
-from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
@@ -29,8 +29,16 @@ class SyncSource:
         return cls(job, config, job.source(fence.ref.source).endpoint.resolve(), job.target.resolve(), fence)
 
     @property
+    def id(self) -> str:
+        return self.config.source_id
+
+    @property
+    def reads_log(self) -> bool:
+        return self.config.mode is not TaskMode.FULL
+
+    @property
     def spec(self) -> SourceSpec:
-        return self.job.source(self.config.source_id)
+        return self.job.source(self.id)
 
     @cached_property
     def rules(self) -> SubtaskRules:

@@ -21,9 +21,9 @@ TABLES = [Table(TableName("shop", f"o_{number}"), COLUMNS, (Index("PRIMARY", ("i
 def test_a_table_that_has_made_a_ddl_of_the_shards_meanwhile_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was to be read when the snapshots were opened; its rows have another form than the target by now."""
     (one, other), held = TABLES, set[TableName]()
-    loading: Any = SimpleNamespace(source=SimpleNamespace(id="one", fence=SimpleNamespace(ref=None)))
+    loading: Any = SimpleNamespace(source=SimpleNamespace(id="one", target=None, fence=SimpleNamespace(ref=None)))
     anything: Any = None
-    load = SourceLoad(loading, anything, anything, anything, anything, anything, anything, 1)
+    load = SourceLoad(loading, anything, anything, anything, anything, anything, 1)
     chunks = [ChunkProgress(number, table.name) for number, table in enumerate(TABLES)]
     schemas = [TableSchema(table, TableName("shop", "o")) for table in TABLES]
     monkeypatch.setattr(source_load, "run_transaction", lambda _target, body: body(None))
