@@ -36,29 +36,6 @@ def test_wherever_the_bytes_end_only_whole_transactions_count(flavour: str, tmp_
         assert (found.ended is ScanEnd.FILE) == (size in (start, *ends))
 
 
-@FLAVOURS
-def test_ids_join_the_set_at_the_boundary_only(flavour: str, tmp_path: Path) -> None:
-    log = Log(flavour)
-    start = log.position
-    log.transaction()
-    log.transaction()
-    log.begin()  # the third is not complete
-    found = scanned(log, tmp_path, start)
-    expected = f"{UUID_OF_SOURCE}:1-2" if flavour == "mysql" else "0-7-2"
-    assert found.trail.added_to("", Flavour(flavour)) == expected
-
-
-@FLAVOURS
-def test_commit_as_text_is_a_boundary(flavour: str, tmp_path: Path) -> None:
-    log = Log(flavour)
-    start = log.begin()
-    log.table_map()
-    log.rows("insert", [order(1)])
-    log.query("COMMIT")
-    found = scanned(log, tmp_path, start)
-    assert (found.end, found.transactions) == (log.position, 1)
-
-
 def test_a_rollback_behind_rows_stops_and_without_rows_is_a_boundary(tmp_path: Path) -> None:
     empty = Log()
     start = empty.begin()
@@ -161,24 +138,6 @@ def test_an_alter_that_was_rolled_back_or_never_ended_counts_for_nothing(tmp_pat
     assert (found.end, found.transactions, found.ended) == (end, 4, ScanEnd.DDL)
     assert found.trail.added_to("", Flavour.MARIADB) == "0-7-4"
     assert scanned(log, tmp_path, end).ddl is not None
-
-
-@FLAVOURS
-def test_ddl_is_left_for_the_next_scan_and_then_found_whole(flavour: str, tmp_path: Path) -> None:
-    log = Log(flavour)
-    start, end = log.transaction()
-    log.gtid(standalone=True)
-    log.query("ALTER TABLE t ADD c INT")
-    ddl_end = log.position
-    log.transaction()
-
-    first = scanned(log, tmp_path, start)
-    assert (first.ended, first.end, first.ddl) == (ScanEnd.DDL, end, None)
-
-    second = scanned(log, tmp_path, end)
-    assert second.ddl is not None
-    assert (second.end, second.ddl.start, second.ddl.end, second.ddl.rows) == (end, end, ddl_end, False)
-    assert second.ddl.query.sql == b"ALTER TABLE t ADD c INT"
 
 
 @FLAVOURS

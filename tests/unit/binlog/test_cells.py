@@ -1,16 +1,13 @@
 """From type codes, metadata and the catalogue's column to a cell; what contradicts each other is no cell."""
 
-import struct
-
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import cells
-from airflow_provider_dm.engine.binlog.cells import Cell, CellKind, cell_for, reader
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind, cell_for
 from airflow_provider_dm.engine.binlog.errors import Contradiction
-from airflow_provider_dm.engine.schema.errors import MalformedValue, UnsupportedColumnType
+from airflow_provider_dm.engine.schema.errors import UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Column
-from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 from tests.unit.binlog.building import NAME, column
 
 
@@ -90,47 +87,3 @@ def test_a_json_column_of_another_type_in_the_log_is_refused() -> None:
     for kind in ("json", "geometry"):
         with pytest.raises((Contradiction, UnsupportedColumnType)):
             cell_for(NAME, column(0, "c", kind), FIELD_TYPE.BLOB, b"\x04")
-
-
-@pytest.mark.parametrize(
-    ("cell", "data", "value"),
-    [
-        (Cell(CellKind.SIGNED, 3), b"\xff\xff\xff", b"-1"),
-        (Cell(CellKind.UNSIGNED, 3), b"\xff\xff\xff", b"16777215"),
-        (Cell(CellKind.PADDED, prefix=1, precision=4), b"a", b"a\0\0\0"),
-        (Cell(CellKind.ENUM, 1, members=(b"", b"b")), b"\0", INVALID_MEMBER),
-        (Cell(CellKind.ENUM, 1, members=(b"", b"b")), b"\1", b""),
-        (Cell(CellKind.ENUM, 2, members=(b"", b"b")), b"\2\0", b"b"),
-        (Cell(CellKind.SET, 1, members=(b"a", b"b")), b"\3", b"a,b"),
-        (Cell(CellKind.JSON, prefix=4), b"\x0b" + struct.pack("<d", 1e15), b"1e15"),
-        (Cell(CellKind.INET4, prefix=1), b"\x01", b"1.0.0.0"),
-        (Cell(CellKind.COMPRESSED, prefix=1, precision=3), b"\x00abc", b"abc"),
-    ],
-    ids=lambda value: value.kind.name if isinstance(value, Cell) else "",
-)
-def test_the_plain_way(cell: Cell, data: bytes, value: bytes) -> None:
-    read = reader(cell)
-    assert read is not None
-    assert read(data) == value
-
-
-@pytest.mark.parametrize(
-    ("cell", "data", "error"),
-    [
-        (Cell(CellKind.SET, 1, members=(b"a",)), b"\2", MalformedValue),
-        (Cell(CellKind.ENUM, 1, members=(b"a",)), b"\2", IndexError),
-        (Cell(CellKind.JSON, prefix=4), b"\x63", MalformedValue),
-        (Cell(CellKind.INET4, prefix=1), bytes(5), MalformedValue),
-    ],
-    ids=lambda value: value.kind.name if isinstance(value, Cell) else "",
-)
-def test_damage_is_an_error(cell: Cell, data: bytes, error: type[Exception]) -> None:
-    read = reader(cell)
-    assert read is not None
-    with pytest.raises(error):
-        read(data)
-
-
-def test_every_kind_has_a_way() -> None:
-    for kind in CellKind:
-        reader(Cell(kind, size=8, precision=5, scale=2, members=(b"a",)))

@@ -9,19 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.compressed import (
-    PLAIN_ROWS,
     claimed_rows_size,
     uncompressed_query,
     uncompressed_rows,
 )
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, EventTooLarge, MalformedEvent
-from airflow_provider_dm.engine.binlog.events import EVENTS, EventRole
-from airflow_provider_dm.engine.binlog.maps import WantedTables
+from airflow_provider_dm.engine.binlog.events import EVENTS
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
-from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import ORDERS, Log, order, packed, query_head
+from tests.unit.binlog.building import Log, order, packed, query_head
 
 SIZES = st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 100_000])
 
@@ -49,11 +46,6 @@ def test_rows_are_what_they_were(code: int) -> None:
     plain, body = uncompressed_rows(code, HEADS[code] + packed(images), "f:4")
     assert body == HEADS[code] + images
     assert EVENTS[code].name == f"MARIADB_{EVENTS[plain].name}_COMPRESSED"
-
-
-def test_every_compressed_rows_event_has_a_plain_one() -> None:
-    assert PLAIN_ROWS.keys() == HEADS.keys()
-    assert {EVENTS[code].role for code in (*PLAIN_ROWS, *PLAIN_ROWS.values())} == {EventRole.ROWS}
 
 
 @pytest.mark.parametrize("code", [165, *HEADS])
@@ -115,26 +107,6 @@ def test_a_size_beyond_128_mib_is_refused_and_a_bomb_stops_at_its_claim() -> Non
 
 
 # In the log
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_rows_of_a_log_that_is_compressed(version: int, tmp_path: Path) -> None:
-    log = Log(server="mariadb-10.11")
-    start = log.begin()
-    for kind, images in (("insert", [order(1)]), ("update", [order(1), order(2)]), ("delete", [order(2, b"z" * 99)])):
-        log.table_map()
-        log.rows(kind, images, version=version, compressed=True)
-    log.xid()
-    planned = plan_epoch(
-        [log.file(tmp_path)], Location(log.name, start), EpochLimits(max_bytes=1 << 30, range_bytes=999)
-    )
-    assert isinstance(planned, Epoch)
-    changes = [one for part in planned.ranges for one in decode_range(part, WantedTables.whole([ORDERS]))]
-    assert [(change.before, change.after) for change in changes] == [
-        (None, (b"1", b"x")),
-        ((b"1", b"x"), (b"2", b"x")),
-        ((b"2", b"z" * 99), None),
-    ]
 
 
 @pytest.mark.parametrize("version", [1, 2])

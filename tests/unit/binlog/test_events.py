@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pymysqlreplication.constants import BINLOG
 
 from airflow_provider_dm.engine.binlog import events
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, EventTooLarge, MalformedEvent, UnknownEvent
@@ -199,11 +198,6 @@ def test_the_table_has_the_same_entries() -> None:
     assert [kind.name for kind in EVENTS if kind.role in (EventRole.STOP, EventRole.PASS) and not kind.why] == []
 
 
-def test_stop_is_what_a_forgotten_code_does_and_the_order_is_what_loops_compare_with() -> None:
-    assert [role.name for role in EventRole] == ["STOP", "PASS", "READER", "BOUNDARY", "SQL", "MAP", "ROWS", "PAYLOAD"]
-    assert [int(do) for do in EventRole] == list(range(8))
-
-
 def test_a_code_is_declared_once_and_with_its_reason() -> None:
     with pytest.raises(ValueError, match="twice"):
         every_code([Kind(2, "A", EventRole.SQL), Kind(2, "B", EventRole.SQL)])
@@ -359,29 +353,6 @@ def test_an_incident_names_its_own_way_out() -> None:
 
 def taken(plans: Iterator[Epoch | DdlStatement | UpToDate], count: int) -> list[Epoch | DdlStatement | UpToDate]:
     return [next(plans) for _ in range(count)]
-
-
-def test_the_codes_are_those_of_mysql_replication() -> None:
-    ours = {
-        events.QUERY: BINLOG.QUERY_EVENT,
-        events.STOP: BINLOG.STOP_EVENT,
-        events.ROTATE: BINLOG.ROTATE_EVENT,
-        events.FORMAT_DESCRIPTION: BINLOG.FORMAT_DESCRIPTION_EVENT,
-        events.XID: BINLOG.XID_EVENT,
-        events.TABLE_MAP: BINLOG.TABLE_MAP_EVENT,
-        events.WRITE_ROWS_V1: BINLOG.WRITE_ROWS_EVENT_V1,
-        events.UPDATE_ROWS: BINLOG.UPDATE_ROWS_EVENT_V2,
-        events.DELETE_ROWS: BINLOG.DELETE_ROWS_EVENT_V2,
-        events.GTID: BINLOG.GTID_LOG_EVENT,
-        events.ANONYMOUS_GTID: BINLOG.ANONYMOUS_GTID_LOG_EVENT,
-        events.PREVIOUS_GTIDS: BINLOG.PREVIOUS_GTIDS_LOG_EVENT,
-        events.XA_PREPARE: BINLOG.XA_PREPARE_EVENT,
-        events.PARTIAL_UPDATE_ROWS: BINLOG.PARTIAL_UPDATE_ROWS_EVENT,
-        events.MARIADB_GTID: BINLOG.MARIADB_GTID_EVENT,
-        events.MARIADB_GTID_LIST: BINLOG.MARIADB_GTID_GTID_LIST_EVENT,
-        events.START_ENCRYPTION: BINLOG.MARIADB_START_ENCRYPTION_EVENT,
-    }
-    assert [(code, theirs) for code, theirs in ours.items() if code != theirs] == []
 
 
 # Rotate, real and fake

@@ -15,7 +15,6 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.binlog.window import MemoryWindow
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.building import ORDERS, SERVERS, Log, order
 
@@ -29,15 +28,6 @@ def format_event(log: Log) -> bytes:
 
 def parsed(event: bytes) -> BinlogFormat:
     return BinlogFormat.parse(event, "f:4")
-
-
-@EVERY_SERVER
-@CHECKSUMS
-def test_every_server_has_an_identity(server: str, checksum: bool) -> None:
-    found = parsed(format_event(Log(server=server, checksum=checksum)))
-    assert found.flavour is Flavour(server.partition("-")[0])
-    assert (found.checksum, found.trailer_size) == (checksum, 4 if checksum else 0)
-    assert found.without_checksum().trailer_size == 0
 
 
 @EVERY_SERVER

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.binlog import boundary
 from airflow_provider_dm.engine.binlog.errors import (
     ChangeNotInLog,
-    ChecksumMismatch,
     EventTooLarge,
     MalformedEvent,
     UnknownEvent,
@@ -206,13 +205,6 @@ def test_a_compressed_transaction_is_a_transaction(server: str, compression: str
     assert found.newest_timestamp == 1_700_000_000
 
 
-def test_a_compressed_transaction_is_one_range(tmp_path: Path) -> None:
-    log, start, _ = with_payload(inner(*["rows"] * 50))
-    planned = plan_epoch([log.file(tmp_path)], Location(log.name, start), EpochLimits(max_bytes=1, range_bytes=1))
-    assert isinstance(planned, Epoch)
-    assert [(one.start, one.end) for one in planned.ranges] == [(start, log.position)]
-
-
 @COMPRESSIONS
 def test_an_epoch_and_its_ranges_are_as_large_as_what_is_unpacked(compression: str, tmp_path: Path) -> None:
     events = inner(*["rows"] * 50)
@@ -363,19 +355,3 @@ def test_a_payload_follows_its_gtid(tmp_path: Path) -> None:
     for apply in (True, False):
         with pytest.raises(MalformedEvent, match="without its id"):
             scanned(alone, tmp_path, position, apply=apply)
-
-
-def test_the_relay_does_not_open_it(tmp_path: Path) -> None:
-    log = Log()
-    start = log.gtid()
-    log.add(40, b"nothing that can be read")
-    found = scanned(log, tmp_path, start, apply=False)
-    assert (found.transactions, found.end) == (1, log.position)
-
-
-def test_a_damaged_event_fails_its_checksum_before_it_is_uncompressed(tmp_path: Path) -> None:
-    log, start, position = with_payload(inner("rows"))
-    log.data[position + 40] ^= 1
-    with pytest.raises(ChecksumMismatch) as raised:
-        scanned(log, tmp_path, start)
-    assert raised.value.at == f"{log.name}:{position}"

@@ -31,26 +31,6 @@ def planned_until_error(world: World, lo: Location | None = None) -> tuple[list[
 
 
 @FLAVOURS
-@pytest.mark.parametrize("forget", [False, True], ids=["one reader", "a reader for each plan"])
-@pytest.mark.parametrize("max_bytes", [1, 1 << 40], ids=["small epochs", "large epochs"])
-def test_what_the_older_server_wrote_is_passed_over(flavour: str, forget: bool, max_bytes: int, tmp_path: Path) -> None:
-    world = World(tmp_path, flavour)
-    world.add(A, OLD)
-    world.add(B, [*OLD[2:], *NEW], before=set_of(OLD[:2], flavour))
-    found, end = applied(world, max_bytes=max_bytes, forget=forget)
-    assert found == keys([*OLD, *NEW])
-    assert end == Location(world.files[1].name, world.files[1].size, set_of([*OLD, *NEW], flavour), suffix=2)
-
-
-@FLAVOURS
-def test_a_first_file_that_begins_where_the_older_log_ends(flavour: str, tmp_path: Path) -> None:
-    world = World(tmp_path, flavour)
-    world.add(A, OLD)
-    world.add(B, NEW, before=set_of(OLD, flavour))
-    assert applied(world)[0] == keys([*OLD, *NEW])
-
-
-@FLAVOURS
 def test_what_is_repeated_may_fill_whole_files(flavour: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     world.add(A, OLD[:5])
@@ -76,49 +56,12 @@ def test_the_same_file_under_another_identity_continues(kind: str, max_bytes: in
     assert (end.suffix, end.position) == (2, world.files[1].size)
 
 
-def test_a_replica_with_parallel_workers_has_another_order(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.add(A, OLD[:7])
-    shuffled = [OLD[index] for index in (1, 0, 2, 7, 4, 3, 8, 6, 5)]
-    world.add(B, [*shuffled, *NEW])
-    found, end = applied(world)
-    assert found == keys([*OLD, *NEW])
-    assert end.gtid_set == set_of([*OLD, *NEW], "mysql")
-
-
-def test_sets_with_gaps_are_exact(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    read = [T(A, number) for number in (1, 2, 5, 9)]
-    world.add(A, read)
-    later = [T(A, number) for number in (3, 4, 6)]
-    world.add(B, [read[0], read[2], later[1], read[1], later[0], later[2], read[3]])
-    assert applied(world)[0] == keys([*read, later[1], later[0], later[2]])
-
-
 def test_tags_are_part_of_an_id(tmp_path: Path) -> None:
     world = World(tmp_path)
     plain, blue = [T(A, number) for number in (1, 2)], [T(A, number + 4, tag="blue") for number in (1, 2)]
     world.add(A, [*plain, blue[0]])
     world.add(B, [plain[0], T(A, 6, tag="green"), plain[1], *blue, T(A, 5)])
     assert applied(world)[0] == keys([*plain, blue[0], T(A, 6, tag="green"), blue[1], T(A, 5)])
-
-
-def test_domains_are_held_apart(tmp_path: Path) -> None:
-    world = World(tmp_path, "mariadb")
-    one, two = [T(A, number, domain=1) for number in (1, 2, 3)], [T(C, number, domain=2) for number in (1, 2, 3)]
-    world.add(A, [one[0], two[0], one[1], two[1]])
-    world.add(B, [*two, *one, T(B, 4, domain=1)])
-    assert applied(world)[0] == keys([one[0], two[0], one[1], two[1], two[2], one[2], T(B, 4, domain=1)])
-
-
-@FLAVOURS
-def test_ddl_is_executed_once(flavour: str, tmp_path: Path) -> None:
-    world = World(tmp_path, flavour)
-    old = [replace(one, kind="ddl") if one.number in (3, 9) else one for one in OLD]
-    new = [replace(one, kind="ddl") if one.number == 11 else one for one in NEW]
-    world.add(A, old)
-    world.add(B, [*old, *new])
-    assert applied(world)[0] == keys([*old, *new])
 
 
 @FLAVOURS
@@ -134,26 +77,6 @@ def test_what_cannot_be_applied_is_no_matter_where_it_is_repeated(flavour: str, 
     assert isinstance(error, ChangeNotInLog)
     assert f"the change at {world.files[1].name}:" in str(error)
     assert [one.transactions for one in found if isinstance(one, Epoch)] == [len(NEW)]
-
-
-def test_compressed_transactions(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    old, new = ([replace(one, kind="payload") for one in history] for history in (OLD, NEW))
-    world.add(A, old)
-    world.add(B, [*old, *new])
-    assert applied(world)[0] == keys([*old, *new])
-
-
-@FLAVOURS
-def test_large_transactions_are_cut_or_passed_over_whole(flavour: str, tmp_path: Path) -> None:
-    world = World(tmp_path, flavour)
-    old = [replace(one, rows=20) for one in OLD[:3]]
-    new = [replace(one, rows=20) for one in NEW]
-    world.add(A, old)
-    world.add(B, [*old, *new])
-    epochs = [one for one in world.walk(range_bytes=200) if isinstance(one, Epoch)]
-    assert max(len(one.ranges) for one in epochs) > 20
-    assert applied(world, range_bytes=200)[0] == keys([*old, *new])
 
 
 @FLAVOURS

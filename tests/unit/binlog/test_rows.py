@@ -415,7 +415,3 @@ def test_tables_with_more_columns_than_a_byte_counts(tmp_path: Path) -> None:
     (change,) = changes(log, tmp_path, columns=columns)
     assert change.after is not None
     assert [index for index, value in enumerate(change.after) if value is None] == [296]
-
-
-def test_the_map_of_the_helper_is_the_one_of_the_table() -> None:
-    assert ORDERS_MAP[0] == bytes([FIELD_TYPE.LONG, FIELD_TYPE.VARCHAR])
