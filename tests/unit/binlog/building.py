@@ -180,6 +180,12 @@ class Log:
         joined = b"".join(images)
         return self.add(code, head + bytes([columns]) + bitmap + (packed(joined) if compressed else joined))
 
+    def change(self, before: bytes | None, after: bytes | None, name: TableName = NAME) -> None:
+        """A statement that changes one row, from one image to another; None: no row."""
+        self.table_map(name)
+        kind = "insert" if before is None else "delete" if after is None else "update"
+        self.rows(kind, [image for image in (before, after) if image is not None])
+
     def payload(self, inner: "Log", *, compression: str = "zstd") -> int:
         """Return what `inner` holds as one event."""
         return self.add(40, payload_body(bytes(inner.data), compression))

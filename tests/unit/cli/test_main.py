@@ -20,7 +20,7 @@ from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.cli.verbs import WITH_ACTIONS as WITH_VERBS
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -193,24 +193,6 @@ def test_a_named_metadata_db_is_not_migrated_unasked(tmp_path: Path, capsys: pyt
     assert main(["meta", "migrate", *named]) == 0
     assert main(["meta", "check", *named]) == 0
     assert main(["query-status", *named]) == 0
-
-
-def test_query_status_reads_the_reports_of_relays_and_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    here = Location("mysql-bin.000005", 916)
-    with MetaStore.open(url) as store:
-        store.put_relay_status(RelayStatus("one", Stage.RUNNING, here, here, "uuid.000001", caught_up=True, host="h"))
-        store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.FINISHED, needed=here, applied=here)
-
-    assert main(["query-status", "shop", "--meta-url", url, "--json"]) == 0
-
-    (source,) = answer(capsys)["sources"]
-    assert source["sourceStatus"]["relayStatus"]["relayBinlog"] == "(mysql-bin.000005, 916)"
-    assert source["subTaskStatus"][0]["sync"]["synced"] is True
-
-    assert main(["query-status", "--meta-url", url, "--json"]) == 0
-    assert answer(capsys)["tasks"] == [{"taskName": "shop", "taskStatus": "Finished", "sources": ["one"]}]
 
 
 def test_the_command_line_imports_neither_airflow_nor_spark() -> None:

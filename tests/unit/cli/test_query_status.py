@@ -40,29 +40,6 @@ def run(*, age: float = 1.0, error: dict[str, Any] | None = None) -> Run:
     return Run("r", "test", "incremental_sync", holder, Stage.RUNNING, NOW, NOW, age, progress=looked, error=error)
 
 
-def test_a_source_without_tasks_is_printed_as_the_seed_prints_it() -> None:
-    assert source_status("mysql-replica-01", relay(), []) == {
-        "result": True,
-        "msg": "no sub task started",
-        "sourceStatus": {
-            "source": "mysql-replica-01",
-            "worker": "worker2",
-            "result": None,
-            "relayStatus": {
-                "masterBinlog": "(mysql-bin.000005, 916)",
-                "masterBinlogGtid": GTIDS,
-                "relaySubDir": "09bec856-ba95-11ea-850a-58f2b4af5188.000001",
-                "relayBinlog": "(mysql-bin.000005, 4)",
-                "relayBinlogGtid": GTIDS,
-                "relayCatchUpMaster": False,
-                "stage": "Running",
-                "result": None,
-            },
-        },
-        "subTaskStatus": [],
-    }
-
-
 def test_a_syncing_subtask_shows_where_it_is_and_that_it_is_synced() -> None:
     at_end = subtask(applied=Location("mysql-bin.000005", 916, GTIDS))
 
@@ -151,13 +128,6 @@ def test_the_sync_reports_the_number_of_contested_rows() -> None:
     ]
 
     assert shown == [3, 0, 0]
-
-
-def test_who_is_silent_is_shown_as_stopped() -> None:
-    silent = source_status("s", relay(heartbeat_age_seconds=999.0), [(subtask(), run(age=999.0))])
-
-    assert silent["sourceStatus"]["relayStatus"]["stage"] == "Stopped"
-    assert silent["subTaskStatus"][0]["stage"] == "Stopped"
 
 
 def test_the_task_status_is_dms_sentence() -> None:

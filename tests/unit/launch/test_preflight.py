@@ -61,10 +61,6 @@ def test_the_major_version_is_read_from_the_banner(banner: str, major: int | Non
     assert java_major(banner) == major
 
 
-def test_this_machines_java_runs() -> None:
-    assert (find_java(os.environ) / "bin" / "java").is_file()
-
-
 def test_no_java_anywhere_names_the_remedy() -> None:
     with pytest.raises(NotInstalled, match=r"apt-get install openjdk-17-jre-headless") as raised:
         find_java({"PATH": "/nowhere"})
@@ -113,12 +109,6 @@ def test_the_installed_pyspark_is_one_pyspark_and_is_not_imported() -> None:
     version, imported = done.stdout.split()
     assert version.startswith("4.")
     assert imported == "False"
-
-
-def test_a_pure_pyspark_passes(tmp_path: Path) -> None:
-    install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
-
-    assert check_pyspark([str(tmp_path)]) == "4.3.0"
 
 
 def test_the_client_installed_over_pyspark_is_seen(tmp_path: Path) -> None:

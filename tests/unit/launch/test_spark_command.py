@@ -51,13 +51,6 @@ def conf(argv: tuple[str, ...]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def test_no_secret_is_in_argv_or_in_what_is_added_to_the_environment(job: Job, tmp_path: Path) -> None:
-    made = command(job, tmp_path, SparkSettings())
-
-    for secret in job.secrets.by_name.values():
-        assert secret not in " ".join([*made.argv, *made.environment.values()])
-
-
 def test_the_local_default_retries_tasks_and_ships_nothing(job: Job, tmp_path: Path) -> None:
     argv = command(job, tmp_path, SparkSettings()).argv
 

@@ -77,18 +77,20 @@ def test_padding_does_not_change_the_bucket() -> None:
     assert bucket((b"abc",)) == bucket((b"abc  ",))
 
 
-def test_a_collation_without_a_fold_is_one_bucket() -> None:
-    part = part_of(text("a", 0, "utf8mb4_general_ci"))
-    bucket = bucket_function(part, 64)
-
-    assert part.hashed == ()
-    assert len({bucket((b"%d" % value,)) for value in range(100)}) == 1
-
-
-def test_such_a_column_is_left_out_beside_others() -> None:
-    part = part_of(number("a", 0), text("b", 1, "utf8mb4_general_ci"), key=("a", "b"))
-
-    assert part.hashed == (0,)
+@pytest.mark.parametrize(
+    ("part", "hashed"),
+    [
+        (part_of(number("a", 0), number("b", 1), key=()), (0, 1)),
+        (part_of(text("a", 0, "utf8mb4_general_ci")), ()),
+        (part_of(number("a", 0), text("b", 1, "utf8mb4_general_ci"), key=("a", "b")), (0,)),
+        (part_of(text("a", 0, "utf8mb4_bin"), prefixes=(3,)), ()),
+    ],
+    ids=["no key", "a collation without a fold", "such a column beside another", "a prefix"],
+)
+def test_columns_that_are_hashed(part: TargetPart, hashed: tuple[int, ...]) -> None:
+    assert part.hashed == hashed
+    if not hashed:
+        assert len({bucket_function(part, 64)((b"%d" % value,)) for value in range(100)}) == 1
 
 
 LETTERS = {code: chr(code).upper() for code in map(ord, "abcABC")} | {ord("á"): "A"}
@@ -117,17 +119,6 @@ def test_the_targets_collation_decides_not_the_sources() -> None:
 
     assert bucket((b"a",)) == bucket((b"A",))
     assert target_part(TableMapping(ours, theirs)).hashed == ()
-
-
-def test_a_prefix_key_is_not_hashed() -> None:
-    assert part_of(text("a", 0, "utf8mb4_bin"), prefixes=(3,)).hashed == ()
-
-
-def test_without_a_key_the_whole_row_is_hashed() -> None:
-    part = part_of(number("a", 0), number("b", 1), key=())
-
-    assert part.hashed == (0, 1)
-    assert part.key is None
 
 
 @given(st.tuples(st.binary(max_size=5), st.binary(max_size=5)), st.tuples(st.binary(max_size=5), st.binary(max_size=5)))

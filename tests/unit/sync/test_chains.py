@@ -14,17 +14,14 @@ from numba import int64, njit
 
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.kernels.chains import key_hash
-from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
-from airflow_provider_dm.engine.binlog.planner import plan_epoch
-from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.sync.errors import BrokenChain
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.chains import Chains
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
-from tests.unit.binlog.building import Log, order
 from tests.unit.sync.test_change import NOWHERE, plan_of
-from tests.unit.sync.test_encoded import ONE, THREE, TWO
+from tests.unit.sync.test_encoded import ONE, THREE, TWO, Held, ranges_of
 
 TEXT_KEY = replace(
     ONE,
@@ -33,7 +30,6 @@ TEXT_KEY = replace(
 )
 TABLES = (TEXT_KEY, TWO, THREE)
 KEYS = 12
-Held = tuple[int, bytes]
 
 
 def history(chance: random.Random, *, lies: float) -> Iterator[tuple[int, Held | None, Held | None]]:
@@ -59,19 +55,6 @@ def history(chance: random.Random, *, lies: float) -> Iterator[tuple[int, Held |
         else:
             yield table, before, after
         rows[table, key] = after
-
-
-def log_of(chance: random.Random, folder: Path, *, lies: float) -> list[ByteRange]:
-    log = Log()
-    for table, before, after in history(chance, lies=lies):
-        log.begin()
-        log.table_map(TABLES[table].name)
-        images = [order(*one) for one in (before, after) if one is not None]
-        log.rows("insert" if before is None else "delete" if after is None else "update", images)
-        log.xid()
-    planned = plan_epoch([log.file(folder)], Location(log.name, 4))
-    assert isinstance(planned, Epoch)
-    return list(planned.ranges)
 
 
 def folded(plan: SyncPlan, ranges: list[ByteRange], *, joined: list[int] | None = None) -> FoldedChanges | str:
@@ -111,7 +94,8 @@ def hash_of(data: Any, start: int, size: int) -> int:
 def test_joined_changes_mean_the_same(tmp_path: Path, lies: float) -> None:
     outcomes = set()
     for seed in range(60):
-        plan, ranges = plan_of(*TABLES), log_of(random.Random(seed), tmp_path, lies=lies)
+        plan, changes = plan_of(*TABLES), history(random.Random(seed), lies=lies)
+        ranges = ranges_of(([change] for change in changes), TABLES, tmp_path, range_bytes=1 << 20)
         joined: list[int] = []
 
         one_by_one = folded(plan, ranges)

@@ -75,10 +75,6 @@ def test_a_moved_key_is_a_delete_and_an_insert() -> None:
     assert folded.changes == 2
 
 
-def test_delete_then_insert_is_an_update() -> None:
-    assert keyed(fold(plan_of(ITEM), [(0, A, None), (0, None, B)])) == {b"1": Change(A, B)}
-
-
 def test_a_change_that_does_not_follow_stops_and_shows_no_value() -> None:
     with pytest.raises(BrokenChain) as broken:
         fold(plan_of(ITEM), [(0, None, A), (0, B, None)])
@@ -163,12 +159,6 @@ def test_shards_of_different_columns_are_refused(columns: str) -> None:
 
     with pytest.raises(NotSupportedYet, match="different columns"):
         plan_of(ITEM, shard, target=Table(ITEM.name, described, (PRIMARY,)))
-
-
-def test_keyless_rows_are_counted() -> None:
-    folded = fold(plan_of(table("log", ("id", "v"))), [(0, None, A), (0, None, A), (0, A, B), (0, B, None)])
-
-    assert {image: count for image, count in folded.counts[0].items() if count} == {A: 1}
 
 
 def test_rows_without_a_key_give_up_their_unique_values_first() -> None:

@@ -48,20 +48,6 @@ def test_dms_own_example() -> None:
     assert sorted_out(CAUSALITY, *log[:4]) == ([0, 0, 1, 1], [0, 1, 1, 0])
 
 
-def test_a_value_that_is_handed_over_waits_for_its_giver() -> None:
-    assert sorted_out(CAUSALITY, ("1,1", "1,5"), ("2,2", "2,1"), ("3,3", "3,4")) == ([0, 1, 0], [0, 0, 2])
-
-
-def test_values_that_are_swapped_by_way_of_a_third() -> None:
-    swap = ("1,1", "1,0"), ("2,2", "2,1"), ("1,0", "1,2")
-
-    assert sorted_out(CAUSALITY, *swap) == ([0, 1, 2], [0, 0, 0])
-
-
-def test_a_chain_of_keys_that_move_up() -> None:
-    assert sorted_out(CAUSALITY, ("3,3", "4,3"), ("2,2", "3,2"), ("1,1", "2,1")) == ([0, 1, 2], [0, 0, 0])
-
-
 def test_a_null_is_equal_to_nothing() -> None:
     nullable = table("t", "abc", A, PAIR)
     one_null = (None, "1,7,-"), (None, "2,7,-"), (None, "3,7,7"), (None, "4,7,8")

@@ -167,29 +167,6 @@ def test_a_value_that_no_row_takes_is_not_waited_for(after: Row | None, *, waits
     assert [row for work in works for row in work.delete] == ([(b"1", b"b", b"b")] if after is None else [])
 
 
-@pytest.mark.parametrize("began", [False, True])
-@pytest.mark.parametrize("other", [{"safe": True}, {"merged": frozenset({0})}])
-def test_half_an_epoch_can_be_completed_with_another_policy(other: dict[str, object], *, began: bool) -> None:
-    """A row whose value no row takes is deleted, whichever policy wave 1 had in its bucket."""
-    keys = KEYS["one"]
-    plan = plan_with(keys, folds=True)
-    rows: dict[bytes, Row] = {key: (key, value, None) for key, value in ((b"1", b"a"), (b"2", b"b"), (b"3", b"c"))}
-    log: list[Logged] = [
-        (0, rows[b"1"], None),
-        (0, rows[b"2"], (b"2", b"ab", None)),
-        (0, rows[b"3"], (b"3", b"b", None)),
-    ]
-    log.append((0, (b"2", b"ab", None), (b"2", b"c", None)))
-    plans = (plan, replace(plan, **other))  # type: ignore[arg-type]
-    first, second = reversed(plans) if began else plans
-    target = Target(keys, dict(rows))
-    for wave in (make_waves(first, fold(first, log)).first, make_waves(second, fold(second, log)).second):
-        for works in wave.values():
-            target.transaction(list(works.values()))
-
-    assert target.rows == replay(rows, log)
-
-
 def test_wave_1_leaves_a_row_whose_spelling_is_changed_and_changed_back() -> None:
     """Safe mode may end before wave 2, which leaves out such a row without it: the other spelling deletes this row."""
     key, text = Index("PRIMARY", ("c",), prefixes=(None,)), ("varchar", "varchar(9)")

@@ -9,8 +9,6 @@ from itertools import count, pairwise, repeat
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pymysql.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog.changes import Batch
@@ -20,7 +18,7 @@ from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.schema.model import Column, Index
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.errors import BrokenChain
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write import tasks
@@ -43,22 +41,36 @@ THREE = replace(ONE, name=TableName("shop", "three"))
 TABLES = (ONE, TWO, THREE)
 ALWAYS = repeat(True)
 UNIQUE = [b"u%d" % number for number in range(60)]
-Held = tuple[int, bytes]
+Held = tuple[int, bytes | None]
 Logged = tuple[int, int | None, int | None]
 """Table, key before, key after."""
 
 
 def log_of(changes: Sequence[Sequence[Logged]], folder: Path) -> list[ByteRange]:
     """Write transactions to a log; return a range for each."""
+
+    def held(key: int | None) -> Held | None:
+        return None if key is None else (key, None if key % 3 else b"n%d" % key)
+
+    transactions = [[(table, held(before), held(after)) for table, before, after in some] for some in changes]
+    return ranges_of(transactions, TABLES, folder, range_bytes=1)
+
+
+def ranges_of(
+    transactions: Iterable[Sequence[tuple[int, Held | None, Held | None]]],
+    tables: Sequence[Table],
+    folder: Path,
+    *,
+    range_bytes: int,
+) -> list[ByteRange]:
+    """Write transactions of changes, as (table, before, after), to a log; return its ranges."""
     log = Log()
-    for transaction in changes:
+    for transaction in transactions:
         log.begin()
         for table, before, after in transaction:
-            log.table_map(TABLES[table].name)
-            images = [order(one, None if one % 3 else b"n%d" % one) for one in (before, after) if one is not None]
-            log.rows("insert" if before is None else "delete" if after is None else "update", images)
+            log.change(before and order(*before), after and order(*after), tables[table].name)
         log.xid()
-    planned = plan_epoch([log.file(folder)], Location(log.name, 4), EpochLimits(range_bytes=1))
+    planned = plan_epoch([log.file(folder)], Location(log.name, 4), EpochLimits(range_bytes=range_bytes))
     return list(planned.ranges) if isinstance(planned, Epoch) else []
 
 
@@ -100,43 +112,6 @@ def fold_of(
     return encoded.folded()
 
 
-TABLE, KEY = st.integers(0, len(TABLES) - 1), st.integers(1, 40)
-INSERTS = st.lists(st.tuples(TABLE, st.none(), KEY), min_size=1, max_size=8)
-CHANGES = st.lists(
-    st.tuples(TABLE, st.none() | KEY, st.none() | KEY).filter(lambda one: one[1:] != (None, None)), max_size=3
-)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("logs")
-
-
-@given(st.lists(INSERTS, min_size=1, max_size=4), CHANGES, INSERTS, st.booleans(), st.integers(0, 6))
-@settings(max_examples=80)
-def test_they_go_where_ordinary_changes_go(
-    folder: Path,
-    inserts: list[list[Logged]],
-    changes: list[Logged],
-    more: list[Logged],
-    distinct: bool,
-    decoded_by_python: int,
-) -> None:
-    """`decoded_by_python`: the number of a batch for which no kernel was ready."""
-    transactions = [*inserts, *([changes] if changes else []), more]
-    if distinct:  # else nearly all break their chains
-        seen: set[Logged] = set()
-        for some in transactions:
-            some[:] = [one for one in dict.fromkeys(some) if one not in seen]
-            seen.update(some)
-    plan, ranges = plan_of(*TABLES), log_of(transactions, folder)
-
-    ordinary = applied(plan, ranges, cells=False, by_kernels=repeat(True))
-
-    by_kernels = (number != decoded_by_python for number in count())
-    assert applied(plan, ranges, cells=True, by_kernels=by_kernels) == ordinary
-
-
 def history(chance: random.Random, *, lies: float, wild: float) -> Iterator[list[tuple[int, Held | None, Held | None]]]:
     """Yield transactions of changes as (table, before, after). `lies`: of rows that are not so. `wild`: keys that
     change, and rows that come and go."""
@@ -167,18 +142,8 @@ def history(chance: random.Random, *, lies: float, wild: float) -> Iterator[list
 
 
 def log_of_history(chance: random.Random, folder: Path, *, lies: float, wild: float) -> list[ByteRange]:
-    log = Log()
-    for transaction in history(chance, lies=lies, wild=wild):
-        log.begin()
-        for table, before, after in transaction:
-            log.table_map(TABLES[table].name)
-            images = [order(*one) for one in (before, after) if one is not None]
-            log.rows("insert" if before is None else "delete" if after is None else "update", images)
-        log.xid()
-    planned = plan_epoch(
-        [log.file(folder)], Location(log.name, 4), EpochLimits(range_bytes=chance.choice([1, 1 << 20]))
-    )
-    return list(planned.ranges) if isinstance(planned, Epoch) else []
+    transactions = list(history(chance, lies=lies, wild=wild))
+    return ranges_of(transactions, TABLES, folder, range_bytes=chance.choice([1, 1 << 20]))
 
 
 @pytest.mark.parametrize(("lies", "wild"), [(0, 0), (0.01, 0), (0, 0.05), (0.01, 0.05)])

@@ -28,12 +28,27 @@ from tests.unit.sync.target_tables import TARGETS
 WARM = EpochSize(warm=True)
 
 
-def test_a_fast_backlog_makes_epochs_grow_to_the_limit() -> None:
-    size = WARM
-    for _ in range(10):
-        size = size.after(size.limit, seconds=0.1)
+@pytest.mark.parametrize(
+    ("limit", "epochs", "seconds", "expected"),
+    [
+        (8 * MIB, 10, 0.1, WARM.largest),
+        (64 * MIB, 10, 5, WARM.usual),
+        (8 * MIB, 1, 40, 2 * MIB),
+        (8 * MIB, 10, 100, MIB),
+        (MIB, 3, 0.2, 8 * MIB),
+    ],
+    ids=["fast backlog", "slow target", "very slow target", "never below the smallest", "fast again"],
+)
+def test_full_epochs_change_the_limit(limit: int, epochs: int, seconds: float, expected: int) -> None:
+    size = replace(WARM, limit=limit)
+    for _ in range(epochs):
+        size = size.after(size.limit, seconds=seconds)
+    assert size.limit == expected
 
-    assert size.limit == size.largest
+
+def test_small_epochs_do_not_change_the_limit() -> None:
+    assert WARM.after(1000, seconds=0.02) == WARM
+    assert WARM.after(100_000, seconds=3).limit == WARM.limit
 
 
 def test_epochs_of_usual_size_are_applied_by_the_driver_while_workers_start() -> None:
@@ -43,40 +58,6 @@ def test_epochs_of_usual_size_are_applied_by_the_driver_while_workers_start() ->
     assert size.after(3 * MIB, seconds=20) == size.after(8 * MIB, seconds=0.1) == size
     assert [size.runner(many * MIB, workers) is workers for many in (1, 9, 17)] == [False, False, True]
     assert [WARM.runner(many * MIB, workers) is workers for many in (1, 9, 17)] == [False, True, True]
-
-
-def test_a_slow_target_makes_them_shrink_no_further_than_to_the_usual_size() -> None:
-    size = EpochSize(limit=64 * MIB, warm=True)
-    for _ in range(10):
-        size = size.after(size.limit, seconds=5)
-
-    assert size.limit == size.usual
-
-
-def test_a_very_slow_target_makes_them_shrink_but_not_vanish() -> None:
-    assert WARM.after(8 * MIB, seconds=40).limit == 2 * MIB
-
-    size = WARM
-    for _ in range(10):
-        size = size.after(size.limit, seconds=100)
-
-    assert size.limit == MIB
-
-
-def test_one_small_epoch_that_was_slow_does_not_make_them_small() -> None:
-    assert WARM.after(100_000, seconds=3).limit == 8 * MIB
-
-
-def test_they_come_back_when_it_is_quick_again() -> None:
-    size = EpochSize(limit=MIB, warm=True)
-    for _ in range(3):
-        size = size.after(size.limit, seconds=0.2)
-
-    assert size.limit == 8 * MIB
-
-
-def test_a_small_fast_epoch_changes_nothing() -> None:
-    assert WARM.after(1000, seconds=0.02) == WARM
 
 
 def test_an_epoch_of_any_size_is_applied_by_the_driver() -> None:

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.sync.write.disputed import Disputed
 from airflow_provider_dm.engine.sync.write.marks import ValueMarks
 from tests.unit.sync import rounds_driver, rounds_reader, rounds_shards, rounds_waves
 from tests.unit.sync.rounds_world import KINDS, MODES, Quirks, World, engine_in_the_world
-from tests.unit.sync.sqlite_target import Database, Died
+from tests.unit.sync.sqlite_target import Database
 
 pytestmark = pytest.mark.computes
 
@@ -436,7 +436,3 @@ def test_a_log_changes_its_rows_also_while_they_wait(monkeypatch: pytest.MonkeyP
 
 def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
     assert not harms(30)
-
-
-def test_a_death_is_not_an_error_that_code_can_catch() -> None:
-    assert not issubclass(Died, Exception)
