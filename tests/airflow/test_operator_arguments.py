@@ -23,7 +23,7 @@ from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 from airflow_provider_dm.launch import task_control
 from airflow_provider_dm.launch.errors import SparkAppFailed
 from airflow_provider_dm.operators.arguments import spark_settings
-from airflow_provider_dm.operators.base import DmSparkAppOperator, DmTaskOperator, folder_of, task_holder
+from airflow_provider_dm.operators.base import DmSparkAppOperator, folder_of, task_holder
 from airflow_provider_dm.operators.errors import as_airflow
 from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
 from airflow_provider_dm.operators.inputs import Files, chosen_sources, read_task
@@ -95,11 +95,6 @@ def test_a_long_holder_still_fits_and_stays_apart() -> None:
     one, other = (task_holder(SimpleNamespace(**ti | {"task_id": "t" * 249 + end})).identity for end in "ab")
     assert len(one) <= 512
     assert one != other
-
-
-def test_the_base_reads_nothing_when_it_is_built() -> None:
-    made = DmTaskOperator(task_id="x", task="/not/there.yaml", sources=["/not/there/either.yaml"])
-    assert made.task == "/not/there.yaml"
 
 
 def test_a_source_that_is_given_twice_is_refused() -> None:

@@ -3,7 +3,6 @@
 import dataclasses
 import importlib
 import inspect
-from typing import Any
 
 import pytest
 from airflow.sdk import BaseNotifier, BaseOperator
@@ -53,12 +52,6 @@ def test_every_argument_is_documented_with_type_default_and_whether_it_is_templa
     documented = {found["name"]: " ".join(found["kind"].split()) for found in PARAM.finditer(doc)}
     assert documented == {name: expected(operator, one) for name, one in parameters(operator).items()}
     assert "see :class:`~airflow_provider_dm.operators.base" not in doc
-
-
-@pytest.mark.parametrize("operator", operators(), ids=lambda one: one.__name__)
-def test_every_argument_is_given_by_name(operator: type[BaseOperator]) -> None:
-    kinds: dict[str, Any] = {name: one.kind for name, one in parameters(operator).items()}
-    assert set(kinds.values()) == {inspect.Parameter.KEYWORD_ONLY}
 
 
 def test_the_arguments_of_the_notifier_are_documented() -> None:

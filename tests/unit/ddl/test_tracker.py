@@ -135,24 +135,6 @@ def test_types_are_shown_as_the_server_shows_them(server: Server, expected: list
     assert found[: len(expected)] == expected
 
 
-def test_a_text_has_the_size_that_its_characters_need() -> None:
-    tracker = after("CREATE TABLE t (a text(63), b text(64), c text(64) charset latin1, d blob(70000), e text(0))")
-    assert columns(tracker) == ["a tinytext", "b text", "c tinytext", "d mediumblob", "e tinytext"]
-    assert columns(after("CREATE TABLE t (e text(0))", server=MARIADB)) == ["e text"]
-
-
-def test_lengths_that_are_not_given() -> None:
-    tracker = after("CREATE TABLE t (a char, b decimal, c decimal(5), d bit, e binary, f datetime(0), g vector)")
-    assert columns(tracker) == [
-        "a char(1)", "b decimal(10,0)", "c decimal(5,0)", "d bit(1)", "e binary(1)", "f datetime", "g vector(2048)",
-    ]  # fmt: skip
-
-
-def test_what_is_too_long_for_a_varchar_is_a_text() -> None:
-    tracker = after("CREATE TABLE t (a varchar(20000), b varchar(20000) charset latin1, c varbinary(70000))")
-    assert columns(tracker) == ["a mediumtext", "b varchar(20000)", "c mediumblob"]
-
-
 def test_json_of_mariadb_is_a_text_with_a_check() -> None:
     tracker = after(
         "CREATE TABLE t (a json, b json check (b <> ''))", "ALTER TABLE t RENAME COLUMN a TO c", server=MARIADB
@@ -167,17 +149,6 @@ def test_json_of_mariadb_is_a_text_with_a_check() -> None:
 # Charsets
 
 
-def test_a_column_has_its_tables_collation_or_that_of_the_charset_it_names() -> None:
-    tracker = after(
-        "CREATE TABLE t (a char, b char charset latin1, c char charset latin1 binary, d char collate ascii_bin, "
-        "e char charset utf8, f nchar, g enum('x') binary) COLLATE latin1_bin"
-    )
-    utf8 = "utf8mb3_general_ci"
-    assert collations(tracker) == [
-        "latin1_bin", "latin1_swedish_ci", "latin1_bin", "ascii_bin", utf8, utf8, "latin1_bin",
-    ]  # fmt: skip
-
-
 def test_the_default_of_utf8mb4_is_the_servers_or_the_sessions() -> None:
     create = "CREATE TABLE t (a char charset utf8mb4)"
     assert collations(after(create)) == ["utf8mb4_0900_ai_ci"]
@@ -189,26 +160,6 @@ def test_the_default_of_utf8mb4_is_the_servers_or_the_sessions() -> None:
 def test_utf8_is_called_as_the_server_calls_it() -> None:
     assert collations(after("CREATE TABLE t (a char charset utf8)", server=MYSQL_5)) == ["utf8_general_ci"]
     assert collations(after("CREATE TABLE t (a char charset utf8mb3)", server=MARIADB)) == ["utf8mb3_general_ci"]
-
-
-def test_text_under_the_charset_binary_is_bytes() -> None:
-    tracker = after("CREATE TABLE t (a char(3), b varchar(9), c text(300), d enum('x')) CHARSET binary")
-    assert columns(tracker) == ["a binary(3)", "b varbinary(9)", "c blob", "d enum('x')"]
-    assert collations(tracker) == [None] * 4
-
-
-def test_converted_text_still_holds_as_many_characters() -> None:
-    tracker = after(
-        "CREATE TABLE t (a tinytext, b text, c varchar(9), d varchar(30000), e blob, f int) CHARSET latin1",
-        "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4",
-    )
-    assert columns(tracker) == ["a text", "b mediumtext", "c varchar(9)", "d mediumtext", "e blob", "f int"]
-    assert set(collations(tracker)) == {"utf8mb4_0900_ai_ci", None}
-
-
-def test_another_default_is_for_columns_to_come() -> None:
-    tracker = after("CREATE TABLE t (a char)", "ALTER TABLE t CHARSET latin1, ADD b char", "ALTER TABLE t ADD c char")
-    assert collations(tracker) == ["utf8mb4_bin", "latin1_swedish_ci", "latin1_swedish_ci"]
 
 
 def test_schemas_have_defaults_of_their_own() -> None:
@@ -226,13 +177,6 @@ def test_schemas_have_defaults_of_their_own() -> None:
 
 
 # What may be NULL
-
-
-def test_keys_and_counters_are_not_null() -> None:
-    create = "CREATE TABLE t (a int, b int, c int auto_increment unique, d int, primary key (b, a))"
-    assert nullable(after(create)) == "d"
-    assert nullable(after(create, "ALTER TABLE t DROP PRIMARY KEY, MODIFY a int")) == "a d"
-    assert nullable(after(create, "ALTER TABLE t MODIFY a bigint")) == "d"
 
 
 def test_null_of_a_timestamp_is_decided_by_the_column_or_the_session() -> None:

@@ -66,33 +66,6 @@ def gone(plan: PurgePlan) -> list[str]:
 # By name: the two examples of the seed
 
 
-def test_seed_one_everything_before_a_file_of_an_older_sub_directory() -> None:
-    plan = plan_purge(log_of(*map(held, SEED)), (), BeforeFile("mysql-bin.000001", f"{SECOND}.000002"))
-
-    assert gone(plan) == list(SEED[:3])
-
-
-def test_seed_two_everything_before_a_file_of_the_newest_sub_directory() -> None:
-    plan = plan_purge(log_of(*map(held, SEED)), (), BeforeFile("mysql-bin.000001"))
-
-    assert gone(plan) == list(SEED[:4])
-
-
-@pytest.mark.parametrize("sub_dir", ["../..", "/etc", "", ".", f"{FIRST}.000009", f"{FIRST}.000001/", "*"])
-def test_an_unknown_sub_directory_purges_nothing_and_is_reported(sub_dir: str) -> None:
-    with pytest.raises(PurgeRefused) as refused:
-        plan_purge(log_of(*map(held, SEED)), (), BeforeFile("mysql-bin.000001", sub_dir))
-
-    assert "nothing is purged" in str(refused.value)
-    assert f"{SECOND}.000002" in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["mysql-bin.000009", "../mysql-bin.000001", "/etc/passwd", "relay.meta", "", "1"])
-def test_an_unknown_file_purges_nothing_and_is_reported(name: str) -> None:
-    with pytest.raises(PurgeRefused, match=r"nothing is purged: .* contains mysql-bin\.000001 to mysql-bin\.000003"):
-        plan_purge(log_of(*map(held, SEED)), (), BeforeFile(name, f"{FIRST}.000001"))
-
-
 # By time, by space, all
 
 
@@ -192,18 +165,6 @@ def test_in_a_private_directory_only_its_task_counts() -> None:
 def test_a_need_of_another_log_stops_every_purge(needs: tuple[LogNeed, ...]) -> None:
     with pytest.raises(PurgeRefused, match="cannot be compared with"):
         plan_purge(numbered(5), needs, Inactive())
-
-
-def test_a_need_in_an_older_sub_directory_holds_all_newer_ones() -> None:
-    plan = plan_purge(log_of(*map(held, SEED)), (need("mysql-bin.000003", suffix=1),), Inactive())
-
-    assert gone(plan) == list(SEED[:2])
-
-
-def test_a_need_older_than_the_log_holds_everything() -> None:
-    log = log_of(*map(held, SEED[3:]))
-
-    assert plan_purge(log, (need("mysql-bin.000002", suffix=1),), Inactive()).delete == ()
 
 
 # A metadata DB that knows nothing of this log

@@ -65,12 +65,6 @@ def test_doubles_keep_every_bit_through_text(value: float) -> None:
     assert struct.pack("<d", float(numbers.float_literal(text))) == struct.pack("<d", value)
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
-def test_floats_keep_every_bit_through_text(value: float) -> None:
-    text = numbers.unpack_float(struct.pack("<f", value))
-    assert struct.pack("<f", float(text)) == struct.pack("<f", value)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_what_no_column_holds_is_refused(value: float) -> None:
     with pytest.raises(MalformedValue):
