@@ -1,6 +1,5 @@
 """Binary JSON becomes the server's text; damage becomes an error; differences are applied as the server would."""
 
-import json
 import struct
 
 import pytest
@@ -10,43 +9,34 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.schema import json_binary, numbers
 from airflow_provider_dm.engine.schema.errors import MalformedValue
 from airflow_provider_dm.engine.schema.json_binary import MAX_DEPTH, apply_diffs, json_text
-from tests.unit.schema.json_writing import Value, document, opaque, sized
+from tests.fuzz.json_changes import length
+from tests.fuzz.json_text import DATE, DATETIME, DECIMAL, TIME, tells
+from tests.fuzz.json_value import Document, Opaque, read, written
 
 NUMBERS = st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False)
 STRINGS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-VALUES: st.SearchStrategy[Value] = st.recursive(
+VALUES: st.SearchStrategy[Document] = st.recursive(
     st.none() | st.booleans() | NUMBERS | STRINGS,
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(STRINGS, inner, max_size=5),
     max_leaves=20,
 )
 
 
-def told(value: Value) -> bytes:
-    """The text, made in another way than the reader does."""
-    match value:
-        case list():
-            return b"[" + b", ".join(map(told, value)) + b"]"
-        case dict():
-            pairs = sorted(value.items(), key=lambda pair: (len(pair[0].encode()), pair[0].encode()))
-            return b"{" + b", ".join(told(key) + b": " + told(inner) for key, inner in pairs) + b"}"
-        case float():
-            return numbers.short_double_text(value)
-        case str():
-            return json.dumps(value, ensure_ascii=False).encode()
-        case _:
-            return json.dumps(value).encode()
+def opaque(code: int, data: bytes) -> bytes:
+    return written(Opaque(code, data))
 
 
 @given(VALUES, st.booleans())
-def test_a_document_has_the_servers_text(value: Value, large: bool) -> None:
-    assert json_text(document(value, large=large)) == told(value)
+def test_a_document_has_the_servers_text(value: Document, large: bool) -> None:
+    data = written(value, large=large)
+    assert tells(json_text(data), read(data))
 
 
 @given(VALUES, st.booleans(), st.data())
 def test_damage_is_an_error_or_another_document_of_no_greater_size(
-    value: Value, large: bool, choose: st.DataObject
+    value: Document, large: bool, choose: st.DataObject
 ) -> None:
-    damaged = bytearray(document(value, large=large))
+    damaged = bytearray(written(value, large=large))
     for _ in range(choose.draw(st.integers(1, 4))):
         damaged[choose.draw(st.integers(0, len(damaged) - 1))] = choose.draw(st.integers(0, 255))
     data = bytes(damaged[: choose.draw(st.integers(0, len(damaged)))])
@@ -62,11 +52,11 @@ def test_damage_is_an_error_or_another_document_of_no_greater_size(
     ("data", "text"),
     [
         # As MySQL 9.7 wrote them: json_array(1.50), -0.50, a date, a time, a moment, x'00ff', b'101'
-        (opaque(246, bytes.fromhex("03028132")), b"1.50"),
-        (opaque(246, bytes.fromhex("03027fcd")), b"-0.50"),
-        (opaque(10, struct.pack("<q", ((2020 * 13 + 2) << 5 | 29) << 41)), b'"2020-02-29"'),
-        (opaque(11, struct.pack("<q", -((838 << 12 | 59 << 6 | 59) << 24))), b'"-838:59:59.000000"'),
-        (opaque(12, struct.pack("<q", 0)), b'"0000-00-00 00:00:00.000000"'),
+        (opaque(DECIMAL, bytes.fromhex("03028132")), b"1.50"),
+        (opaque(DECIMAL, bytes.fromhex("03027fcd")), b"-0.50"),
+        (opaque(DATE, struct.pack("<q", ((2020 * 13 + 2) << 5 | 29) << 41)), b'"2020-02-29"'),
+        (opaque(TIME, struct.pack("<q", -((838 << 12 | 59 << 6 | 59) << 24))), b'"-838:59:59.000000"'),
+        (opaque(DATETIME, struct.pack("<q", 0)), b'"0000-00-00 00:00:00.000000"'),
         (opaque(15, b"\x00\xff"), b'"base64:type15:AP8="'),
         (opaque(16, b"\x05"), b'"base64:type16:BQ=="'),
         (opaque(252, bytes(60)), b'"base64:type252:' + b"A" * 76 + rb"\n" + b"A" * 4 + b'"'),
@@ -80,7 +70,7 @@ def test_a_decimal_may_have_more_digits_than_a_column() -> None:
     size = numbers.decimal_size(71, 1, numbers.OF_VALUES)
     data = bytearray(size)
     data[0], data[-1] = 0x80, 5
-    assert json_text(opaque(246, bytes([71, 1]) + data)) == b"0.5"
+    assert json_text(opaque(DECIMAL, bytes([71, 1]) + data)) == b"0.5"
 
 
 @pytest.mark.parametrize(
@@ -95,9 +85,9 @@ def test_a_decimal_may_have_more_digits_than_a_column() -> None:
         b"\x0c\x01\xff",  # not UTF-8
         b"\x0b" + struct.pack("<d", float("nan")),
         b"\x00\x02\x00\x16\x00\x12\x00\x01\x00\x12\x00\x01\x00\x05\x01\x00\x05\x01\x00aa",  # one key twice
-        opaque(246, b"\x03\x02\x81"),
-        opaque(12, b"\x00" * 7),
-        opaque(11, struct.pack("<q", 900 << 36)),
+        opaque(DECIMAL, b"\x03\x02\x81"),
+        opaque(DATETIME, b"\x00" * 7),
+        opaque(TIME, struct.pack("<q", 900 << 36)),
     ],
 )
 def test_what_no_server_writes_is_refused(data: bytes) -> None:
@@ -106,12 +96,12 @@ def test_what_no_server_writes_is_refused(data: bytes) -> None:
 
 
 def test_depth_is_bounded() -> None:
-    deep: Value = []
+    deep: Document = []
     for _ in range(MAX_DEPTH - 1):
         deep = [deep]
-    assert json_text(document(deep)) == b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    assert json_text(written(deep)) == b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     with pytest.raises(MalformedValue):
-        json_text(document([deep]))
+        json_text(written([deep]))
 
 
 def test_many_that_point_at_one_are_not_multiplied() -> None:
@@ -128,19 +118,17 @@ def test_many_that_point_at_one_are_not_multiplied() -> None:
 
 # Partial updates
 
-BEFORE: Value = {"a": 1, "bb": [1, 2, {"x": "y"}], "ccc": {"d": True}}
+BEFORE: Document = {"a": 1, "bb": [1, 2, {"x": "y"}], "ccc": {"d": True}}
 REPLACE, INSERT, REMOVE = 0, 1, 2
 
 
-def diff(operation: int, path: str, value: Value = None) -> bytes:
+def diff(operation: int, path: str, value: Document = None) -> bytes:
     parts = bytes([operation]) + lenenc(path.encode())
-    return parts if operation == REMOVE else parts + lenenc(document(value))
+    return parts if operation == REMOVE else parts + lenenc(written(value))
 
 
 def lenenc(data: bytes) -> bytes:
-    if len(data) < 251:
-        return bytes([len(data)]) + data
-    return b"\xfc" + len(data).to_bytes(2, "little") + data
+    return length(len(data)) + data
 
 
 @pytest.mark.parametrize(
@@ -164,7 +152,7 @@ def lenenc(data: bytes) -> bytes:
     ],
 )  # fmt: skip
 def test_differences_are_applied_in_their_order(diffs: list[bytes], after: str) -> None:
-    assert apply_diffs(document(BEFORE), b"".join(diffs)).decode() == after
+    assert apply_diffs(written(BEFORE), b"".join(diffs)).decode() == after
 
 
 @pytest.mark.parametrize(
@@ -191,13 +179,13 @@ def test_differences_are_applied_in_their_order(diffs: list[bytes], after: str) 
 )
 def test_differences_that_do_not_fit_are_refused(diffs: bytes) -> None:
     with pytest.raises(MalformedValue):
-        apply_diffs(document(BEFORE), diffs)
+        apply_diffs(written(BEFORE), diffs)
 
 
 @given(VALUES, st.binary(max_size=60))
-def test_any_bytes_as_differences_are_an_error_or_a_document(value: Value, diffs: bytes) -> None:
+def test_any_bytes_as_differences_are_an_error_or_a_written(value: Document, diffs: bytes) -> None:
     try:
-        apply_diffs(document(value), diffs)
+        apply_diffs(written(value), diffs)
     except MalformedValue:
         return
 
@@ -205,15 +193,15 @@ def test_any_bytes_as_differences_are_an_error_or_a_document(value: Value, diffs
 def test_differences_cannot_nest_without_end() -> None:
     deeper = b"".join(diff(INSERT, "$" + "[0]" * (level + 1), []) for level in range(MAX_DEPTH + 1))
     with pytest.raises(MalformedValue):
-        apply_diffs(document([]), deeper)
-    wide: Value = []
+        apply_diffs(written([]), deeper)
+    wide: Document = []
     for _ in range(60):
         wide = [wide]
     with pytest.raises(MalformedValue):
-        apply_diffs(document(wide), diff(INSERT, "$" + "[0]" * 50, wide))
+        apply_diffs(written(wide), diff(INSERT, "$" + "[0]" * 50, wide))
 
 
 def test_sizes_of_strings() -> None:
-    for length in (0, 1, 127, 128, 16383, 16384):
-        assert json_text(b"\x0c" + sized(b"x" * length)) == b'"' + b"x" * length + b'"'
+    for size in (0, 1, 127, 128, 16383, 16384):
+        assert json_text(written("x" * size)) == b'"' + b"x" * size + b'"'
     assert json_binary.quoted(b"/\x7f\xc2\x80") == b'"/\x7f\xc2\x80"'
