@@ -153,6 +153,7 @@ def test_by_time_the_local_clock_counts(desk: Desk) -> None:
         (("--filename", "mysql-bin.000001", "--sub-dir", "../.."), "is not a sub-directory"),
         (("--filename", "mysql-bin.000001", "--sub-dir", "/"), "is not a sub-directory"),
         (("--filename", "mysql-bin.000001", "--sub-dir", "*"), "is not a sub-directory"),
+        (("--filename", "mysql-bin.000001", "--sub-dir", ""), "is not a sub-directory"),
         (("--filename", "mysql-bin.000001", "--sub-dir", f"{FIRST}.000004"), "is not a sub-directory"),
         (("--filename", "../../mysql-bin.000001"), "is not a file of"),
         (("--filename", "mysql-bin.000007"), "is not a file of"),

@@ -288,3 +288,15 @@ def test_what_is_not_there_may_be_dropped_if_exists() -> None:
 def test_what_is_not_certain_is_refused(statement: str, why: str) -> None:
     with pytest.raises(CannotTrack, match=why):
         after("CREATE TABLE t (a int, e enum('x', 'y'))", statement)
+
+
+def test_lengths_that_are_not_given() -> None:
+    tracker = after("CREATE TABLE t (a char, b decimal, c decimal(5), d bit, e binary, f datetime(0), g vector)")
+    assert columns(tracker) == [
+        "a char(1)", "b decimal(10,0)", "c decimal(5,0)", "d bit(1)", "e binary(1)", "f datetime", "g vector(2048)",
+    ]  # fmt: skip
+
+
+def test_what_is_too_long_for_a_varchar_is_a_text() -> None:
+    tracker = after("CREATE TABLE t (a varchar(20000), b varchar(20000) charset latin1, c varbinary(70000))")
+    assert columns(tracker) == ["a mediumtext", "b varchar(20000)", "c mediumblob"]

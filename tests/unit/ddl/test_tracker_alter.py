@@ -84,3 +84,12 @@ def test_older_servers_pass_over_what_they_do_not_have() -> None:
     assert not after(create, server=MYSQL_5).table(T).has_foreign_keys
     assert len(lines(after(create), "CHECK")) == 2
     assert after(create).table(T).has_foreign_keys
+
+
+def test_a_prefix_that_is_the_whole_column_is_none() -> None:
+    create = "CREATE TABLE t (a varchar(20), b text, UNIQUE (a(10), b(5)))"
+    prefixes = [
+        after(create, f"ALTER TABLE t MODIFY a {kind}").table(T).unique_keys[0].prefixes
+        for kind in ("varchar(11)", "char(10)", "varchar(9)", "int")
+    ]
+    assert prefixes == [(10, 5), (None, 5), (None, 5), (None, 5)]

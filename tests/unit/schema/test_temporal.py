@@ -29,3 +29,11 @@ def test_a_precision_that_no_server_has_is_refused() -> None:
 
 def test_equal_times_of_any_precision_have_one_key() -> None:
     assert temporal.time_key(b"10:00:00") == temporal.time_key(b"10:00:00.000000") == b"10:00:00"
+
+
+def test_the_first_half_second_of_1970_is_not_the_zero_date() -> None:
+    unpack = temporal.timestamp2_unpacker(1)
+    assert [unpack(bytes(4) + fraction) for fraction in (b"\x32", b"\x00")] == [
+        b"1970-01-01 00:00:00.5",
+        b"0000-00-00 00:00:00.0",
+    ]
