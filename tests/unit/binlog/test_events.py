@@ -198,6 +198,11 @@ def test_the_table_has_the_same_entries() -> None:
     assert [kind.name for kind in EVENTS if kind.role in (EventRole.STOP, EventRole.PASS) and not kind.why] == []
 
 
+def test_loops_compare_with_the_order_of_roles() -> None:
+    names = ["STOP", "PASS", "READER", "BOUNDARY", "SQL", "MAP", "ROWS", "PAYLOAD"]
+    assert [(role.name, int(role)) for role in EventRole] == list(zip(names, range(8), strict=True))
+
+
 def test_a_code_is_declared_once_and_with_its_reason() -> None:
     with pytest.raises(ValueError, match="twice"):
         every_code([Kind(2, "A", EventRole.SQL), Kind(2, "B", EventRole.SQL)])
