@@ -17,7 +17,8 @@ from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
 from tests.chaos.ways import SAFE
 from tests.nursery import Nursery
-from tests.unit.shard.test_agreement_model import Scope, explore
+from tests.unit.shard import test_moves_model as moves_model
+from tests.unit.shard.test_agreement_model import Rules, explore
 
 FLAVOURS: tuple[Flavour, ...] = ("mariadb", "mysql")
 ZONES: dict[Flavour, str] = {"mariadb": "America/New_York", "mysql": "Europe/London"}
@@ -129,8 +130,16 @@ def _histories(play: Callable[..., int], options: argparse.Namespace) -> int:
 
 def _shard_model(options: argparse.Namespace) -> int:
     begun = time.monotonic()
-    states = explore(Scope(sources=options.sources, ddls=options.ddls))
+    states = explore(Rules(sources=options.sources, ddls=options.ddls))
     print(f"all: {states} states, and none breaks a law ({time.monotonic() - begun:.0f} s)")
+    return 0
+
+
+def _moves_model(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    seeds = range(options.seed, options.seed + options.histories)
+    states = sum(moves_model.explore(moves_model.any_history(seed), moves_model.Rules()) for seed in seeds)
+    print(f"all: {states} states of {len(seeds)} histories, none breaks a law ({time.monotonic() - begun:.0f} s)")
     return 0
 
 
@@ -179,6 +188,10 @@ def _parser() -> argparse.ArgumentParser:
     loads = add(
         "rounds-model", partial(_histories, model.play_rounds), "random histories of the model of loads and sync"
     )
+    places = add(
+        "moves-model", _moves_model, "all states of random histories of the model of rows that move beside DDL"
+    )
+    places.add_argument("--histories", type=int, default=10_000, help="(default 10,000)")
     for one in (changes, loads):
         one.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
     states = add("shard-model", _shard_model, "all states of the model of shard DDL")
