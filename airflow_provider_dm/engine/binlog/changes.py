@@ -88,6 +88,18 @@ class Batch:
         """Return a batch of these changes, with offsets into the same data."""
         return replace(self, changes=changes)
 
+    def alone(self) -> Batch:
+        """Return these changes with the images that they refer to, and no other bytes. Only with kernels."""
+        from airflow_provider_dm.engine.binlog.kernels.chains import move_images
+
+        changes = self.changes.copy()
+        images = np.empty(sum(int(self._sizes(place).sum()) for place in (BEFORE, AFTER)), np.uint8)
+        move_images(np.frombuffer(self.data, np.uint8), changes, images)
+        return replace(self, data=images.tobytes(), changes=changes)
+
+    def _sizes(self, place: int) -> Any:
+        return np.where(self.changes[:, place] < 0, 0, self.changes[:, place + 1] - self.changes[:, place])
+
     def _rows_of(self, layout: int, chosen: Any, images: Any) -> list[Row]:
         table = self.layouts[layout]
         with _located(chosen):

@@ -61,7 +61,7 @@ class EpochApplier:
 
     def learn(self, epoch: Epoch, seconds: float, applied: ApplyResult) -> None:
         """Adapt the size of the next epochs to the duration and the changes of this one."""
-        self.size = self.size.after(epoch.size, seconds, applied.changes, applied.largest)
+        self.size = self.size.after(epoch.size, seconds, applied.changes, applied.rows, applied.largest)
 
     def keep_changes(self) -> None:
         """Limit the size of epochs, as they keep every change in memory from now on."""

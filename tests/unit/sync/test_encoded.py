@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.errors import BrokenChain
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.write import encoded as encoding
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
@@ -147,11 +148,13 @@ def log_of_history(chance: random.Random, folder: Path, *, lies: float, wild: fl
 
 
 @pytest.mark.parametrize(("lies", "wild"), [(0, 0), (0.01, 0), (0, 0.05), (0.01, 0.05)])
-@pytest.mark.parametrize("fewest", [1, 256])
+@pytest.mark.parametrize(("fewest", "part_bytes"), [(1, encoding.PART_BYTES), (256, encoding.PART_BYTES), (256, 500)])
 def test_they_mean_what_ordinary_changes_mean(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lies: float, wild: float, fewest: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lies: float, wild: float, fewest: int, part_bytes: int
 ) -> None:
-    """`fewest`: of the changes of a piece that are joined on their way to the compactor."""
+    """`fewest`: of the changes of a piece that are joined on their way to the compactor. `part_bytes`: a range is a
+    transaction or all of the log, so the changes of several or of each are joined."""
+    monkeypatch.setattr(encoding, "PART_BYTES", part_bytes)
     monkeypatch.setattr(Chains, "of", lambda *of: replace(chains_of(*of), fewest=fewest))
     plan, encoded, errors, unique, disputed = plan_of(*TABLES), 0, 0, 0, 0
     for seed in range(60):

@@ -72,7 +72,7 @@ def test_on_one_machine_every_epoch_is_one_task() -> None:
     for _ in range(10):
         size = size.after(size.limit, seconds=0.1)
 
-    assert size.limit == 30 * MIB
+    assert size.limit == size.largest
     assert size.tasks(size.limit + 1, slots=8) == 1  # the planner ends an epoch behind the transaction that crosses it
     assert EpochSize().tasks(4 * MIB, slots=8) == 1
     assert EpochSize().tasks(4 * MIB + 1, slots=8) == 8
@@ -114,6 +114,20 @@ def test_queue_size_is_how_many_changes_each_two_workers_hold(workers: int | Non
 
     assert size.limit == 50 * most
     assert EpochSize().holding(most_held(SyncerConfig())) == EpochSize()
+
+
+@pytest.mark.parametrize(
+    ("change_bytes", "rows", "limit"),
+    [(250, 100, 15), (1000, 100, 32), (1000, 50, 64), (1000, 1, 128), (1000, 0, 128)],
+)
+def test_epochs_are_larger_the_more_changes_of_a_row_are_one(change_bytes: int, rows: int, limit: int) -> None:
+    """`rows`: of 100 changes."""
+    size = EpochSize.by_the_driver()
+    for _ in range(10):
+        changes = size.limit // change_bytes
+        size = size.after(size.limit, seconds=0.1, changes=changes, rows=changes * rows // 100)
+
+    assert size.limit // MIB == limit
 
 
 def test_batch_bounds_the_rows_of_the_largest_bucket() -> None:

@@ -341,7 +341,7 @@ def test_that_there_was_nothing_ahead_is_old_news() -> None:
 class Halving(EpochSize):
     """Epochs of a target for which each was too much."""
 
-    def after(self, size: int, seconds: float, changes: int = 0, largest: int = 0) -> EpochSize:
+    def after(self, size: int, seconds: float, changes: int = 0, rows: int = 0, largest: int = 0) -> EpochSize:
         return replace(self, limit=self.limit // 2)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, TABLE, entry
-from airflow_provider_dm.engine.binlog.kernels.machine import load1, load8
+from airflow_provider_dm.engine.binlog.kernels.machine import copy, load1, load8
 from airflow_provider_dm.engine.binlog.kernels.split import equal
 from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, EVENT, HASH, NO_ROW
 
@@ -108,6 +108,24 @@ def join_chains(data: Any, changes: Any, text: Any, ends: Any, width: int, befor
         joined[count] = changes[number]
         count += 1
     return count if once else -count
+
+
+@entry(f"int64({BYTES}, {TABLE}, uint8[::1])")
+def move_images(data: Any, changes: Any, out: Any) -> int:
+    """Copy the images of these changes to `out`, one after the other, and let the changes refer to `out`.
+
+    Return the number of bytes. `out`: long enough.
+    """
+    source, target, end = int64(data.ctypes.data), int64(out.ctypes.data), 0
+    for number in range(len(changes)):
+        for place in (BEFORE, AFTER):
+            start = changes[number, place]
+            if start != NO_ROW:
+                size = changes[number, place + 1] - start
+                copy(source + start, size, target + end)
+                changes[number, place], changes[number, place + 1] = end, end + size
+                end += size
+    return end
 
 
 @entry(f"boolean[::1]({BYTES}, {TABLE})")

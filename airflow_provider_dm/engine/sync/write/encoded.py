@@ -1,6 +1,8 @@
 """A fast path for tables whose changes of an epoch kernels can fold: their images stay encoded until then.
 
 The changes of the whole epoch are joined (`chains`). If each key has one change then, there is nothing left to fold.
+So that an epoch may be larger than what fits into memory in comfort, each part of it is joined before, and only the
+images that are left are kept.
 The rows stay in the compact form that a kernel has written (`binlog.images.Cells`) until a kernel makes statements of
 them (`downstream.insertion`); only keys and deleted rows become Python objects. Otherwise (a key with two changes that
 do not fit byte by byte, a row that is inserted and deleted, a key that changes, a disputed value of a further unique
@@ -14,11 +16,12 @@ inserts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate
-from typing import Any
+from functools import cached_property, partial
+from itertools import accumulate, groupby, repeat
+from operator import itemgetter
+from typing import Any, Final
 
 import numpy as np
 
@@ -57,12 +60,31 @@ class CellRows:
         return iter(self.cells.some_rows(self.numbers))
 
 
+PART_BYTES: Final = 16 << 20
+"""After so many bytes of the log the changes of an epoch are joined."""
+
+
 @dataclass
 class _Kept:
     """The changes of one table, with the file of each piece; their layout is number 0."""
 
     of: TableLayout
     pieces: list[tuple[str, Batch]] = field(default_factory=list)
+    logged: int = 0
+    """The number of changes before they were joined."""
+    joined: int = 0
+    """The number of the first pieces whose changes were joined."""
+
+    def add(self, file: str, piece: Batch) -> None:
+        self.pieces.append((file, piece))
+        self.logged += len(piece)
+
+    def join_part(self, shorter: Callable[[list[Batch]], list[Batch]]) -> None:
+        """Replace the pieces since the last part by those that `shorter` returns for the pieces of a file."""
+        part, self.pieces = self.pieces[self.joined :], self.pieces[: self.joined]
+        for file, pieces in groupby(part, itemgetter(0)):
+            self.pieces += zip(repeat(file), shorter([piece for _, piece in pieces]), strict=False)
+        self.joined = len(self.pieces)
 
 
 class EncodedFold:
@@ -74,6 +96,8 @@ class EncodedFold:
         self._plan = plan
         self._open = set(tables)
         self._kept: dict[int, _Kept] = {}
+        self._buffers: dict[int, bytes] = {}
+        """Of the pieces that were not joined, by identity."""
 
     def take(self, batch: Batch, file: str) -> Batch:
         """Keep the changes of such tables; return the other changes.
@@ -92,7 +116,11 @@ class EncodedFold:
             of, changes = batch.layouts[number], batch.changes[layouts == number]
             changes[:, LAYOUT] = 0
             piece = Batch(batch.data, changes, [of], compiled=True)
-            self._kept.setdefault(of.table, _Kept(of)).pieces.append((file, piece))
+            self._kept.setdefault(of.table, _Kept(of)).add(file, piece)
+        if taken:
+            self._buffers[id(batch.data)] = batch.data
+            if sum(map(len, self._buffers.values())) >= PART_BYTES:
+                self._join_part()
         rest = batch.with_changes(batch.changes[~np.isin(layouts, taken)]) if taken else batch
         with located(rest, file):
             return self._chains.take(rest)
@@ -109,37 +137,57 @@ class EncodedFold:
             self._give_back(of.table)
         return False
 
+    def _join_part(self) -> None:
+        """Join the changes of each table since the last part, and copy the images that are left."""
+        whole, self._buffers = _OneBuffer.of(self._buffers.values()), {}
+        for table, kept in self._kept.items():
+            kept.join_part(partial(self._shorter, table, whole))
+
+    def _shorter(self, table: int, whole: _OneBuffer, pieces: list[Batch]) -> list[Batch]:
+        if _are_inserts(pieces) or not self._can_join(table, pieces[0].layouts[0]):
+            return pieces
+        batch = whole.together(pieces)
+        try:
+            changes, _ = joined(batch, 0, self._plan.part(table).key or ())
+        except MalformedImage:
+            return pieces  # `_give_back` raises the error that names its location
+        return [batch.with_changes(changes).alone()]
+
+    def _can_join(self, table: int, of: TableLayout) -> bool:
+        key = self._plan.part(table).key or ()
+        if self._plan.policies[table] is not WritePolicy.EXACT or not can_join(of, key):
+            return False
+        # A NULL has no place in the order, and the target refuses it.
+        return not any(of.layout.table.columns[number].nullable for number in key)
+
     def folded(self) -> FoldedChanges:
         """Return the compactor's folded changes with the kept ones. Raises MalformedRows, BrokenChain."""
         whole = _OneBuffer.of(piece.data for kept in self._kept.values() for _, piece in kept.pieces)
         for table, kept in list(self._kept.items()):
-            pieces = [piece for _, piece in kept.pieces]
             try:
-                found = self._folded(pieces, whole, table)
+                folded = self._folded([piece for _, piece in kept.pieces], whole, table)
             except MalformedImage:
-                found = None  # the error that names its location is raised below
-            if found is None:
+                folded = None  # the error that names its location is raised below
+            if folded is None:
                 self._give_back(table)
             else:
-                self._compactor.folded.cells[table] = found
-                self._compactor.folded.add_count(sum(map(len, pieces)))
+                self._compactor.folded.cells[table] = folded
+                self._compactor.folded.add_count(kept.logged)
         return self._compactor.folded
 
     def _folded(self, pieces: Sequence[Batch], whole: _OneBuffer, table: int) -> FoldedCells | None:
         """Return the changes of one table as folded; None if only the compactor can fold them."""
         from airflow_provider_dm.engine.binlog.kernels.chains import images_differ
 
-        part, of = self._plan.part(table), pieces[0].layouts[0]
+        part = self._plan.part(table)
         key = part.key or ()
-        if all((piece.changes[:, BEFORE] < 0).all() for piece in pieces):
+        if _are_inserts(pieces):
             # A copy, because the buffer of a piece is larger than its rows.
             cells = [_cells(piece, AFTER) for piece in pieces]
             rows = Cells.joined([replace(joined, text=bytes(joined.text)) for joined in cells])
             return FoldedCells([], rows, Cells.none(rows.columns)) if _keys_are_distinct(rows, key) else None
-        if self._plan.policies[table] is not WritePolicy.EXACT or not can_join(of, key):
+        if not self._can_join(table, pieces[0].layouts[0]):
             return None
-        if any(of.layout.table.columns[number].nullable for number in key):
-            return None  # a NULL has no place in the order, and the target refuses it
         batch = whole.together(pieces)
         changes, once = joined(batch, 0, key)
         batch = batch.with_changes(changes)
@@ -154,7 +202,9 @@ class EncodedFold:
         return FoldedCells(_cells(deleted, BEFORE).rows(), _cells(inserted, AFTER), _cells(updated, AFTER))
 
     def _give_back(self, table: int) -> None:
-        for file, piece in self._kept.pop(table).pieces:
+        kept = self._kept.pop(table)
+        self._compactor.folded.add_count(kept.logged - sum(len(piece) for _, piece in kept.pieces))
+        for file, piece in kept.pieces:
             with located(piece, file):
                 shorter = self._chains.take(piece)
             with located(shorter, file):
@@ -187,6 +237,10 @@ class _OneBuffer:
             images += np.where(images < 0, 0, self.starts[id(piece.data)])
             moved.append(changes)
         return replace(pieces[0], data=self.data, changes=np.concatenate(moved))
+
+
+def _are_inserts(pieces: Sequence[Batch]) -> bool:
+    return all((piece.changes[:, BEFORE] < 0).all() for piece in pieces)
 
 
 def _by_key(batch: Batch, key: Sequence[int]) -> Batch:
