@@ -208,3 +208,11 @@ def test_a_null_is_not_disputed() -> None:
     plan = plan_with(KEYS["each"], folds=True)
 
     assert not make_waves(plan, fold(plan, [(0, (b"1", None, None), None), (0, None, (b"2", None, None))])).first
+
+
+def test_a_deleted_row_releases_its_values_where_any_may_be_disputed() -> None:
+    release = disputed.releases(plan_with(KEYS["one"], folds=True).targets[0], None)
+
+    assert release((b"1", b"a", None), None)
+    assert release((b"1", b"a", None), (b"1", b"b", None))
+    assert not release((b"1", b"a", None), (b"1", b"a", b"b"))

@@ -113,6 +113,12 @@ def fold_of(
     return encoded.folded()
 
 
+def test_a_key_that_is_inserted_twice_is_an_error(tmp_path: Path) -> None:
+    ranges = log_of([[(0, None, 7)], [(0, None, 8), (0, None, 7)]], tmp_path)
+
+    assert applied(plan_of(*TABLES), ranges, cells=True, by_kernels=repeat(True)) == BrokenChain.code
+
+
 def history(chance: random.Random, *, lies: float, wild: float) -> Iterator[list[tuple[int, Held | None, Held | None]]]:
     """Yield transactions of changes as (table, before, after). `lies`: of rows that are not so. `wild`: keys that
     change, and rows that come and go."""
