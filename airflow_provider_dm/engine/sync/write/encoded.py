@@ -9,8 +9,8 @@ do not fit byte by byte, a row that is inserted and deleted, a key that changes,
 key) all of the table's changes go to the compactor, to which they mean the same.
 
 Only for tables whose rows are written unchanged, from one source table, covered completely, without filters and
-extracted columns, in the target's column order. Tables that are not written exactly as logged, only if all changes are
-inserts.
+extracted columns, in the target's column order. In safe mode a row whose further unique values change is deleted and
+inserted: a table with such keys, only if all changes are inserts.
 """
 
 from __future__ import annotations
@@ -140,11 +140,15 @@ class EncodedFold:
     def _join_part(self) -> None:
         """Join the changes of each table since the last part, and copy the images that are left."""
         whole, self._buffers = _OneBuffer.of(self._buffers.values()), {}
-        for table, kept in self._kept.items():
-            kept.join_part(partial(self._shorter, table, whole))
+        for table, kept in list(self._kept.items()):
+            if self._can_join(table, kept.of) or _are_inserts([piece for _, piece in kept.pieces]):
+                kept.join_part(partial(self._shorter, table, whole))
+            else:
+                self._open.remove(table)
+                self._give_back(table)
 
     def _shorter(self, table: int, whole: _OneBuffer, pieces: list[Batch]) -> list[Batch]:
-        if _are_inserts(pieces) or not self._can_join(table, pieces[0].layouts[0]):
+        if _are_inserts(pieces):
             return pieces
         batch = whole.together(pieces)
         try:
@@ -154,11 +158,15 @@ class EncodedFold:
         return [batch.with_changes(changes).alone()]
 
     def _can_join(self, table: int, of: TableLayout) -> bool:
-        key = self._plan.part(table).key or ()
-        if self._plan.policies[table] is not WritePolicy.EXACT or not can_join(of, key):
+        part = self._plan.part(table)
+        key = part.key or ()
+        if not can_join(of, key) or (part.unique and not self._is_exact(table)):
             return False
         # A NULL has no place in the order, and the target refuses it.
         return not any(of.layout.table.columns[number].nullable for number in key)
+
+    def _is_exact(self, table: int) -> bool:
+        return self._plan.policies[table] is WritePolicy.EXACT
 
     def folded(self) -> FoldedChanges:
         """Return the compactor's folded changes with the kept ones. Raises MalformedRows, BrokenChain."""
@@ -195,7 +203,9 @@ class EncodedFold:
             return None
         batch = _by_key(batch, key)
         has_old, has_new = (batch.changes[:, place] >= 0 for place in (BEFORE, AFTER))
-        changed = images_differ(np.frombuffer(batch.data, np.uint8), batch.changes)
+        changed = has_old & has_new
+        if self._is_exact(table):
+            changed = images_differ(np.frombuffer(batch.data, np.uint8), batch.changes)
         deleted, inserted, updated = (
             batch.with_changes(batch.changes[which]) for which in (has_old & ~has_new, ~has_old, changed)
         )
