@@ -8,10 +8,13 @@ comments, plain keys, CHECKs, foreign keys, partitions and options of tables.
 
 from __future__ import annotations
 
+import re
+from itertools import accumulate
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.collations import DEFAULTS
 from airflow_provider_dm.engine.ddl.errors import Unreadable
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, string_value, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (
     Code,
@@ -74,12 +77,31 @@ def _bare_type(kind: ColumnType) -> tuple[object, ...]:
 
 
 def _same_code(code: Code | None, known: Column) -> bool:
-    return _bare_code(code or "") == _bare_code(known.expression)
+    try:
+        return _code_tokens(code or "") == _code_tokens(_unescaped(known.expression))
+    except Unreadable:
+        return False
 
 
-def _bare_code(code: Code) -> str:
-    """Return an expression without differences in notation between SHOW CREATE TABLE and the catalogue."""
-    return "".join(character for character in code.lower() if not character.isspace() and character not in "()\\")
+def _code_tokens(code: Code) -> list[str]:
+    """Return the tokens of an expression without parentheses around it. Only strings are case-sensitive.
+
+    >>> _code_tokens("((Upper('A b')))"), _code_tokens("(a) + (b)")
+    (['upper', '(', "'A b'", ')'], ['(', 'a', ')', '+', '(', 'b', ')'])
+    """
+    found = [token.raw if token.kind is TokenKind.STRING else token.raw.lower() for token in tokens(code, 0)]
+    while found[:1] == ["("] and 0 not in list(accumulate((one == "(") - (one == ")") for one in found))[:-1]:
+        found = found[1:-1]
+    return found
+
+
+def _unescaped(code: Code) -> Code:
+    r"""Return an expression as SHOW CREATE TABLE shows it: MySQL's catalogue has it as the contents of a string.
+
+    >>> _unescaped(r"concat(_utf8mb4\'a\\\\b\')"), _unescaped(r"concat('it\'s')")
+    ("concat(_utf8mb4'a\\\\b')", "concat('it\\'s')")
+    """
+    return string_value(f"'{code}'", 0) if re.match(r"[^']*\\'", code) else code
 
 
 def _same_text(made: ColumnType, known: Column, options: dict[str, str]) -> bool:
