@@ -3,6 +3,7 @@
     dmctl binlog events --source-file SOURCE.yaml                                   the source's newest file
     dmctl binlog events --source-file SOURCE.yaml --from mysql-bin.000003:4711 --until mysql-bin.000004 --rows
     dmctl binlog events --source-file SOURCE.yaml --relay --table shop.orders       the relay log's newest sub-directory
+    dmctl binlog events --source-file SOURCE.yaml --relay --sub-dir UUID.000001     an older one, before a failover
 
 `--from` is a position at which an event begins, preferably a transaction: rows whose table map is before it are not
 shown. `next` in the answer is the `--from` of the next page.
@@ -39,16 +40,18 @@ def add_events(actions: Verbs) -> None:
     parser.add_argument(
         "--relay",
         action="store_true",
-        help="read the newest sub-directory of the relay log, by default from its beginning",
+        help="read one sub-directory of the relay log, by default from its beginning",
     )
     parser.add_argument("--relay-dir", metavar="DIR", type=Path, help="read this relay directory")
+    parser.add_argument("--sub-dir", metavar="DIR", help="sub-directory of the relay log; default: the newest one")
     meta.add_arguments(parser)
 
 
 def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print the page. Raises ConfigError, InvalidInput, and errors of connecting and reading."""
     config = load_source(arguments.source_file)
-    page = _relay_page(arguments, config) if arguments.relay or arguments.relay_dir else _page(arguments, config)
+    of_relay = arguments.relay or arguments.relay_dir or arguments.sub_dir
+    page = _relay_page(arguments, config, output) if of_relay else _page(arguments, config)
     body = {"source": config.source_id, "events": list(page.events), "next": page.following}
     more = f"\nmore: --from {page.following}" if page.following else ""
     output.answer(body, "\n".join(map(line_of, page.events)) + more)
@@ -82,22 +85,27 @@ def _page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
     return server_page(endpoint, _wanted(arguments, arguments.begin or Location(end.file, BINLOG_HEADER_SIZE)))
 
 
-def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
+def _relay_page(arguments: argparse.Namespace, config: SourceConfig, output: Output) -> Any:
     from airflow_provider_dm.engine.audit.event_pages import relay_page
     from airflow_provider_dm.engine.relay.reader import RelayReader
     from airflow_provider_dm.launch.workdir import shared_relay
 
     root = arguments.relay_dir or shared_relay(meta.root_of(arguments), config.source_id, config.relay_dir)
     held = RelayReader(root).held()
-    newest = [sub_dir for sub_dir in held if sub_dir.suffix == held[-1].suffix]
-    begin = arguments.begin or (Location(newest[0].name, BINLOG_HEADER_SIZE) if newest else None)
-    names = [one.name for one in newest]
+    folders = list(dict.fromkeys(file.folder for file in held))
+    folder = arguments.sub_dir or (folders[-1] if folders else "")
+    files = [file for file in held if file.folder == folder]
+    begin = arguments.begin or (Location(files[0].name, BINLOG_HEADER_SIZE) if files else None)
+    names = [one.name for one in files]
     if begin is None or begin.file not in names:
         raise InvalidInput(
-            f"the relay log in {root} does not hold {begin.file if begin is not None else 'anything'}.",
-            "Leave --relay out to read the source itself, or give --relay-dir or --from.",
+            f"the relay log in {root / folder} does not hold {begin.file if begin is not None else 'anything'}.",
+            f"Give --from, --relay-dir or --sub-dir (there are: {', '.join(folders) or 'none'}), "
+            "or leave --relay out to read the source itself.",
         )
-    return relay_page(newest[names.index(begin.file) :], _wanted(arguments, begin))
+    if len(folders) > 1:
+        output.print_line(f"sub-directory {folder} of the relay log's {', '.join(folders)}: see --sub-dir")
+    return relay_page(files[names.index(begin.file) :], _wanted(arguments, begin))
 
 
 def _wanted(arguments: argparse.Namespace, begin: Location) -> Any:

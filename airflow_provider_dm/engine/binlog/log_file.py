@@ -24,5 +24,10 @@ class LogFile:
         except OSError:
             return True
 
+    @property
+    def folder(self) -> str:
+        """The name of the file's sub-directory."""
+        return Path(self.path).parent.name
+
     def __str__(self) -> str:
-        return f"{Path(self.path).parent.name}/{self.name}"
+        return f"{self.folder}/{self.name}"

@@ -84,4 +84,12 @@ def test_a_page_of_both_logs(
     assert [{key: value for key, value in one.items() if key != "flags"} for one in held] == page["events"]
     assert ask("--relay", "--from", second, "--rows")["events"] == ask("--from", second, "--rows")["events"]
     assert "does not hold mysql-bin.099999" in ask("--relay", "--from", "mysql-bin.099999", code=1)["msg"]
+
+    newer = folder.with_name("uuid.000002")
+    newer.mkdir()
+    (newer / "other-bin.000001").write_bytes((source.datadir / file).read_bytes())
+    (folder.parent / "server-uuid.index").write_text("uuid.000001\nuuid.000002\n")
+    assert ask("--relay")["events"][0]["at"] == "other-bin.000001:4"
+    assert ask("--sub-dir", folder.name)["events"] == held
+    assert "(there are: uuid.000001, uuid.000002)" in ask("--relay", "--from", file, code=1)["msg"]
     assert "does not send its binlog from mysql-bin.099999" in ask("--from", "mysql-bin.099999", code=1)["msg"]
