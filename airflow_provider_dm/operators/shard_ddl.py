@@ -69,6 +69,7 @@ class DmShardDdlLockOperator(BaseOperator):
         from airflow_provider_dm.launch.ddl_locks import lock_json, unlock
 
         with translated():
+            push_dm_page(context, task=self.lock_id.partition("-`")[0])  # the id is TASK-`SCHEMA`.`TABLE`
             if self.action not in list(Action):
                 raise LockRefuses(self.lock_id, f"{self.action!r} is neither exec nor skip")
             if self.number is not None and not str(self.number).isdecimal():
@@ -78,7 +79,6 @@ class DmShardDdlLockOperator(BaseOperator):
                 action = Action(self.action)
                 owner = self.lock_owner or None
                 lock = unlock(store, self.lock_id, owner=owner, action=action, force=self.force, number=number)
-        push_dm_page(context, task=lock.task)
         self.log.info("%s carries out %s when it next reads the lock, or in its next run", lock.owner, action.value)
         shown = lock_json(lock, 0.0)
         return {key: shown[key] for key in ("ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "decision")}

@@ -161,7 +161,10 @@ def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
         decided = DmShardDdlLockOperator(task_id="decided", lock_owner="{{ 'b' }}", action="skip", **numbered)
         forced = DmShardDdlLockOperator(task_id="forced", lock_id=lock_id("shops", OTHER), force=True)
         ShardDdlLockSensor(task_id="waits", task="shops", timeout=0.5, poke_interval=0.2) << [decided, forced]
-    tasks = {ti.task_id: (ti.state, ti.try_number) for ti in run_dag(dag).get_task_instances()}
+    run = run_dag(dag)
+    tasks = {ti.task_id: (ti.state, ti.try_number) for ti in run.get_task_instances()}
+    links = {ti.xcom_pull(task_ids=ti.task_id, key=DM_PAGE_KEY) for ti in run.get_task_instances()}
+    assert links == {dm_page_url(task="shops")}, "also of those that fail"
     refused = dict.fromkeys(("nobody", "nothing", "no_lock", "missing", "late", "no_number"), ("failed", 1))
     assert tasks == {**refused, "decided": ("success", 1), "forced": ("success", 1), "waits": ("failed", 1)}
     with DmMetadataHook().get_store() as store:
