@@ -139,8 +139,7 @@ class Resyncing:
         schemas = []
         for piece in pieces:
             was = known.get(piece.shard) or TableSchema(piece.table, group.target)
-            # Later than `was.skip_until`: the DDL up to there were passed over, so none of them began the piece.
-            schemas.append(replace(was, table=piece.table, skip_until=piece.after.sort_key))
+            schemas.append(replace(was, table=piece.table))
         plan = plan_for(self.source, schemas, self.at.plan.buckets, also_merged={group.target})
         check_waiting(connection, self.source.fence.ref, plan)
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
