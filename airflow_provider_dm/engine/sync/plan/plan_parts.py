@@ -78,6 +78,11 @@ class TargetPart:
         """The columns whose values are needed: written columns and key columns, without other generated columns."""
         return frozenset(self.mapping.written).union(self.key or (), *self.unique)
 
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """The columns that the target computes and whose values are not needed: an Image has them in `computed`."""
+        return tuple(index for index in self.mapping.computed if index not in self.needed)
+
     def decisive(self, *, in_order: bool) -> tuple[object, ...]:
         """Return the facts that decide in which bucket and in which order changes are written.
 

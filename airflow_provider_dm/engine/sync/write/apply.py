@@ -14,12 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove, Transactions, fenced_transaction
 from airflow_provider_dm.engine.downstream.load_data import Insertion
 from airflow_provider_dm.engine.downstream.row_statements import (
-    UNKNOWN,
     Literals,
     LoadData,
     SqlStatement,
@@ -35,19 +33,18 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.merge.servers import target_access
+from airflow_provider_dm.engine.merge.settling import known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
-from airflow_provider_dm.engine.mysql.literals import NULL
 from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
 from airflow_provider_dm.engine.sync.errors import CountsDiffer, MissingRow
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverwritingWrites, has_one_feeder
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_in_waves
-from airflow_provider_dm.engine.sync.write.compactor import Image
 from airflow_provider_dm.engine.sync.write.encoded import CellRows
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
-from airflow_provider_dm.engine.sync.write.merged import CheckMatched, MergedWrites, OwnerWork
+from airflow_provider_dm.engine.sync.write.merged import CheckMatched, MergedWrites, OwnerWork, as_logged
 
 SMALL_BATCH: Final = 1_000
 BATCH_ROWS: Final = 20_000
@@ -377,25 +374,10 @@ def _row_sql(part: TargetPart, target: Flavour) -> _RowSql:
         # Columns of an identity key are not null.
         return tuple([write(row[number] or b"") for number, write in writers])
 
-    return _RowSql(_with_computed(part, target, row_literals(source, target)), key)
-
-
-def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Literals]) -> Callable[[Row], Literals]:
-    """Extend `plain` by the logged values of columns that the target computes, which an Image has in `computed`."""
-    source, left_out = part.mapping.source, [index for index in part.mapping.computed if index not in part.needed]
-    if not left_out:
-        return plain
-    writers = {index: codec_for(source.name, source.columns[index]).literal(target) for index in left_out}
-
-    def literals(row: Row) -> Literals:
-        computed = row.computed if isinstance(row, Image) else {}
-        values = list(plain(row))
-        for index, write in writers.items():
-            value = computed.get(index, ABSENT)
-            values[index] = UNKNOWN if value is ABSENT else NULL if value is None else write(value)
-        return tuple(values)
-
-    return literals
+    if not part.left_out:
+        return _RowSql(row_literals(source, target), key)
+    logged, literals = as_logged(part), known_literals(source, target)
+    return _RowSql(lambda row: literals(logged(row)), key)
 
 
 def _in_batches(buckets: Sequence[int], sizes: Sequence[int], count: int, most: int) -> Iterator[tuple[int, ...]]:

@@ -57,11 +57,11 @@ class OwnerWork:
         owner = RowOwner(step.fence.ref, plan.sources[source].owner_name)
         writer = OwnerWriter(owner, part.mapping, access, MOST_WHILE_SYNCING, plan.sources[source].own_order)
 
-        as_logged = _as_logged(part)
+        logged = as_logged(part)
 
         def rows(kind: Callable[[TableWork], list[Row]]) -> OwnerRows:
             found = [row for work in works for row in kind(work)]
-            return writer.rows(list(map(as_logged, found)), list(map(literals, found)))
+            return writer.rows(list(map(logged, found)), list(map(literals, found)))
 
         return cls(
             writer,
@@ -75,20 +75,20 @@ class OwnerWork:
 RowLiterals = Callable[[Row], Literals]
 
 
-def _as_logged(part: TargetPart) -> Callable[[Row], Row]:
+def as_logged(part: TargetPart) -> Callable[[Row], Row]:
     """Return the function from a row to the row with the logged values of computed columns."""
-    left_out = [index for index in part.mapping.computed if index not in part.needed]
+    left_out = part.left_out
     if not left_out:
         return lambda row: row
 
-    def as_logged(row: Row) -> Row:
+    def logged(row: Row) -> Row:
         computed = row.computed if isinstance(row, Image) else {}
         values = list(row)
         for index in left_out:
             values[index] = computed.get(index, ABSENT)
         return tuple(values)
 
-    return as_logged
+    return logged
 
 
 @dataclass(frozen=True)
