@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,10 +30,10 @@ from airflow_provider_dm.engine.downstream.errors import transient
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
-from airflow_provider_dm.engine.meta.records import SPARK_UI, Holder, Lease, Stage
+from airflow_provider_dm.engine.meta.records import SPARK_UI, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.processes import this_process
+from airflow_provider_dm.engine.processes import Holder, this_process
 from airflow_provider_dm.engine.relay.process import wait_for_end_of
 from airflow_provider_dm.engine.reported import (
     EXIT_ERROR,
@@ -108,7 +108,7 @@ class App:
     @property
     def holder(self) -> Holder:
         """The holder of the run and its leases: the launcher's identity, and this process."""
-        return Holder(**self.spec.holder.model_dump(), process=this_process())
+        return replace(self.spec.holder, process=this_process())
 
     def runner(self) -> SparkRunner:
         """Start Spark at the first call, and return its runner. Call it from the main thread first."""

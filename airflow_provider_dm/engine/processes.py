@@ -1,4 +1,4 @@
-"""Processes of this machine: an identity that another process can check, and whether a process has ended.
+"""Processes: who works on a task, an identity that other processes of the machine can check, and whether one has ended.
 
 A pid alone is not an identity: the kernel gives it to another process later, and each container counts its own pids.
 """
@@ -6,12 +6,27 @@ A pid alone is not an identity: the kernel gives it to another process later, an
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _SELF: Final = Path("/proc/self")
 _NAMESPACE: Final = Path("/proc/self/ns/pid")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A worker. Attempts of one piece of work share `identity`: a later attempt replaces an earlier one at once."""
+
+    identity: str
+    attempt: str
+    host: str
+    process: str = ""
+    """The process, as `this_process` returns it; empty if unknown."""
+
+    def __str__(self) -> str:
+        return f"{self.identity} (attempt {self.attempt})"
 
 
 def this_process() -> str:

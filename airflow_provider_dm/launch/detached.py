@@ -17,14 +17,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.config.job import JobSpec, SpecFile
 from airflow_provider_dm.engine.config.secrets import filled_pipe, receive
 from airflow_provider_dm.engine.errors import DmError, describe
-from airflow_provider_dm.engine.meta.records import Holder, Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import identity_of, this_process
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
@@ -172,7 +172,7 @@ def _record_error(store: MetaStore, spec: JobSpec, error: Exception) -> None:
     """Record an error in the run's row, unless the app has recorded its own outcome."""
     run = store.get_run(spec.run_id)
     if run is None:
-        holder = Holder(**spec.holder.model_dump(), process=this_process())
+        holder = replace(spec.holder, process=this_process())
         store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=holder)
     if run is None or run.finished_at is None:
         store.finish_run(spec.run_id, stage=Stage.PAUSED, error=describe(error))

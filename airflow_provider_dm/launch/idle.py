@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, HolderSpec
+from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.shard_groups import read_groups
 from airflow_provider_dm.engine.downstream.subtask import known_subtasks
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.records import Holder, RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.sync.sync_result import SyncResult, result_json
 from airflow_provider_dm.launch.ddl_locks import stored_locks
 from airflow_provider_dm.launch.inputs import Inputs
@@ -43,12 +44,12 @@ def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] 
     return result_json({source: SyncResult(location, finished=True) for source, location in applied.items()}, {}, 0.0)
 
 
-def note_idle(store: MetaStore, task: str, holder: HolderSpec, result: Mapping[str, Any]) -> str:
+def note_idle(store: MetaStore, task: str, holder: Holder, result: Mapping[str, Any]) -> str:
     """Record a sync without work as a run, since sensors and people read the lag of the last run. Return its id."""
     run_id = new_run_id(task, "incremental_sync")
     shown = {"lag_seconds": 0.0, "unresolved_groups": [], "contested_rows": 0, "caught_up": True}
     progress = {source: {**shown, "location": one["location"]} for source, one in result["sources"].items()}
-    store.start_run(run_id, task=task, app="incremental_sync", holder=Holder(**holder.model_dump()))
+    store.start_run(run_id, task=task, app="incremental_sync", holder=holder)
     store.heartbeat_run(run_id, progress)
     store.finish_run(run_id, stage=Stage.FINISHED, result=dict(result))
     return run_id

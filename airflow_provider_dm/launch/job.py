@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from airflow_provider_dm.engine.config.job import HolderSpec, JobSpec, SourceSpec, place_of
+from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.secrets import PassedSecrets
 
@@ -73,10 +74,10 @@ def new_run_id(task: str, app: str) -> str:
     return f"{task[:30]}.{app}.{uuid.uuid4().hex[:12]}"
 
 
-def local_holder(task: str, work_root: Path, environ: Mapping[str, str] = os.environ) -> HolderSpec:
+def local_holder(task: str, work_root: Path, environ: Mapping[str, str] = os.environ) -> Holder:
     """Return the holder of this work directory's leases: a rerun takes over its own lease immediately."""
     host = socket.gethostname()
     user = environ.get("USER") or getpass.getuser()
     place = hashlib.sha256(f"{work_root}\0{task}".encode()).hexdigest()[:12]
     identity = f"dmctl:{user}@{host}:{place}"
-    return HolderSpec(identity=identity, attempt=uuid.uuid4().hex[:12], host=host)
+    return Holder(identity=identity, attempt=uuid.uuid4().hex[:12], host=host)

@@ -18,10 +18,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from airflow_provider_dm.engine.config.job import HolderSpec, JobSpec
+from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.idle import idle_result, note_idle
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import (
@@ -51,7 +52,7 @@ class Supervisor:
     upstreams: Sequence[Upstream]
     store: MetaStore
     meta_url: Secret = field(repr=False)
-    holder: HolderSpec
+    holder: Holder
     settings: SparkSettings
 
     @classmethod
@@ -63,7 +64,7 @@ class Supervisor:
         until: str,
         store: MetaStore,
         meta_url: Secret,
-        holder: HolderSpec,
+        holder: Holder,
         settings: SparkSettings,
     ) -> Self:
         """Return the supervisor of a task. Raises the errors of `record_needs` and `Inputs.upstreams`."""

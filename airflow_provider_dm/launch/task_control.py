@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.config.job import HolderSpec
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.records import Holder, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.health import error_text
 from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw_reports
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
@@ -52,13 +52,13 @@ class ControlOutcome:
     trouble: str = ""
 
 
-def wait_for_others(store: MetaStore, task: str, sources: Sequence[str], holder: HolderSpec) -> None:
+def wait_for_others(store: MetaStore, task: str, sources: Sequence[str], holder: Holder) -> None:
     """Wait until no other run holds these sources: a dead holder does not renew its lease. The app checks it again.
 
     Raises LeaseHeld if another run is working.
     """
-    who, deadline = Holder(**holder.model_dump()), 0.0
-    while (held := next(filter(None, (store.lease_held(task, source, who) for source in sources)), None)) is not None:
+    deadline = 0.0
+    while (held := next(filter(None, (store.lease_held(task, one, holder) for one in sources)), None)) is not None:
         now = time.monotonic()
         deadline = deadline or now + held.remaining_seconds + _POLL_SECONDS
         if now > deadline:

@@ -28,7 +28,7 @@ from airflow_provider_dm.operators.errors import as_airflow, translated
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from airflow_provider_dm.engine.config.job import HolderSpec
+    from airflow_provider_dm.engine.processes import Holder
     from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
     from airflow_provider_dm.launch.inputs import Inputs
     from airflow_provider_dm.launch.job import AppName, Job
@@ -304,13 +304,13 @@ class DmSparkAppOperator(DmTaskOperator):
         return table_flows(self._inputs or self._read(task_instance.get_template_context()))
 
 
-def task_holder(ti: Any) -> HolderSpec:
+def task_holder(ti: Any) -> Holder:
     """Return the task instance as the holder of leases; the attempt is its try number."""
-    from airflow_provider_dm.engine.config.job import HolderSpec
+    from airflow_provider_dm.engine.processes import Holder
 
     index = ti.map_index if ti.map_index is not None else -1
     identity = TaskInstanceRef(ti.dag_id, ti.run_id, ti.task_id, index).identity
-    return HolderSpec(identity=identity, attempt=str(ti.try_number), host=socket.gethostname())
+    return Holder(identity=identity, attempt=str(ti.try_number), host=socket.gethostname())
 
 
 def folder_of(operator: BaseOperator) -> Path:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_dm.engine.meta.records import Holder, OperatorKind, Stage, Unit
+from airflow_provider_dm.engine.meta.records import OperatorKind, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.launch import task_control
 from airflow_provider_dm.operators.binlog import DmBinlogOperator

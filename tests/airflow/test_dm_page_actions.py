@@ -17,10 +17,11 @@ from httpx import Response
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder, Operator, OperatorKind, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.errors import PurgeRefused
 from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown

@@ -11,11 +11,11 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Holder, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.processes import this_process
+from airflow_provider_dm.engine.processes import Holder, this_process
 from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.launch.ddl_locks import locks_document
 from airflow_provider_dm.launch.status import status_of

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_dm.engine.meta.records import Holder, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.shard.lock import DdlInfo, Lock, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.triggers.events import (

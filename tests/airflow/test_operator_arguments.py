@@ -16,8 +16,9 @@ from airflow_provider_dm.engine.config.errors import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet, Reaction, ReportedError
-from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 from airflow_provider_dm.launch import task_control

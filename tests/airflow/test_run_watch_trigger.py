@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
-from airflow_provider_dm.engine.processes import this_process
+from airflow_provider_dm.engine.meta.records import Stage, Unit
+from airflow_provider_dm.engine.processes import Holder, this_process
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.launch.detached import _RequestedStages
 from airflow_provider_dm.triggers.run import _ENDING, RunWatchTrigger

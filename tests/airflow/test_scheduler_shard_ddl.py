@@ -12,11 +12,11 @@ import pytest
 import yaml
 from playwright.sync_api import Page
 
-from airflow_provider_dm.engine.config.job import HolderSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_task
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.reported import EXIT_FINISHED
 from airflow_provider_dm.hooks.metadata import open_migrated
 from airflow_provider_dm.launch.inputs import Inputs
@@ -89,7 +89,7 @@ def differ(airflow: Airflow, servers: Servers, task_file: str) -> None:
     open_migrated(url).close()
     upstreams = inputs.upstreams(directory, "caught-up")
     with MetaStore.open(url) as store, Relays(upstreams, meta_url=url, log_dir=directory.path):
-        holder = HolderSpec(identity="test", attempt="1", host="here")
+        holder = Holder(identity="test", attempt="1", host="here")
         supervisor = Supervisor(inputs, upstreams, store, url, holder, SparkSettings())
 
         def sync() -> int:

@@ -11,9 +11,10 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout
 from airflow.triggers.base import TaskSuccessEvent
 
-from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.shard.lock import Action, DdlInfo, Lock, continued, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.launch import ddl_state

@@ -10,9 +10,10 @@ import pytest
 from airflow.sdk import DAG
 from airflow.triggers.base import TaskSuccessEvent
 
-from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
 from airflow_provider_dm.sensors.shard_ddl import ShardDdlLockSensor

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import HolderSpec, SecretRef
+from airflow_provider_dm.engine.config.job import SecretRef
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import Reaction
@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch.errors import SparkAppFailed
@@ -88,7 +89,7 @@ class World:
             Endpoint("target", self.target.host, port or self.target.port, user, Secret("secret")),
         )
         inputs = Inputs(self.task, (one.config,), (one.endpoint,), login)
-        holder = HolderSpec(identity=identity, attempt=str(attempt), host="here")
+        holder = Holder(identity=identity, attempt=str(attempt), host="here")
         supervisor = Supervisor(inputs, (one,), self.store, Secret(self.url), holder, SparkSettings())
         job = supervisor.job(app, "forever" if app == "incremental_sync" else "caught-up")
         run_dir = self.folder / user

@@ -16,13 +16,10 @@ from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import matching, read_with_now
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, RunOvertaken
-from airflow_provider_dm.engine.meta.records import (
-    Holder,
-    Lease,
-)
+from airflow_provider_dm.engine.meta.records import Lease
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.url import parse_url
-from airflow_provider_dm.engine.processes import this_process
+from airflow_provider_dm.engine.processes import Holder, this_process
 from tests.meta_contract.opened import ANNA, BEN, OpenStore
 from tests.meta_contract.races import PROCESSES, race
 

@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.processes import Holder
 
 ANNA: Final = Holder("dag/anna", "1", "host-a")
 BEN: Final = Holder("dag/ben", "1", "host-b")

@@ -5,11 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider_dm.engine.meta.errors import LostRace, RunTaken, RunUnknown
-from airflow_provider_dm.engine.meta.records import (
-    Holder,
-    Stage,
-)
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.processes import Holder
 from tests.meta_contract.opened import ANNA, BEN, OpenStore
 
 

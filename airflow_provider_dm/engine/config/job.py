@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 
 UNTIL_CAUGHT_UP: Final = "caught-up"
 UNTIL_FOREVER: Final = "forever"
@@ -78,14 +79,6 @@ class SourceSpec(Strict):
     """Directory for a private log of the task while the relay log cannot serve it; None: the relay log must serve."""
 
 
-class HolderSpec(Strict):
-    """The lease holder that runs this job. A later attempt with the same `identity` takes the lease over at once."""
-
-    identity: str
-    attempt: str
-    host: str
-
-
 class SpecFile(Strict):
     """The input file of a process: everything that its launcher specifies, except secrets."""
 
@@ -109,7 +102,7 @@ class JobSpec(SpecFile):
     sources: tuple[SourceSpec, ...]
     target: EndpointSpec
     meta_url: SecretRef
-    holder: HolderSpec
+    holder: Holder
     until: str = UNTIL_CAUGHT_UP
     ship_ranges: bool = False
     """Send binlog bytes with the tasks: for clusters whose executors cannot read the relay directory."""

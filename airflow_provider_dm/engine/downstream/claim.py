@@ -32,12 +32,12 @@ from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import SUBTASKS, UNIT_NEW, UNIT_SYNC, Subtask, known_subtasks
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.records import Holder, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.processes import this_process
+from airflow_provider_dm.engine.processes import Holder, this_process
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import StorePart, matching, put_over, read_for_update
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now
 from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, LostRace, RunOvertaken
-from airflow_provider_dm.engine.meta.records import Holder, Lease
-from airflow_provider_dm.engine.processes import has_ended
+from airflow_provider_dm.engine.meta.records import Lease
+from airflow_provider_dm.engine.processes import Holder, has_ended
 
 LEASE_ROUNDS: Final = 100
 """A round is lost only if another process won it, so this many losses in a row indicate an error."""

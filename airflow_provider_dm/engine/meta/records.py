@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from airflow_provider_dm.engine.config.pattern import Pattern
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 
 Json = dict[str, Any]
 
@@ -34,20 +35,6 @@ class Unit(StrEnum):
 
     LOAD = "load"
     SYNC = "sync"
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A worker. Attempts of one piece of work share `identity`: a later attempt replaces an earlier one at once."""
-
-    identity: str
-    attempt: str
-    host: str
-    process: str = ""
-    """The process, as `processes.this_process` returns it; empty if unknown."""
-
-    def __str__(self) -> str:
-        return f"{self.identity} (attempt {self.attempt})"
 
 
 @dataclass(frozen=True)

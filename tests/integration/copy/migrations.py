@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadOutcome, load_all
@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from testbed import Server
 from testbed.equality import Comparison, Place, Report, compare
@@ -72,7 +73,7 @@ class Migration:
             ),
             target=endpoint_spec("target", self.target, self.session),
             meta_url=SecretRef(env="UNUSED"),
-            holder=HolderSpec(identity="test", attempt="1", host="here"),
+            holder=Holder(identity="test", attempt="1", host="here"),
         )
 
     def ref(self, name: str) -> SubtaskRef:

@@ -8,8 +8,8 @@ from sqlalchemy import create_engine, text
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.errors import MetaRefused, MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.processes import Holder
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.meta_contract import StoreContract

@@ -13,7 +13,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
@@ -24,11 +24,11 @@ from airflow_provider_dm.engine.downstream.session import close_target, execute,
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -47,7 +47,7 @@ from tests.spark_fixtures import spark  # noqa: F401 (a fixture)
 
 META_VARIABLE = "DM_TEST_META_URL"
 SOURCE_ID = "s1"
-HOLDER = HolderSpec(identity="test", attempt="1", host="here")
+HOLDER = Holder(identity="test", attempt="1", host="here")
 
 TABLES = {
     "plain": "id bigint NOT NULL PRIMARY KEY, v varchar(40)",
@@ -233,9 +233,7 @@ class SyncKit:
         connection = target_connection(endpoint)
         ensure_meta_tables(endpoint, self.meta_schema)
         known = current_generation(connection, self.ref)
-        lease = self.store.acquire_lease(
-            self.task, SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known
-        )
+        lease = self.store.acquire_lease(self.task, SOURCE_ID, HOLDER, ttl_seconds=30, at_least=known)
         fence = Fence(self.ref, lease.generation)
         claim_generation(endpoint, fence)
         return run_sync(

@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.downstream.errors import Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.table_definitions import Definition, load_definitions
-from airflow_provider_dm.engine.meta.records import Holder
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.processes import Holder
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit
 
 Dmctl = Callable[..., dict[str, Any]]
@@ -29,7 +29,7 @@ def dmctl(one_kit: SyncKit, capsys: pytest.CaptureFixture[str]) -> Dmctl:
     """`dmctl binlog-schema ACTION TASK.yaml …` of a task that has begun; returns the answer of its one source."""
     one_kit.create("plain", "pair")
     one_kit.begin()
-    held = one_kit.store.acquire_lease("test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=60, at_least=0)
+    held = one_kit.store.acquire_lease("test", SOURCE_ID, HOLDER, ttl_seconds=60, at_least=0)
     one_kit.store.release_lease(held)  # as an app does when it ends
     task = one_kit.folder / "task.yaml"
     database = {"host": one_kit.target.host, "port": one_kit.target.port, "user": one_kit.target.user}

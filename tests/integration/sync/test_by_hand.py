@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_in
-from airflow_provider_dm.engine.meta.records import Holder, Operator, OperatorKind, OperatorState, SqlPattern
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
@@ -25,7 +25,7 @@ def states(kit: SyncKit) -> list[OperatorState]:
 
 def given(kit: SyncKit, name: str, create: str) -> None:
     """What `dmctl binlog-schema update` does."""
-    held = kit.store.acquire_lease("test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=60, at_least=0)
+    held = kit.store.acquire_lease("test", SOURCE_ID, HOLDER, ttl_seconds=60, at_least=0)
     kit.store.release_lease(held)
     table = TableName(kit.schema, name)
     statement = create.replace(f"TABLE {name}", f"TABLE {table.quoted()}")

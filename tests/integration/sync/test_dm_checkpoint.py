@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.downstream.session import run_transaction, targe
 from airflow_provider_dm.engine.downstream.subtask import begin_subtask
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
-from airflow_provider_dm.engine.meta.records import Holder, Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -293,7 +293,7 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(
             kit.store, target, kit.meta_schema, kit.task, [SOURCE_ID], who="test", withdraw=withdraw_reports
         )
 
-    lease = kit.store.acquire_lease(kit.task, SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=0)
+    lease = kit.store.acquire_lease(kit.task, SOURCE_ID, HOLDER, ttl_seconds=30, at_least=0)
     with pytest.raises(LeaseHeld):
         forget()
     assert dm.rows("is_global")

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.downstream.errors import Fenced, TargetUnreachab
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Holder, Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Stage, SubtaskStatus
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
@@ -54,7 +54,7 @@ class Syncing:
         spec = spec.model_copy(update={"sources": (source.model_copy(update={"config": config}),)})
         endpoint = spec.target.resolve()
         known = current_generation(target_connection(endpoint), self.kit.ref)
-        holder = Holder(**HOLDER.model_dump())
+        holder = HOLDER
         lease = self.kit.store.acquire_lease("test", SOURCE_ID, holder, ttl_seconds=600, at_least=known)
         fence = Fence(self.kit.ref, lease.generation)
         claim_generation(endpoint, fence)

@@ -12,9 +12,10 @@ import pytest
 
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
 from tests.unit.relay.events import file_of
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.cli.main import main
-from airflow_provider_dm.engine.meta.records import Holder, RelayStatus, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.status import relay_stage, source_status, task_status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,11 +12,12 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from airflow_provider_dm.engine.config import secrets
 from airflow_provider_dm.engine.config.database_config import DatabaseConfig, TargetDatabase
 from airflow_provider_dm.engine.config.errors import ConfigError, SecretMissing
-from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task
 from airflow_provider_dm.engine.errors import InvalidInput
+from airflow_provider_dm.engine.processes import Holder
 
 CANARY = "hunter2-canary"
 
@@ -63,7 +64,7 @@ def test_a_job_spec_carries_no_secret() -> None:
         sources=(SourceSpec(config=a_source(), endpoint=endpoint, relay_dir="/r"),),
         target=endpoint,
         meta_url=SecretRef(env="DM_META"),
-        holder=HolderSpec(identity="i", attempt="1", host="h"),
+        holder=Holder(identity="i", attempt="1", host="h"),
     )
     text = spec.model_dump_json()
     assert CANARY not in text

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.config.dump_args import parse_extra_args
 from airflow_provider_dm.engine.config.errors import ConfigError
-from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import ShardMode, TaskConfig
@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.config.yaml_file import source_of, task_of
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 
 
@@ -286,7 +287,7 @@ def test_names_are_case_sensitive_if_task_or_source_is(of_task: bool, of_source:
         sources=(SourceSpec(config=source, endpoint=endpoint, relay_dir="/r"),),
         target=endpoint,
         meta_url=SecretRef(env="DM_META"),
-        holder=HolderSpec(identity="i", attempt="1", host="h"),
+        holder=Holder(identity="i", attempt="1", host="h"),
     )
     subtask = spec.subtask("a")
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.errors import describe
-from airflow_provider_dm.engine.meta.records import Holder, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, DdlInfo, Lock
 from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet

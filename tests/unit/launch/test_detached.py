@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.processes import this_process
+from airflow_provider_dm.engine.processes import Holder, this_process
 from airflow_provider_dm.launch.detached import wait_for_predecessor
 
 MINE, OTHER = "airflow:d/r/t", "dmctl:me@here"

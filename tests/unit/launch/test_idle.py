@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, HolderSpec
+from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch import idle
 from airflow_provider_dm.launch.awaited import Met
 from airflow_provider_dm.launch.inputs import Inputs
@@ -69,7 +70,7 @@ def test_a_task_that_an_error_has_ended_is_run(store: MetaStore, monkeypatch: py
 
 def test_it_is_a_run_with_a_lag(store: MetaStore) -> None:
     store.put_subtask(TASK, SOURCE, unit=Unit.SYNC, stage=Stage.STOPPED, needed=AT, applied=AT)
-    run_id = idle.note_idle(store, TASK, HolderSpec(identity="airflow:d/r/t", attempt="1", host="h"), RESULT)
+    run_id = idle.note_idle(store, TASK, Holder(identity="airflow:d/r/t", attempt="1", host="h"), RESULT)
     (run,) = store.list_runs(task=TASK)
     assert (run.run_id, run.stage, run.result) == (run_id, Stage.FINISHED, RESULT)
     assert isinstance(state_in(store, TASK, [], LagAtMost(60.0), waited_seconds=0.0), Met)

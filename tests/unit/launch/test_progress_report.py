@@ -10,9 +10,10 @@ import pytest
 
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput, closing_table
 

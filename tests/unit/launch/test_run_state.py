@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.meta.records import Holder, Run, Stage
+from airflow_provider_dm.engine.meta.records import Run, Stage
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed
 from airflow_provider_dm.launch.run_state import START_SECONDS, run_end
 from airflow_provider_dm.launch.submit import AppOutcome

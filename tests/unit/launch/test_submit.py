@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.errors import NotInstalled, ReportedError
-from airflow_provider_dm.engine.meta.records import Holder, Run, Stage
+from airflow_provider_dm.engine.meta.records import Run, Stage
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.class_archive import archive_path, make_in_background
 from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job

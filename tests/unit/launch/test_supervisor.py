@@ -8,9 +8,10 @@ import pytest
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder, Stage
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.errors import RelayStopped
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import Upstream, local_holder

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Holder, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet
 from airflow_provider_dm.launch.sync_state import (
     Condition,

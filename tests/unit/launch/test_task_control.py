@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.cli.main import main
-from airflow_provider_dm.engine.config.job import HolderSpec
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.records import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.shard.lock import DdlInfo, Lock, reported
 from airflow_provider_dm.launch import task_control
 
@@ -174,7 +174,7 @@ def test_a_stop_that_was_obeyed_is_taken_back_and_a_pause_is_not(desk: Desk) -> 
 def test_one_who_has_died_is_waited_for_and_one_who_works_refuses(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_control, "_POLL_SECONDS", 0.001)
     monkeypatch.setattr(task_control, "OTHERS_POLL_SECONDS", 0.001)
-    ours = HolderSpec(identity="airflow:d/r2/t", attempt="1", host="worker9")
+    ours = Holder(identity="airflow:d/r2/t", attempt="1", host="worker9")
     dead = desk.store.acquire_lease("shop", TWO, Holder("airflow:d/r1/t", "1", "worker9"), ttl_seconds=0.02, at_least=0)
 
     task_control.wait_for_others(desk.store, "shop", [ONE, TWO], ours)
@@ -186,7 +186,7 @@ def test_one_who_has_died_is_waited_for_and_one_who_works_refuses(desk: Desk, mo
     monkeypatch.setattr(task_control, "time", clock)
     with pytest.raises(LeaseHeld, match="airflow:d/r1/t"):
         task_control.wait_for_others(desk.store, "shop", [ONE, TWO], ours)
-    task_control.wait_for_others(desk.store, "shop", [ONE, TWO], ours.model_copy(update={"identity": "airflow:d/r1/t"}))
+    task_control.wait_for_others(desk.store, "shop", [ONE, TWO], replace(ours, identity="airflow:d/r1/t"))
 
 
 def test_an_unknown_task(desk: Desk) -> None:

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.errors import TargetUnreachable
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.records import Stage
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED, result_in
 from spark_apps.app import App, Outcome, _finish, main
 
@@ -38,7 +39,7 @@ def app() -> App:
             "sources": sources,
             "target": NOWHERE,
             "meta_url": SecretRef(env="NONE"),
-            "holder": HolderSpec(identity="i", attempt="1", host="h"),
+            "holder": Holder(identity="i", attempt="1", host="h"),
         }
     )
     store = SimpleNamespace(heartbeat_run=lambda *_: None, finish_run=lambda *_, **__: None)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.ddl import tracker
@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query_whole, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
 from airflow_provider_dm.engine.sync.ddl import by_hand, source_definitions
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -203,7 +204,7 @@ def _job(mode: str, always: bool) -> JobSpec:
         sources=tuple(SourceSpec(config=one, endpoint=NOWHERE, relay_dir="/nowhere") for one in configs),
         target=NOWHERE,
         meta_url=SecretRef(env="UNUSED"),
-        holder=HolderSpec(identity="test", attempt="1", host="here"),
+        holder=Holder(identity="test", attempt="1", host="here"),
     )
 
 

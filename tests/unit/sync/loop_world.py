@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import PreparedXa, needed_location
-from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.merge.servers import ContestServers
 from airflow_provider_dm.engine.meta.records import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
@@ -284,7 +285,7 @@ def source(*, sharded: bool) -> SyncSource:
         sources=(SourceSpec(config=config, endpoint=NOWHERE, relay_dir="/nowhere"),),
         target=NOWHERE,
         meta_url=SecretRef(env="UNUSED"),
-        holder=HolderSpec(identity="test", attempt="1", host="here"),
+        holder=Holder(identity="test", attempt="1", host="here"),
     )
     return SyncSource.of(job, FENCE)
 
