@@ -20,7 +20,10 @@ class CannotCreateTarget(DownstreamError):
 
     code = "DM-7010"
     what = "the target table {target} does not exist and cannot be created like {source}, which has {found}."
-    hint = "Create it by hand, with the same columns and keys, then start again. Nothing was changed."
+    hint = (
+        "Create it by hand, with the same columns and keys, then start again; or leave the table out by "
+        "block-allow-list, as you must if the target lacks a type of its columns. Nothing was changed."
+    )
 
 
 class NotCopyable(Exception):

@@ -35,10 +35,12 @@ NOT_THERE: Final = frozenset({1049, 1146})
 """The schema or the table does not exist."""
 _DUPLICATE: Final = frozenset({1062, 1586, 1859})
 _TIDB_NAMES_ONLY: Final = frozenset(
-    {1235, 1280, 8004, 8020, 8025, 8149, 8175, 8200, 8214, 8231, 8242, 8262, 8263, 8264}
+    {1235, 1280, 8004, 8020, 8025, 8149, 8175, 8200, 8214, 8216, 8231, 8242, 8262, 8263, 8264}
 )
 _OF_DEFINITIONS: Final = frozenset(
-    {1069, 1071, 1072, 1075, 1101, 1118, 1170, 1503, 1505, 1553, 1828, 1829, 3108, 3757, 3780, 3837, 3855}
+    {1060, 1061, 1067, 1069, 1071, 1072, 1074, 1075, 1089, 1101, 1118, 1170, 1426, 1439}
+    | {1486, 1493, 1499, 1503, 1505, 1506, 1507, 1509, 1553, 1564, 1701, 1740, 1824, 1828, 1829}
+    | {3102, 3108, 3109, 3152, 3730, 3753, 3757, 3758, 3780, 3814, 3815, 3837, 3855, 3959}
 )
 """What a table's columns, keys and partitions forbid each other."""
 _NAMES_ONLY: Final = (
@@ -289,7 +291,8 @@ class DdlRefused(DownstreamError):
     hint = (
         "Compare the table in the target with the source's (SHOW CREATE TABLE), remove the cause and run the task "
         'again. Or replace the statement: `dmctl binlog replace TASK -s SOURCE "…"`. Or execute the change in the '
-        f"target in another way and run `dmctl binlog skip TASK -s SOURCE`. {ROWS_BEFORE}."
+        "target in another way, such as in a second table that gets the rows by INSERT … SELECT and then the name, and "
+        f"run `dmctl binlog skip TASK -s SOURCE`. {ROWS_BEFORE}."
     )
 
 
