@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.ddl.write import key_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
-from airflow_provider_dm.engine.schema.codec import GEOMETRIES
+from airflow_provider_dm.engine.schema.codec import RAW
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
 MYSQL_TO_MARIADB: Final = {
@@ -127,7 +127,7 @@ def column_for(
     if column.invisible and not target.invisible_columns:
         note(f"{name} is visible")
         column = replace(column, invisible=False)
-    if kind.name in GEOMETRIES and not target.spatial_types:
+    if kind.name in RAW and not target.raw_types:
         raise NotCopyable(f"a type that {target.title} lacks: {name} {kind.name}")
     check_default(column, target)
     if _is_one_family(source, target):

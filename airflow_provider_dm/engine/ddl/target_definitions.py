@@ -194,8 +194,17 @@ class TableConverter:
         if becomes != name:
             if self.way.strict_collations:
                 raise NotCopyable(f"{missing_collation(name)} (of {of})")
-            self.note(replaced(name, becomes))
+            self._note_replaced(replaced(name, becomes), of)
         return becomes
+
+    def _note_replaced(self, text: str, of: str) -> None:
+        """Note a replacement once, with the names of all that it concerns."""
+        for at, note in enumerate(self.notes):
+            if note.startswith(f"{text} (of "):
+                named = note.removeprefix(f"{text} (of ")[:-1].split(", ")
+                self.notes[at] = note if of in named else f"{note[:-1]}, {of})"
+                return
+        self.note(f"{text} (of {of})")
 
     def charset(self, name: str) -> str:
         if self.way.target is not Flavour.MYSQL and name.lower() in MYSQL_ONLY_CHARSETS:

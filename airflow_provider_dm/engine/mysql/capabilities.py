@@ -72,8 +72,8 @@ class Capabilities:
     """A number in a JSON document may be a DECIMAL that keeps its digits; on other servers it is a DOUBLE."""
     collations: frozenset[str] | None = None
     """The only collations of text columns; None: those of MySQL or MariaDB."""
-    spatial_types: bool = True
-    """A column may be a GEOMETRY, POINT and so on."""
+    raw_types: bool = True
+    """A column may be a GEOMETRY, or a VECTOR that is written as bytes. TiDB's VECTOR takes text only."""
     text_is_utf8: bool = False
     """Text columns of every charset take UTF-8 only; no introducer and no CONVERT produces other bytes."""
     updates_index_0: bool = True
@@ -169,7 +169,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
                 | {"utf8mb4_0900_ai_ci", "utf8mb4_0900_bin"}
             ),
             under_sql_mode=None,
-            spatial_types=False,
+            raw_types=False,
             text_is_utf8=True,
             updates_index_0=False,
             upserts_wide_bits=False,

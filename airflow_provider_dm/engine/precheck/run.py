@@ -77,6 +77,7 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("version", "downstream_version", server.check_version),
     Check("target_privilege", "target_privilege", privileges.check_target),
     Check("conn_number", "conn_number", server.check_target_connections),
+    Check("collations", "collations", server.check_collations, lambda facts: facts.info.capabilities.text_is_utf8),
     Check("load_data", "load_data", server.check_loading, _loads),
     Check("table_columns", "schema_of_shard_tables", tables.check_columns),
     Check("shard_tables", "schema_of_shard_tables", shards.check_shards, shards.merges),

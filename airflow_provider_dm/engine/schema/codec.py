@@ -38,7 +38,7 @@ BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumb
 
 _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring multipolygon"
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
-_RAW: Final = GEOMETRIES | {"vector"}
+RAW: Final = GEOMETRIES | {"vector"}
 """Types whose bytes are the same in both flavours: SRID and WKB, or floats."""
 
 
@@ -188,7 +188,7 @@ def _codec_of_type(column: Column) -> Codec | None:
             return Codec(LiteralStyle.JSON, None)
         case data_type if data_type in BINARIES:
             return Codec(LiteralStyle.HEX, strings.binary_key)
-        case data_type if data_type in _RAW:
+        case data_type if data_type in RAW:
             return Codec(LiteralStyle.HEX, None)
     return None
 

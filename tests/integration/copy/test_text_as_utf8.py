@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.precheck.result import State
+from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify.verification import verify
-from testbed import Server
-from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
+from testbed import Server, ServerSpec
+from testbed.tidb import tidb_config
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.copy.migrations import Migration, differences, endpoint
 
 TEXTS = {
     "latin1": "café €",
@@ -46,6 +51,51 @@ def test_every_charset_arrives_as_the_same_characters(
     same = " AND ".join(f"{name} = %s" for name in TEXTS)
     assert compared.equal
     assert target.sql(f"SELECT COUNT(*) FROM t WHERE {same}", [*TEXTS.values()], database=schema) == [(1,)]
+
+
+def test_the_precheck_and_the_load_name_the_columns_that_tidb_compares_otherwise(
+    source: Server, tidb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source)
+    lacking = "b VARCHAR(9) CHARACTER SET sjis, c CHAR(3) COLLATE utf8mb4_swedish_ci, d TEXT CHARACTER SET sjis"
+    source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, a INT, {lacking}) CHARACTER SET utf8mb4", database=schema)
+    source.sql("CREATE TABLE shapes (id INT PRIMARY KEY, p POINT)", database=schema)
+    migration = Migration(tidb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    found = prechecked(migration, source)
+    japanese = (
+        "sjis_japanese_ci becomes utf8mb4_bin, which distinguishes upper and lower case and accents (of `b`, `d`)"
+    )
+    swedish = "utf8mb4_swedish_ci becomes utf8mb4_bin, which distinguishes upper and lower case and accents (of `c`)"
+    assert {f"{schema}.t will be created, and collation {one}" for one in (japanese, swedish)} <= found.keys()
+    (shapes,) = [message for message in found if "shapes" in message]
+    assert "`p` point" in shapes
+    assert "leave the table out" in found[shapes]
+    source.sql("DROP TABLE shapes", database=schema)
+    notes = migration.finish()["notes"]
+    assert {f"{schema}.t: collation {one}" for one in (japanese, swedish)} <= set(notes)
+
+
+def test_the_precheck_reports_a_tidb_that_compares_text_by_bytes(
+    mysql_source: Server, tidb_target: Server, fresh_schema: FreshSchema, start_own: StartServers, tmp_path: Path
+) -> None:
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE t (v VARCHAR(9) PRIMARY KEY); INSERT INTO t VALUES ('a')", database=schema)
+    settings = tmp_path / "old.toml"
+    settings.write_text(f"{tidb_config(tmp_path)}new_collations_enabled_on_first_bootstrap = false\n")
+    (old,) = start_own(ServerSpec("old", "tidb", (f"--config={settings}",)))
+    for target, warned in ((tidb_target, False), (old, True)):
+        migration = Migration(target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+        assert any("new_collation_enabled" in message for message in prechecked(migration, mysql_source)) is warned
+        migration.finish()
+        assert target.sql("SELECT v FROM t", database=schema) == [("a",)]
+
+
+def prechecked(migration: Migration, source: Server) -> dict[str, str]:
+    """What the precheck does not find in order, with its remedies."""
+    config = SourceConfig.model_validate({"source-id": "one"})
+    target = endpoint("target", migration.target)
+    report = run_precheck(migration.spec.task, [(config, endpoint("one", source))], target)
+    return {one.message: one.remedy for one in report.results if one.state is not State.OK}
 
 
 def test_numbers_in_json_are_compared_by_value_and_a_key_over_an_expression_is_read(

@@ -243,6 +243,8 @@ def test_what_tidb_lacks_is_left_out_or_named_before_the_copy() -> None:
     assert "PARTITION BY RANGE" in computed.sql
     with pytest.raises(CannotCreateTarget, match="a type that TiDB lacks: `p` point"):
         made("`p` point NOT NULL", way=way)
+    with pytest.raises(CannotCreateTarget, match=r"a type that TiDB lacks: `v` vector"):
+        made("`v` vector(3)", way=way)
     checked = made("`id` int", "CONSTRAINT `c` CHECK ((`id` > 0))", way=way)
     assert "CHECK" in checked.sql
     assert checked.notes == ("CHECK ((`id` > 0)) holds only while tidb_enable_check_constraint is ON",)
@@ -260,13 +262,12 @@ def test_what_tidb_lacks_is_left_out_or_named_before_the_copy() -> None:
 def test_a_collation_that_tidb_lacks_is_replaced_by_code_points(collation: str, becomes: str) -> None:
     charset = collation.partition("_")[0]
     options = f"DEFAULT CHARSET={charset} COLLATE={collation}"
-    table = made("`c` varchar(9)", options=options, way=(MYSQL, TIDB), collation=collation)
+    table = made("`c` varchar(9)", "`d` text", "`n` int", options=options, way=(MYSQL, TIDB), collation=collation)
     other = becomes.partition("_")[0]
     assert f"CHARACTER SET {other} COLLATE {becomes}" in table.sql
     assert table.sql.endswith(f"DEFAULT CHARSET={other} COLLATE={becomes}")
-    assert table.notes == (
-        f"collation {collation} becomes {becomes}, which distinguishes upper and lower case and accents",
-    )
+    distinguishes = "which distinguishes upper and lower case and accents"
+    assert table.notes == (f"collation {collation} becomes {becomes}, {distinguishes} (of `c`, `d`, the table)",)
     with pytest.raises(CannotCreateTarget, match=rf"{collation}, which .*strict\) \(of `c`\)"):
         made("`c` varchar(9)", options=options, way=(MYSQL, TIDB), collation=collation, strict=True)
 

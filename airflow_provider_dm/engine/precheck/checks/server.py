@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_dm.engine.config.units import MOST_WORKERS
+from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, verdict
 
@@ -49,6 +50,19 @@ def _connections(facts: ServerFacts, wanted: int) -> Findings:
     few = most.isdigit() and 0 < int(most) < wanted
     fine = f"max_connections is {most}" if most.strip("0") else "connections are not limited"  # TiDB shows 0
     return verdict(few, State.WARN, message, "Raise it, or lower the threads.", fine=fine)
+
+
+def check_collations(facts: TargetFacts) -> Findings:
+    """Check that TiDB compares text by its collations: a cluster first started before release 6 may compare bytes."""
+    ((equal,),) = query(facts.connection, "SELECT 'a' = 'A' COLLATE utf8mb4_general_ci")
+    what = (
+        "this TiDB compares all text by its bytes, whatever its collation (new_collation_enabled is False): upper and "
+        "lower case differ, and trailing spaces count"
+    )
+    remedy = (
+        "Rows arrive all the same. If applications need collations, migrate to a cluster that was created with them."
+    )
+    return verdict(not int(equal), State.WARN, what, remedy, fine="text is compared by its collation")
 
 
 def check_loading(facts: TargetFacts) -> Findings:

@@ -220,5 +220,8 @@ def _creation(
         yield State.FAIL, *message_and_remedy(error)
         return
     for note in made.notes:
-        remedy = "Create the table by hand if you want another collation."
-        yield State.WARN, f"{target} will be created, and {note}", remedy
+        yield (
+            State.WARN,
+            f"{target} will be created, and {note}",
+            "If this does not suit you, create the table by hand.",
+        )
