@@ -139,8 +139,8 @@ def _spec(spec: ddl.Spec, carrier: TableConverter) -> ddl.Spec | None:
         case ddl.AddColumn(column):
             if column.auto_increment and not (one_family and way.numbers_alike(source)):
                 raise NotCopyable(f"the numbers of {quote(column.name)}, whose order only the source knows")
-            if not way.fills(column.default):
-                raise NotCopyable(f"the default {column.default} of {quote(column.name)}, computed for existing rows")
+            if not way.fills(column):
+                raise NotCopyable(f"the default {column.default} of {quote(column.name)} for existing rows")
             return replace(spec, column=carrier.column(column))
         case ddl.ChangeColumn(name, column):
             # MariaDB's is text, with the same characters in the target, except in a JSON column that a person made.

@@ -108,10 +108,19 @@ class ConversionContext:
         another way stops (`conversions`). What is generated for a row that is written is compared in any case."""
         return self.one_family or not self.target_can.computes_as_sources
 
-    def fills(self, default: ddl.Code | None) -> bool:
-        """Return True if the target fills a new column of existing rows with this default as its sources do."""
-        known = default is None or self.target_can.default_functions is None
-        return known or plain_default(str(default), self.sql_mode, ()) is not None
+    def fills(self, column: ddl.ColumnDefinition) -> bool:
+        """Return True if the target fills a new column of existing rows with its default as its sources do."""
+        if column.default is None or self.target_can.default_functions is None:
+            return True
+        kept = plain_default(column.default, self.sql_mode, ())
+        if kept is None or not self.left_out(kept, column.type):
+            return kept is not None
+        return kept == "''" and column.nullable is False  # what such a column gets without a default
+
+    def left_out(self, default: ddl.Code, kind: ddl.ColumnType) -> bool:
+        """Return True for a literal that only MariaDB accepts as a default, and that no row needs."""
+        mariadbs = self.source is Flavour.MARIADB and self.target_can.default_functions is not None
+        return mariadbs and kind.name in LARGE and default.upper() != "NULL"
 
 
 @dataclass
@@ -255,7 +264,7 @@ class TableConverter:
         if functions is None:
             return checked_default(code, self.way.sql_mode, of=of, expressions=self.way.one_family)
         kept = plain_default(code, self.way.sql_mode, functions)
-        if kept is None:
+        if kept is None or (column is not None and self.way.left_out(kept, column.type)):
             self.note(f"the default {code} of {of} is left out")
             return None
         return kept if column is None else rounded(kept, column.type)
@@ -274,16 +283,16 @@ class TableConverter:
 
     def _drops_to_null(self, column: ddl.ColumnDefinition) -> bool:
         """Return True if DROP DEFAULT leaves NULL at the source, while other servers leave no default."""
-        return self.way.source is Flavour.MARIADB and not self.way.one_family and column.type.name not in LARGE
+        takes_it = column.type.name not in LARGE or self.way.target_can.default_functions is not None
+        return self.way.source is Flavour.MARIADB and not self.way.one_family and takes_it
 
     def _stop_at_defaults_of_mariadb(self, column: ddl.ColumnDefinition, name: str) -> None:
         """Refuse defaults that MariaDB accepts and the other family does not."""
         if self.way.one_family or self.way.target is Flavour.MARIADB:
             return
         default, kind = column.default, column.type
-        if (
-            default is not None and default.upper() != "NULL" and kind.name in LARGE
-        ):  # only MariaDB accepts their literals
+        large = kind.name in LARGE and self.way.target_can.default_functions is None
+        if default is not None and default.upper() != "NULL" and large:  # only MariaDB accepts their literals
             raise NotCopyable(f"the default {default} of {name}, a {kind.name}")
         for moment in (default, column.on_update):
             if moment is None or not is_moment(moment, self.way.sql_mode):

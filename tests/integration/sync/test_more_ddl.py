@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit
 from tests.integration.sync.test_follows_ddl import begin, check_equal
@@ -183,6 +184,28 @@ def test_everywhere(kit: SyncKit, life: str) -> None:
 @pytest.mark.parametrize("life", OF_MARIADB)
 def test_from_mariadb(mariadb11_kit: SyncKit, life: str) -> None:
     live(mariadb11_kit, OF_MARIADB[life])
+
+
+def test_literal_defaults_of_long_columns_are_left_out_in_tidb(mariadb11_kit: SyncKit) -> None:
+    kit = mariadb11_kit
+    if kit.target.flavour != "tidb":
+        return
+    long = "t text DEFAULT 'é', j json DEFAULT '{}', b blob NOT NULL DEFAULT x'00'"
+    live(
+        kit,
+        (
+            f"CREATE TABLE d (id int PRIMARY KEY, {long})",
+            "INSERT INTO d (id) VALUES (1), (2)",
+            "ALTER TABLE d ADD n mediumtext NOT NULL DEFAULT '', MODIFY t longtext DEFAULT 'ü'",
+            "ALTER TABLE d ALTER n SET DEFAULT 'x', ALTER t DROP DEFAULT",
+            "INSERT INTO d (id) VALUES (3)",
+        ),
+    )
+    kit.target.sql("INSERT INTO d (id, n, b) VALUES (9, '', '')", database=kit.schema)
+    assert kit.target.sql("SELECT t, j FROM d WHERE id = 9", database=kit.schema) == [(None, None)]
+    kit.write("ALTER TABLE d ADD x text DEFAULT 'x'")
+    with pytest.raises(DdlNotSupported, match="the default 'x' of `x` for existing rows"):
+        kit.sync()
 
 
 @pytest.mark.parametrize("life", OF_MYSQL)
