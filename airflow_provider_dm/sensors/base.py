@@ -18,6 +18,7 @@ from airflow_provider_dm.operators.errors import translated
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
+    from airflow_provider_dm.operators.inputs import Document
     from airflow_provider_dm.triggers.base import AwaitTrigger
 
 
@@ -48,6 +49,7 @@ class MetadataSensor(BaseSensorOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
         self.deferrable = deferrable
         self.end_from_trigger = end_from_trigger
+        self._name: str | None = None
 
     def execute(self, context: Context) -> Any:
         """Wait, or defer. Raises AirflowException."""
@@ -83,6 +85,14 @@ class MetadataSensor(BaseSensorOperator):
             kept = make()
             state.set(key, f"{attempt} {kept}")
         return kept
+
+    def _name_of(self, task: Document, context: Context) -> str:
+        """Return the name of the task, whose file is read once, not at each poll. Raises ConfigError, InvalidInput."""
+        from airflow_provider_dm.operators.base import files_of
+        from airflow_provider_dm.operators.inputs import task_name
+
+        self._name = self._name or task_name(task, files_of(self, context))
+        return self._name
 
     @abstractmethod
     def _page_parameters(self, context: Context) -> dict[str, str]:

@@ -69,7 +69,6 @@ class ShardDdlLockSensor(MetadataSensor):
         self.task = task
         self.lock_id = lock_id
         self.fail_on_conflict = fail_on_conflict
-        self._name: str | None = None
 
     def _page_parameters(self, context: Context) -> dict[str, str]:
         task = self._task_name(context) or str(self.lock_id).partition("-`")[0]
@@ -99,12 +98,7 @@ class ShardDdlLockSensor(MetadataSensor):
 
     def _task_name(self, context: Context) -> str | None:
         """Return the name of the task. Raises AirflowFailException, ConfigError, InvalidInput."""
-        from airflow_provider_dm.operators.base import files_of
-        from airflow_provider_dm.operators.inputs import task_name
-
-        if self._name is None and self.task:  # a file is read once, not at each poll
-            self._name = task_name(self.task, files_of(self, context))
-        name = self._name
+        name = self._name_of(self.task, context) if self.task else None
         if name is None and not self.lock_id:
             raise AirflowFailException("the sensor has neither `task` nor `lock_id`: set one of them")
         if name is not None and self.lock_id and not self.lock_id.startswith(f"{name}-`"):

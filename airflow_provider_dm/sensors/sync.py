@@ -38,7 +38,6 @@ class _SyncSensor(MetadataSensor):
         super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.task = task
         self._began_waiting_at: float | None = None
-        self._name: str | None = None
 
     @abstractmethod
     def _condition(self, context: Context) -> Condition:
@@ -55,27 +54,19 @@ class _SyncSensor(MetadataSensor):
         return self._began_waiting_at
 
     def _page_parameters(self, context: Context) -> dict[str, str]:
-        return {"task": self._task_name(context)}
+        return {"task": self._name_of(self.task, context)}
 
     def _trigger(self, context: Context, **common: Any) -> AwaitTrigger:
         from airflow_provider_dm.launch.sync_state import condition_json
         from airflow_provider_dm.triggers.sync import SyncStateTrigger
 
         return SyncStateTrigger(
-            task_name=self._task_name(context),
+            task_name=self._name_of(self.task, context),
             sources=self._sources(),
             condition=condition_json(self._condition(context)),
             began_at=self._waits_since(context),
             **common,
         )
-
-    def _task_name(self, context: Context) -> str:
-        from airflow_provider_dm.operators.base import files_of
-        from airflow_provider_dm.operators.inputs import task_name
-
-        if self._name is None:  # a file is read once, not at each poll
-            self._name = task_name(self.task, files_of(self, context))
-        return self._name
 
 
 class _SourcesSensor(_SyncSensor):
