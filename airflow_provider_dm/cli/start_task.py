@@ -28,7 +28,6 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.removal import remove_progress
 from airflow_provider_dm.engine.meta.records import Run, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.launch.ddl_locks import withdraw_reports
 from airflow_provider_dm.launch.secrets import inherited
 from airflow_provider_dm.launch.status import host_of
 from airflow_provider_dm.launch.task_control import live_run, operate, want_running
@@ -56,15 +55,7 @@ def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
     directory = TaskDir.of(task.name, meta.root_of(arguments))
     with meta.open_store(arguments) as store:
         if arguments.remove_meta:
-            remove_progress(
-                store,
-                inputs.target,
-                task.meta_schema,
-                task.name,
-                task.source_ids,
-                who="dmctl start-task",
-                withdraw=withdraw_reports,
-            )
+            remove_progress(store, inputs.target, task.meta_schema, task.name, task.source_ids, who="dmctl start-task")
         if (run := live_run(store, task.name)) is not None:
             return _resume(store, output, task, run)
         want_running(store, task.name, task.source_ids)

@@ -72,13 +72,10 @@ class CheckpointHook(BaseHook):
         """
         from airflow_provider_dm.engine.downstream.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.ddl_locks import withdraw_reports
 
         endpoint = DmDatabaseHook(self.target_conn_id, name="target").endpoint()
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return remove_progress(
-                store, endpoint, self.meta_schema, task, source_ids, who="CheckpointHook", withdraw=withdraw_reports
-            )
+            return remove_progress(store, endpoint, self.meta_schema, task, source_ids, who="CheckpointHook")
 
     @contextmanager
     def _session(self) -> Iterator[Connection]:

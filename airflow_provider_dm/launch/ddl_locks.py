@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider_dm.engine.meta.records import Json as Stored
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.errors import LockRefuses
-from airflow_provider_dm.engine.shard.lock import Action, Lock, Phase, with_decision, withdrawn
+from airflow_provider_dm.engine.shard.lock import Action, Lock, Phase, with_decision
 
 Json = dict[str, Any]
 
@@ -93,15 +93,3 @@ def forget_locks(store: MetaStore, task: str) -> None:
     """Remove all locks of a task without sources, including locks of sources that were removed before."""
     for lock, _ in stored_locks(store, task):
         store.change_ddl_lock(task, lock.id, lock.number, lambda _found: None)
-
-
-def withdraw_reports(store: MetaStore, task: str, source: str) -> None:
-    """Withdraw a source's reports when its subtask is removed: it reports again if it is run again."""
-
-    def without_report(stored: Stored | None) -> Stored | None:
-        left = None if stored is None else withdrawn(Lock.from_json(stored), source)
-        return None if left is None else left.to_json()
-
-    for lock, _ in stored_locks(store, task):
-        if lock.info(source) is not None:
-            store.change_ddl_lock(task, lock.id, lock.number, without_report)

@@ -17,12 +17,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider_dm.engine.downstream.removal import withdraw_reports
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.records import Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.health import error_text
-from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw_reports
+from airflow_provider_dm.launch.ddl_locks import forget_locks
 from airflow_provider_dm.launch.errors import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.launch.status import host_of, last_run, lives
 

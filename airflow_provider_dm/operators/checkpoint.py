@@ -67,7 +67,6 @@ class DmCheckpointOperator(BaseOperator):
         from airflow_provider_dm.engine.mysql.connection import connected
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.checkpoints import checkpoint_json
-        from airflow_provider_dm.launch.ddl_locks import withdraw_reports
         from airflow_provider_dm.operators.arguments import chosen, texts
         from airflow_provider_dm.operators.inputs import read_task, sources_of, target_endpoint
 
@@ -85,9 +84,7 @@ class DmCheckpointOperator(BaseOperator):
             if action == "reset":
                 with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                     who = type(self).__name__
-                    remove_progress(
-                        store, target, config.meta_schema, config.name, sources, who=who, withdraw=withdraw_reports
-                    )
+                    remove_progress(store, target, config.meta_schema, config.name, sources, who=who)
         for source, one in checkpoints.items():
             self.log.info("%s: %s", source, "no checkpoint" if one is None else f"{one['unit']}, {one['location']}")
         return {"task": config.name, "action": action, "sources": checkpoints}

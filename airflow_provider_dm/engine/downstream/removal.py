@@ -11,7 +11,7 @@ unchanged and still has its log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -21,10 +21,12 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, re
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import UNIT_NEW, known_subtasks, list_subtasks
 from airflow_provider_dm.engine.errors import InvalidInput
+from airflow_provider_dm.engine.meta.records import Json
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.tables import metadata
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.shard.lock import Lock, withdrawn
 
 _KEPT: Final = "dm_subtask"
 """The table with the generation."""
@@ -38,12 +40,11 @@ def remove_progress(
     sources: Sequence[str],
     *,
     who: str,
-    withdraw: Callable[[MetaStore, str, str], None],
 ) -> list[str]:
     """Remove the state of these sources of a task, all or none. Return those that had any.
 
-    `withdraw`: withdraws a source's reports to DDL locks, which would otherwise never be resolved. Raises LeaseHeld
-    while a run is working, InvalidInput, Fenced, and the errors of a claim.
+    Their reports to DDL locks, which would otherwise never be resolved, are withdrawn. Raises LeaseHeld while a run is
+    working, InvalidInput, Fenced, and the errors of a claim.
     """
     refs = [SubtaskRef(meta_schema, task, source) for source in sources]
     connection = target_connection(target)
@@ -57,9 +58,21 @@ def remove_progress(
             _forget_applied(store, fence.ref)
         run_transaction(target, lambda tx: _remove_all(tx, fences))
         for fence in fences:
-            withdraw(store, *fence.ref.key)
+            withdraw_reports(store, *fence.ref.key)
             store.forget_subtask(*fence.ref.key)
     return [ref.source for ref in known]
+
+
+def withdraw_reports(store: MetaStore, task: str, source: str) -> None:
+    """Withdraw a source's reports to DDL locks when its subtask is removed: it reports again if it is run again."""
+
+    def without_report(stored: Json | None) -> Json | None:
+        left = None if stored is None else withdrawn(Lock.from_json(stored), source)
+        return None if left is None else left.to_json()
+
+    for lock in [Lock.from_json(body) for body, _ in store.ddl_locks(task)]:
+        if lock.info(source) is not None:
+            store.change_ddl_lock(task, lock.id, lock.number, without_report)
 
 
 def _forget_applied(store: MetaStore, ref: SubtaskRef) -> None:

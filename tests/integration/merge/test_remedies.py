@@ -7,7 +7,6 @@ import pytest
 from airflow_provider_dm.engine.downstream.removal import remove_progress
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.rules.errors import RulesChanged
-from airflow_provider_dm.launch.ddl_locks import withdraw_reports
 from tests.integration.copy.migrations import endpoint
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, locks
@@ -44,7 +43,7 @@ def test_sources_of_a_merged_table_are_forgotten_together(one_pair: Shops) -> No
 
     def forget(*sources: str) -> list[str]:
         target = endpoint("target", shops.target)
-        return remove_progress(shops.store, target, shops.meta, "test", sources, who="test", withdraw=withdraw_reports)
+        return remove_progress(shops.store, target, shops.meta, "test", sources, who="test")
 
     with pytest.raises(InvalidInput, match="Remove -s"):
         forget("a")

@@ -29,7 +29,6 @@ from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.engine.sync.checkpoint import CheckpointPoints, DmPoints
 from airflow_provider_dm.engine.sync.start import begin_incremental
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
-from airflow_provider_dm.launch.ddl_locks import withdraw_reports
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
@@ -289,9 +288,7 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(
     target = kit.endpoint(kit.target, "target").resolve()
 
     def forget() -> list[str]:
-        return remove_progress(
-            kit.store, target, kit.meta_schema, kit.task, [SOURCE_ID], who="test", withdraw=withdraw_reports
-        )
+        return remove_progress(kit.store, target, kit.meta_schema, kit.task, [SOURCE_ID], who="test")
 
     lease = kit.store.acquire_lease(kit.task, SOURCE_ID, HOLDER, ttl_seconds=30, at_least=0)
     with pytest.raises(LeaseHeld):
