@@ -14,7 +14,6 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the p
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     gc.disable()  # until `main` is called: imports make no garbage
 
-from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from spark_apps.app import App, Outcome, main
 
@@ -23,7 +22,7 @@ def work(app: App) -> Outcome:
     """Compare both sides, and report the tables that differ."""
     runner = app.runner()
     app.report("verify", runner.progress)
-    result = verify(app.spec, runner, known)
+    result = verify(app.spec, runner)
     return Outcome(result, failure=failure(result))
 
 

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.launch.ddl_locks import locks_document
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import checked_until, local_holder
-from airflow_provider_dm.launch.preflight import preflight
+from airflow_provider_dm.launch.preflight import check_pyspark, find_java
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import with_starts
@@ -80,7 +80,8 @@ def run_task(arguments: argparse.Namespace, output: Output) -> Exit:
             f"{len(inputs.sources)} sources.",
             "Use caught-up or forever, or a task of one source.",
         )
-    preflight()
+    check_pyspark()
+    find_java()
     directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():
         with meta.open_store(arguments) as store:

@@ -14,7 +14,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +38,7 @@ _MODULE: Final = "airflow_provider_dm.launch.class_archive"
 _NO_WARNINGS: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-def class_options(java_home: Path, environ: Mapping[str, str] = os.environ) -> str:
+def class_options(java_home: Path) -> str:
     """Return the options of a JVM that uses the archive, in a shell's notation; none if there is no archive yet.
 
     If there is none, a process of low priority is started to make it. Raises NotInstalled without pyspark.
@@ -48,7 +47,7 @@ def class_options(java_home: Path, environ: Mapping[str, str] = os.environ) -> s
     if path is None:
         return ""
     if not path.exists():
-        make_in_background(java_home, environ)
+        make_in_background(java_home)
         return ""
     return f"{shlex.quote(f'-XX:SharedArchiveFile={path}')} {_NO_WARNINGS}"
 
@@ -106,11 +105,11 @@ def _make(path: Path, java_home: Path) -> None:
         old.unlink(missing_ok=True)
 
 
-def make_in_background(java_home: Path, environ: Mapping[str, str] = os.environ) -> subprocess.Popen[bytes]:
+def make_in_background(java_home: Path) -> subprocess.Popen[bytes]:
     """Start a process of low priority that makes the archive if it is missing; it outlives this one."""
     return subprocess.Popen(
         ["nice", "-n", "10", sys.executable, "-m", _MODULE, str(java_home)],
-        env={**inherited(environ), "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+        env={**inherited(), "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -7,7 +7,7 @@ import hashlib
 import os
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -74,10 +74,10 @@ def new_run_id(task: str, app: str) -> str:
     return f"{task[:30]}.{app}.{uuid.uuid4().hex[:12]}"
 
 
-def local_holder(task: str, work_root: Path, environ: Mapping[str, str] = os.environ) -> Holder:
+def local_holder(task: str, work_root: Path) -> Holder:
     """Return the holder of this work directory's leases: a rerun takes over its own lease immediately."""
     host = socket.gethostname()
-    user = environ.get("USER") or getpass.getuser()
+    user = os.environ.get("USER") or getpass.getuser()
     place = hashlib.sha256(f"{work_root}\0{task}".encode()).hexdigest()[:12]
     identity = f"dmctl:{user}@{host}:{place}"
     return Holder(identity=identity, attempt=uuid.uuid4().hex[:12], host=host)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -31,9 +31,9 @@ def checked(name: str, where: str, check: Callable[[], Finding]) -> CheckResult:
         return CheckResult.failed(name, where, error)
 
 
-def check_java(environ: Mapping[str, str] = os.environ) -> Finding:
+def check_java() -> Finding:
     """Check that a Java is found for Spark. Raises NotInstalled."""
-    return State.OK, f"Java at {find_java(environ)}", ""
+    return State.OK, f"Java at {find_java()}", ""
 
 
 def check_spark() -> Finding:
@@ -58,9 +58,9 @@ def check_disk(path: Path, wanted_bytes: int, remedy: str) -> Finding:
     return state, f"{space}, but {wanted_bytes / GIGABYTE:.0f} GB are recommended", remedy
 
 
-def check_local_address(environ: Mapping[str, str] = os.environ) -> Finding:
+def check_local_address() -> Finding:
     """Check that the Spark driver can listen on this machine's own address."""
-    name = environ.get("SPARK_LOCAL_IP") or socket.gethostname()
+    name = os.environ.get("SPARK_LOCAL_IP") or socket.gethostname()
     try:
         address = socket.gethostbyname(name)
         with socket.socket() as listener:
@@ -85,12 +85,12 @@ def check_metrics_port(address: str) -> Finding:
     return State.OK, f"metrics-addr {address} is free", ""
 
 
-def machine_results(root: Path, environ: Mapping[str, str] = os.environ) -> Iterator[CheckResult]:
+def machine_results(root: Path) -> Iterator[CheckResult]:
     """Yield the results that depend neither on a task nor on a source."""
     here = socket.gethostname()
-    yield checked("java", here, lambda: check_java(environ))
+    yield checked("java", here, check_java)
     yield checked("pyspark", here, check_spark)
     yield checked("work_dir", here, lambda: check_work_dir(root))
     remedy = "Free some space, or name a directory on another disk by --work-dir or DM_WORK_DIR."
     yield checked("disk", here, lambda: check_disk(root, LEAST_FREE, remedy))
-    yield checked("ports", here, lambda: check_local_address(environ))
+    yield checked("ports", here, check_local_address)

@@ -29,15 +29,6 @@ _VERSION: Final = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
 _JAVA_SECONDS: Final = 30
 
 
-def preflight(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
-    """Return the home directory of a Java and the version of pyspark.
-
-    Raises NotInstalled.
-    """
-    version = check_pyspark()
-    return find_java(environ), version
-
-
 # Java
 
 

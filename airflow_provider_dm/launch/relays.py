@@ -20,7 +20,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal, Self, assert_never
 
@@ -159,18 +159,16 @@ def error_of(
 class Relays:
     """The relays of some sources: each is started, and restarted after a crash, until the `with` block ends.
 
-    They inherit `environ` without secrets. `error`: the final failure of a relay; the owner of the block checks it, or
-    `failure`, while waiting.
+    They inherit the environment without secrets. `error`: the final failure of a relay; the owner of the block checks
+    it, or `failure`, while waiting.
     """
 
-    def __init__(
-        self, upstreams: Sequence[Upstream], *, meta_url: Secret, log_dir: Path, environ: Mapping[str, str] = os.environ
-    ) -> None:
+    def __init__(self, upstreams: Sequence[Upstream], *, meta_url: Secret, log_dir: Path) -> None:
         self.error: DmError | None = None
         self._shared_failures: dict[str, DmError] = {}
         """Failures of relays that may be unavailable for a time, by source."""
         self._meta_url = meta_url
-        self._kept = [(upstream, *_keeper(upstream, meta_url, log_dir, environ)) for upstream in upstreams]
+        self._kept = [(upstream, *_keeper(upstream, meta_url, log_dir)) for upstream in upstreams]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="relays", daemon=True)
 
@@ -236,10 +234,8 @@ def relay_spec(
     return spec, secrets
 
 
-def _keeper(
-    upstream: Upstream, meta_url: Secret, log_dir: Path, environ: Mapping[str, str]
-) -> tuple[KeptRelay, Callable[[str], str]]:
+def _keeper(upstream: Upstream, meta_url: Secret, log_dir: Path) -> tuple[KeptRelay, Callable[[str], str]]:
     """Return the keeper of a source's relay, and a function that masks its secrets in a text."""
     spec, secrets = relay_spec(upstream, meta_url, until="stopped", launcher_pid=os.getpid())
     log_path = log_dir / f"relay-{path_name(upstream.source_id)}.log"
-    return KeptRelay(spec, {**inherited(environ), **secrets.by_name}, log_path), secrets.masked
+    return KeptRelay(spec, {**inherited(), **secrets.by_name}, log_path), secrets.masked

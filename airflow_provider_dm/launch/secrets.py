@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -82,6 +81,6 @@ def secret_name(role: Role, name: str) -> str:
     return f"DM_SECRET_{role}_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}"
 
 
-def inherited(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def inherited() -> dict[str, str]:
     """Return the environment of a child: without variables that hold secrets."""
-    return {name: value for name, value in environ.items() if not name.startswith(_WITH_SECRETS)}
+    return {name: value for name, value in os.environ.items() if not name.startswith(_WITH_SECRETS)}

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.meta.records import Run
 from airflow_provider_dm.launch.class_archive import class_options
 from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job
-from airflow_provider_dm.launch.preflight import preflight
+from airflow_provider_dm.launch.preflight import check_pyspark, find_java
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
 from airflow_provider_dm.launch.secrets import inherited
 from airflow_provider_dm.launch.spark_command import (
@@ -76,17 +76,16 @@ class SparkApp:
         run_dir: Path,
         settings: SparkSettings | None = None,
         script: Path | None = None,
-        environ: Mapping[str, str] = os.environ,
     ) -> SparkApp:
         """Check the machine, write the job file and start spark-submit in its own session.
 
         All output of the app and Spark is written to `run_dir/app.log` with secrets masked. The app's own log records
         are also logged here, with their loggers and levels, by another thread. `script` replaces the app's own script.
-        Raises the errors of preflight, and NotInstalled.
+        Raises NotInstalled.
         """
-        java_home, version = preflight(environ)
+        version, java_home = check_pyspark(), find_java()
         settings = settings or SparkSettings()
-        java_options = local_java_options(settings, environ)
+        java_options = local_java_options(settings, os.environ)
         job_file = run_dir / "job.json"
         job.spec.write(job_file)
         command = spark_submit_command(
@@ -95,8 +94,8 @@ class SparkApp:
             job_file=job_file,
             settings=settings,
             java_home=java_home,
-            java_options=f"{java_options} {class_options(java_home, environ)}".rstrip() if java_options else "",
-            environ=environ,
+            java_options=f"{java_options} {class_options(java_home)}".rstrip() if java_options else "",
+            environ=os.environ,
         )
         log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)
         pipe = named_pipe(run_dir, job.secrets.by_name)
@@ -107,7 +106,7 @@ class SparkApp:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=run_dir,
-                env={**inherited(environ), **command.environment},
+                env={**inherited(), **command.environment},
                 start_new_session=True,
             )
         except OSError as error:

@@ -214,7 +214,7 @@ class Campaign:
         found = different(*servers, self.kit.schema, [one.table], definitions=definitions)
         if tables := self._tables(one):
             with self._tables_of_task("do-tables", tables):
-                result = verify(self.kit.spec(), LocalRunner(1), os.environ)
+                result = verify(self.kit.spec(), LocalRunner(1))
             found += [f"verify: {table}" for table in result["tables"] if not table["equal"]]
         return (DIFFERENT if found else EQUAL), "\n    ".join(found)
 

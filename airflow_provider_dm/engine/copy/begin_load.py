@@ -258,26 +258,21 @@ def _begin_source(source: SyncSource, facts: _Surveyed, slots: int, notes: tuple
     return Loading(source, facts.start, resumed=False, notes=notes)
 
 
-def wait_for_relay(
-    source: SyncSource,
-    server_uuid: str,
-    *,
-    seconds: float = RELAY_WAIT_SECONDS,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Location:
+def wait_for_relay(source: SyncSource, server_uuid: str) -> Location:
     """Return the beginning of the file that this server's relay is writing. Raises NotBegunYet.
 
     A relay begins at the start of the server's current file, or earlier; so a location that is taken afterwards is
     after it.
     """
-    deadline, reader = time.monotonic() + seconds, RelayReader(Path(source.spec.relay_dir))
+    deadline, reader = time.monotonic() + RELAY_WAIT_SECONDS, RelayReader(Path(source.spec.relay_dir))
     while True:
         newest = reader.newest_file()
         if newest is not None and newest.server_uuid == server_uuid:  # otherwise it is another server's
             return newest
         if time.monotonic() >= deadline:
             raise NotBegunYet(
-                f"{source.id}: no relay log of this server began in {source.spec.relay_dir} within {seconds:.0f} s.",
+                f"{source.id}: no relay log of this server began in {source.spec.relay_dir} within "
+                f"{RELAY_WAIT_SECONDS:.0f} s.",
                 "Start the relay of this source first: a load needs the log from its start on.",
             )
-        sleep(RELAY_POLL_SECONDS)
+        time.sleep(RELAY_POLL_SECONDS)

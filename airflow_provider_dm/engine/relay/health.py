@@ -64,13 +64,13 @@ class RelayGone:
 RelayState = RelayAlive | AskedToStop | RelayCaughtUp | RelayFailure | RelayGone
 
 
-def relay_state(status: RelayStatus | None, desired: Stage | None, gone_seconds: float = GONE_SECONDS) -> RelayState:
+def relay_state(status: RelayStatus | None, desired: Stage | None) -> RelayState:
     """Return the state of the process, from its row and the desired stage."""
     if status is None:
         return RelayGone("no relay has ever reported")
     if status.stage is Stage.FINISHED:
         return RelayCaughtUp()
-    if status.stage is not Stage.STOPPED and is_alive(status, gone_seconds):
+    if status.stage is not Stage.STOPPED and is_alive(status):
         return RelayAlive()
     if status.pid is None and status.error is not None:
         return RelayFailure(status.error)

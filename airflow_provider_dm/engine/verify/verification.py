@@ -95,7 +95,7 @@ class Compared:
         return self.mapping.target.name
 
 
-def verify(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> Json:
+def verify(spec: JobSpec, runner: PieceRunner) -> Json:
     """Compare the sources' rows with the target's and return {"verified", "rows", "seconds", "tables": [{"target",
     "sources", "source_rows", "target_rows", "equal", "unequal_classes", "differing": [{"key", "in_sources",
     "in_target"}], "why"}]}. "rows" counts the target's rows; "why" is the reason why a table cannot be compared by its
@@ -106,7 +106,7 @@ def verify(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> Js
     tables, SourceAltered (retry), and the errors of reading.
     """
     began = time.monotonic()
-    tables = _compared_with_retries(spec, runner, environ)
+    tables = _compared_with_retries(spec, runner)
     return {
         "verified": all(table["equal"] for table in tables),
         "rows": sum(table["target_rows"] for table in tables),
@@ -115,11 +115,11 @@ def verify(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> Js
     }
 
 
-def _compared_with_retries(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> list[Json]:
+def _compared_with_retries(spec: JobSpec, runner: PieceRunner) -> list[Json]:
     attempt = 1
     while True:
         try:
-            return _compared(spec, runner, environ)
+            return _compared(spec, runner)
         except (SchemaChangedDuringCopy, TableNotFound) as error:
             if attempt == COMPARISONS:
                 raise SourceAltered(error.happened()) from error
@@ -127,9 +127,9 @@ def _compared_with_retries(spec: JobSpec, runner: PieceRunner, environ: Mapping[
             attempt += 1
 
 
-def _compared(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> list[Json]:
-    servers = {source.config.source_id: source.endpoint.resolve(environ) for source in spec.sources}
-    target = spec.target.resolve(environ)
+def _compared(spec: JobSpec, runner: PieceRunner) -> list[Json]:
+    servers = {source.config.source_id: source.endpoint.resolve() for source in spec.sources}
+    target = spec.target.resolve()
 
     def locks() -> dict[TableName, HeldBack]:
         return read_held_back(target_connection(target), spec.task.meta_schema, spec.task.name, servers)

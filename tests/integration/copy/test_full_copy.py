@@ -2,8 +2,7 @@
 
 import pytest
 
-from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.copy.begin_load import wait_for_relay
+from airflow_provider_dm.engine.copy import begin_load, page
 from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy, TargetNotEmpty
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.errors import InvalidInput
@@ -323,6 +322,6 @@ def test_nothing_selected_and_no_relay_are_reported(
 
     mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     migration.task = {"task-mode": "all"}
-    monkeypatch.setattr(wait_for_relay, "__kwdefaults__", {"seconds": 0.0, "sleep": None})
+    monkeypatch.setattr(begin_load, "RELAY_WAIT_SECONDS", 0.0)
     with pytest.raises(NotBegunYet, match="no relay log of this server began"):
         migration.go()

@@ -1,6 +1,5 @@
 """Columns that are not just a value (computed, hidden, compressed, one flavour's) are copied and verified."""
 
-import os
 from random import Random
 from typing import Any, Final
 
@@ -42,7 +41,7 @@ def unequal(source: Server, target: Server, schema: str, samples: list[Sample]) 
 
 
 def verified(migration: Migration) -> dict[str, Any]:
-    return verify(migration.spec, LocalRunner(2), os.environ)
+    return verify(migration.spec, LocalRunner(2))
 
 
 @pytest.mark.every_pair

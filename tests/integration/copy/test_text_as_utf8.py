@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -116,6 +115,6 @@ def test_numbers_in_json_are_compared_by_value_and_a_key_over_an_expression_is_r
     )
     migration = Migration(target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
     migration.finish()
-    assert verify(migration.spec, LocalRunner(2), os.environ)["verified"]
+    assert verify(migration.spec, LocalRunner(2))["verified"]
     target.sql("UPDATE t SET j = '[18446744073709551615, -0.25]' WHERE id = 2", database=schema)
-    assert not verify(migration.spec, LocalRunner(2), os.environ)["verified"]
+    assert not verify(migration.spec, LocalRunner(2))["verified"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from airflow_provider_dm.engine.rules.errors import ExtractNotPossible
@@ -56,9 +54,9 @@ def test_shards_that_share_keys_live_side_by_side(shops: Shops) -> None:
         ]
     )
     spec = shops.migration().spec.model_copy(update={"app": "verify"})
-    assert verify(spec, LocalRunner(2), dict(os.environ))["verified"]
+    assert verify(spec, LocalRunner(2))["verified"]
     shops.target.sql("UPDATE o SET c_schema = 'x' WHERE id = 5", database=shops.schema)
-    assert not verify(spec, LocalRunner(2), dict(os.environ))["verified"]
+    assert not verify(spec, LocalRunner(2))["verified"]
 
 
 def test_a_missing_column_is_reported_before_anything_is_done(one_pair: Shops) -> None:

@@ -1,6 +1,5 @@
 """The verifier on real servers: equal after a full copy, and every kind of damage is found, down to the row."""
 
-import os
 from contextlib import suppress
 from typing import Any
 
@@ -22,7 +21,7 @@ from tests.integration.copy.test_full_copy import TABLES, fill
 
 
 def verified(migration: Migration) -> dict[str, Any]:
-    return verify(migration.spec, LocalRunner(2), os.environ)
+    return verify(migration.spec, LocalRunner(2))
 
 
 def test_what_was_copied_is_equal_and_damage_is_found(

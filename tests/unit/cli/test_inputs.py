@@ -67,7 +67,7 @@ def test_a_place_of_one_log_is_no_end_for_several_sources(
     task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The remedy gets past this check."""
-    monkeypatch.setattr(run, "preflight", lambda: 1 / 0)
+    monkeypatch.setattr(run, "check_pyspark", lambda: 1 / 0)
     files = [str(task), f"-s{source(tmp_path, 'one')}", f"-s{source(tmp_path, 'two')}"]
     arguments = [parser(["run"]).parse_args(["run", *files, "--until", one]) for one in ("bin.000001:4", "caught-up")]
     with pytest.raises(DmError, match="Use caught-up"):

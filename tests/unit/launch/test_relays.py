@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.errors import RelayFailed, RelayKeepsDying
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import Relays, error_of, remove_private_logs, upstream_of
+from airflow_provider_dm.launch.secrets import inherited
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
@@ -32,17 +33,15 @@ def upstream(
     return upstream_of(TaskConfig.model_validate(task), source, endpoint, TaskDir.of("shop", tmp_path))
 
 
-def test_relays_inherit_what_their_launcher_gives_them_and_no_more(tmp_path: Path) -> None:
-    environ = {
-        "LANG": "C",
-        "AIRFLOW_CONN_X": "{}",
-        "DM_META_URL": "mysql://",
-        "DM_PASSWORD_ONE": "x",
-        "AIRFLOW_HOME": "/x",
-    }
-    relays = Relays([upstream(tmp_path)], meta_url=Secret("sqlite://"), log_dir=tmp_path, environ=environ)
+def test_relays_inherit_their_launchers_environment_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = set(inherited())
+    for name in ("NEW", "AIRFLOW_CONN_X", "DM_META_URL", "DM_PASSWORD_ONE"):
+        monkeypatch.setenv(name, "x")
+    relays = Relays([upstream(tmp_path)], meta_url=Secret("sqlite://"), log_dir=tmp_path)
     ((_, kept, _),) = relays._kept
-    assert [name for name in kept.environment if not name.startswith("DM_SECRET_")] == ["LANG", "AIRFLOW_HOME"]
+    assert {name for name in kept.environment if not name.startswith("DM_SECRET_")} == {"NEW", *known}
 
 
 def test_the_log_of_a_relay_that_always_dies_is_shown_without_secrets() -> None:

@@ -262,8 +262,10 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
         fenced.outcome(no_run)
 
 
-def test_without_java_nothing_is_started(job: Job, tmp_path: Path) -> None:
+def test_without_java_nothing_is_started(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(NotInstalled, match="Java 17"):
-        SparkApp.start(job, run_dir=tmp_path, environ={"PATH": "/nowhere"})
+        SparkApp.start(job, run_dir=tmp_path)
 
     assert not (tmp_path / "job.json").exists()
