@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream.contested_row import WaitingRows, waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.postponed_indexes import Indexes, read_postponed
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
@@ -225,17 +226,17 @@ def load_progress(target: Endpoint, ref: SubtaskRef) -> Json:
     {"unit": "load", "phase", "rows", "chunks", "chunks_done", "contested_rows"}.
     """
 
-    def look(connection: Connection) -> tuple[list[ChunkProgress], list[WaitingRows]]:
-        return load_chunks(connection, ref), waiting(connection, ref)
+    def look(connection: Connection) -> tuple[list[ChunkProgress], list[WaitingRows], Indexes]:
+        return load_chunks(connection, ref), waiting(connection, ref), read_postponed(connection, ref)
 
     try:
-        chunks, rows_waiting = run_transaction(target, look, retry_seconds=0)
+        chunks, rows_waiting, indexes = run_transaction(target, look, retry_seconds=0)
     except DmError as error:
         log.debug("no progress to show: %s", error)
         return {}
     return {
         "unit": "load",
-        "phase": _phase(chunks),
+        "phase": _phase(chunks, indexes),
         "rows": sum(chunk.rows_copied for chunk in chunks),
         "chunks": len(chunks),
         "chunks_done": sum(chunk.done for chunk in chunks),
@@ -243,7 +244,9 @@ def load_progress(target: Endpoint, ref: SubtaskRef) -> Json:
     }
 
 
-def _phase(chunks: Sequence[ChunkProgress]) -> str:
+def _phase(chunks: Sequence[ChunkProgress], indexes: Indexes) -> str:
     if not chunks:
         return "preparing"
+    if indexes and all(chunk.done for chunk in chunks):
+        return "building indexes"
     return "copying" if any(chunk.round for chunk in chunks) else "applying the log"

@@ -43,6 +43,7 @@ from airflow_provider_dm.engine.downstream.frontier import (
     fenced_transaction,
     read_whole_frontier,
 )
+from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.shard_groups import held_tables
@@ -165,14 +166,15 @@ class SourceLoad:
         return not self.source.reads_log or self.follow(None)
 
     def _complete(self) -> bool:
-        """Hand the source over to sync. Raises RowsCollide, WrittenDuringCopy."""
+        """Hand the source over to sync. Raises RowsCollide, WrittenDuringCopy, and the errors of `build_postponed`."""
         source = self.source
         contests = self.contests()
         left = contests.confirm(self._sleeps, self.is_exempt) if contests.check(self.is_exempt) else 0
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
             raise WrittenDuringCopy(source.id, left, why)
-        run_transaction(self.source.target, lambda tx: complete_load(tx, source.fence))
+        build_postponed(source.target, source.fence)
+        run_transaction(source.target, lambda tx: complete_load(tx, source.fence))
         return True
 
     def _explain(self, error: DmError) -> None:

@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for, replaced
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget, NotCopyable, Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, TableDefinition
+from airflow_provider_dm.engine.ddl.statements import (
+    ColumnDefinition,
+    CreateTable,
+    ForeignKey,
+    KeyDefinition,
+    KeyKind,
+    TableDefinition,
+)
 from airflow_provider_dm.engine.ddl.target_definitions import ConversionContext, TableConverter
 from airflow_provider_dm.engine.ddl.write import definition_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -41,13 +48,34 @@ class ServerPair:
 
 @dataclass(frozen=True)
 class NewTable:
-    """A statement for the target. `notes`: differences from the source that a person may want to know."""
+    """A table for the target. `notes`: differences from the source that a person may want to know."""
 
     name: TableName
-    sql: str
+    definition: TableDefinition
     notes: tuple[str, ...] = ()
     keyless: bool = False
     """True if it has no primary key."""
+    postponed: tuple[KeyDefinition, ...] = ()
+    """Indexes that are dropped for the time of a load."""
+
+    @property
+    def sql(self) -> str:
+        """The CREATE TABLE statement."""
+        return f"CREATE TABLE {self.name.quoted()} {definition_sql(self.definition)}"
+
+    @property
+    def parents(self) -> frozenset[TableName]:
+        """The tables to which its foreign keys refer."""
+        own = (one.references.table for one in self.definition.constraints if isinstance(one, ForeignKey))
+        of_columns = (column.references.table for column in self.definition.columns if column.references is not None)
+        return frozenset((*own, *of_columns))
+
+    def postponing(self) -> NewTable:
+        """Return the table with all indexes postponed that no row depends on: neither UNIQUE nor of AUTO_INCREMENT."""
+        numbered = {column.name for column in self.definition.columns if column.auto_increment}
+        keys = (one for one in self.definition.constraints if isinstance(one, KeyDefinition))
+        plain = (key for key in keys if key.kind is KeyKind.PLAIN and key.parts[0].column not in numbered)
+        return replace(self, postponed=tuple(plain))
 
 
 @dataclass(frozen=True)
@@ -147,7 +175,7 @@ def create_table_like(
     except NotCopyable as error:
         raise CannotCreateTarget(str(source.name), str(target), str(error)) from None
     keyless = not any(key.primary for key in source.unique_keys)
-    return NewTable(target, f"CREATE TABLE {target.quoted()} {definition_sql(made)}", tuple(notes), keyless)
+    return NewTable(target, made, tuple(notes), keyless)
 
 
 def _definition(statement: str, schema: str) -> TableDefinition:

@@ -296,6 +296,16 @@ class DdlRefused(DownstreamError):
     )
 
 
+class IndexNotBuilt(DdlRefused):
+    """The target rejects an index that a load has dropped and builds again when the rows are there."""
+
+    code = "DM-6035"
+    hint = (
+        "All rows are copied. Remove the cause, for example make room for the server's temporary files, and run the "
+        "task again. Or execute the statement in the target yourself, and run the task again."
+    )
+
+
 class CheckpointUnusable(DownstreamError):
     """A checkpoint of DM that lacks required information, or contradicts itself."""
 

@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.schema.catalogue import has_table
 
 log = logging.getLogger(__name__)
 
-VERSION: Final = 16
+VERSION: Final = 17
 """Add 1 with every change of `meta_definitions`."""
 LOCK_SECONDS: Final = 60
 

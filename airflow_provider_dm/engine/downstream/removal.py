@@ -1,8 +1,8 @@
 """Removal of a task's state, as by DM's `start-task --remove-meta`: the next start begins from nothing.
 
-Rows of the target's tables are not changed; removed are the progress, the owners of rows, and DM's checkpoint. No run
-may be working: every source is claimed first (claim.py), so a run with the lease causes a refusal, and a frozen run is
-fenced. The generation is kept, as it only grows.
+Rows of the target's tables are not changed; removed are the progress, the owners of rows, and DM's checkpoint. Indexes
+that a load has postponed are built first. No run may be working: every source is claimed before (claim.py), so a run
+with the lease causes a refusal, and a frozen run is fenced. The generation is kept, as it only grows.
 
 The metadata DB first removes what is applied: otherwise the target would look as if it had lost its commits (DM-6015).
 The task's needs of the log, and users' decisions for its locations, are removed last: if the target fails, the task is
@@ -18,6 +18,7 @@ from typing import Final
 from airflow_provider_dm.engine.downstream.claim import claimed_for_a_moment
 from airflow_provider_dm.engine.downstream.dm_checkpoint import columns_there, forget_checkpoint
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, resync_lane
+from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import UNIT_NEW, known_subtasks, list_subtasks
 from airflow_provider_dm.engine.errors import InvalidInput
@@ -55,6 +56,7 @@ def remove_progress(
         if known:
             _check_alone(connection, known)
         for fence in fences:
+            build_postponed(target, fence)
             _forget_applied(store, fence.ref)
         run_transaction(target, lambda tx: _remove_all(tx, fences))
         for fence in fences:

@@ -103,6 +103,8 @@ class Capabilities:
     """CREATE TABLE takes AUTO_RANDOM and PRE_SPLIT_REGIONS."""
     fulltext_keys: bool = True
     """A table may have FULLTEXT keys."""
+    adds_indexes_faster: bool = True
+    """Adding an index to a table with many rows costs less than writing these rows into the index, too."""
     ddl_jobs: str | None = None
     """Query of unfinished DDL jobs, which continue without their client and their server: (schema, table, job, kind,
     state, rows)."""
@@ -182,6 +184,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             checks_need="tidb_enable_check_constraint",
             spreads_rows=True,
             fulltext_keys=False,
+            adds_indexes_faster=False,
             ddl_jobs=(
                 "SELECT db_name, table_name, job_id, job_type, state, row_count FROM information_schema.ddl_jobs "
                 "WHERE state NOT IN ('synced', 'cancelled', 'rollback done')"

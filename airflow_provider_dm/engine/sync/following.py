@@ -45,6 +45,7 @@ from airflow_provider_dm.engine.downstream.frontier import FrontierMove, fenced_
 from airflow_provider_dm.engine.downstream.left_behind import left_behind, tables_with_rows
 from airflow_provider_dm.engine.downstream.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.downstream.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.shard_groups import merged_targets, unfinished_targets
 from airflow_provider_dm.engine.downstream.subtask import note_plan
@@ -192,6 +193,7 @@ class Following:
         """
         ddl, fence, plan = meaning.ddl, self.source.fence, state.plan
         position = ddl.end.sort_key
+        build_postponed(self.source.target, fence)
         connection = target_connection(self.source.target)
         entries = read_entries(connection, fence.ref, position)
         if ddl.rows is not None and COMMITTED in entries:
@@ -258,6 +260,7 @@ class Following:
         valid after them. Raises the errors of `follow`.
         """
         fence, plan = self.source.fence, state.plan
+        build_postponed(self.source.target, fence)
         tables = state.tables or load_tables(self.source)
         # One byte after `here`, because a table definition that was copied at `here` does not have the change yet.
         nothing = DdlStatement(here, here.at(here.position + 1), "", "", 0)

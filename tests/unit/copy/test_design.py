@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
-from airflow_provider_dm.engine.copy.design import MOST_ROWS, MOST_SCANNED, design
+from airflow_provider_dm.engine.copy.design import LARGE_ROWS, MOST_ROWS, MOST_SCANNED, design
 from airflow_provider_dm.engine.copy.errors import TargetNotEmpty
 from airflow_provider_dm.engine.ddl.create_like import NewTable
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable
@@ -255,3 +255,40 @@ def test_what_is_wrong_with_the_last_source_is_found_before_anything_is_done() -
     bad = replace(bad, table=table(TableName("b", "orders")))
 
     assert isinstance(refusal(SHARDS[0], survey("two", bad), survey("three", bad), target=there()), NotSupportedYet)
+
+
+BY_EMAIL = (
+    "CREATE TABLE `orders` (`id` bigint NOT NULL, `email` bigint NOT NULL, PRIMARY KEY (`id`), KEY `e` (`email`))"
+)
+
+
+def indexed(*, schema: str = "a", rows: int = LARGE_ROWS, create: str = BY_EMAIL) -> SourceTable:
+    return replace(source_table(schema, rows=rows), create=create)
+
+
+@pytest.mark.parametrize(
+    ("tables", "postpones"),
+    [
+        ([indexed()], True),
+        ([indexed(rows=LARGE_ROWS - 1)], False),
+        ([indexed(rows=LARGE_ROWS // 2), indexed(schema="b", rows=LARGE_ROWS // 2)], True),
+        ([indexed(create=BY_EMAIL.replace("KEY `e`", "UNIQUE KEY `e`"))], False),
+        (
+            [indexed(create=BY_EMAIL.replace("`email` bigint NOT NULL", "`email` bigint NOT NULL AUTO_INCREMENT"))],
+            False,
+        ),
+        ([indexed(create=BY_EMAIL[:-1] + ", FOREIGN KEY (`email`) REFERENCES `orders` (`id`))")], False),
+    ],
+    ids=["large", "small", "large together", "unique", "auto_increment", "foreign key"],
+)
+def test_plain_indexes_of_large_tables_are_postponed(tables: list[SourceTable], postpones: bool) -> None:
+    (made,) = designed(survey("one", *tables), target=there())
+
+    assert [key.name for key in made.postponed] == ["e"] * postpones
+    assert "KEY `e`" in made.sql
+
+
+def test_tidb_gets_indexes_with_the_table() -> None:
+    (made,) = designed(survey("one", indexed()), target=replace(there(), flavour=Flavour.TIDB))
+
+    assert not made.postponed

@@ -1,0 +1,95 @@
+"""Indexes that a load drops from the tables it has created, and builds again when their rows are there.
+
+They are recorded before the tables are created, so that no crash loses them, by every source whose rows go into the
+table. The first source whose load completes builds them; for another one they are there already. DDL in the log may
+name such an index, so a source builds its indexes before it follows DDL, and before its state is removed.
+
+Both statements are executed as DDL of the log is (ddl_execution.py), so that a replaced run cannot drop an index later.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from airflow_provider_dm.engine.ddl.statements import KeyDefinition
+from airflow_provider_dm.engine.ddl.write import key_sql
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl, execute_ddl
+from airflow_provider_dm.engine.downstream.ddl_journal import forget_entries
+from airflow_provider_dm.engine.downstream.errors import DdlRefused, IndexNotBuilt
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.subtask import SUBTASKS
+from airflow_provider_dm.engine.mysql.connection import Connection, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+
+log = logging.getLogger(__name__)
+
+_DROPPED: Final = "#0"
+_BUILT: Final = "#1"
+"""The positions of their entries in the DDL journal. They sort before any location of a log."""
+
+Indexes: TypeAlias = Mapping[TableName, Sequence[str]]
+"""For each table of the target the clauses of ALTER TABLE that add its indexes."""
+
+
+def read_postponed(connection: Connection, ref: SubtaskRef) -> Indexes:
+    """Return the indexes that are not built yet."""
+    rows = SUBTASKS.select(connection, ref, "postponed_indexes", "postponed_indexes IS NOT NULL")
+    return {TableName(schema, name): clauses for (cell,) in rows for schema, name, clauses in json.loads(text(cell))}
+
+
+def note_postponed(connection: Connection, fence: Fence, keys: Mapping[TableName, Iterable[KeyDefinition]]) -> None:
+    """Record the indexes of these tables, inside a transaction. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
+    more = {name: [f"ADD {key_sql(key)}" for key in some] for name, some in keys.items()}
+    _record(connection, fence.ref, {**read_postponed(connection, fence.ref), **more})
+
+
+def drop_postponed(target: Endpoint, fence: Fence, keys: Mapping[TableName, Iterable[KeyDefinition]]) -> None:
+    """Drop recorded indexes of tables that are still empty, where the account may do so. Raises Fenced, …"""
+    for number, (name, some) in enumerate(keys.items()):
+        drop = _altering(name, [f"DROP KEY {quote(key.name or '')}" for key in some])
+        try:
+            execute_ddl(target, fence, _DROPPED, [drop], (), first=number)
+        except DdlRefused as error:
+            log.info("%s keeps its indexes during the load: %s", name, error)
+            run_transaction(target, partial(note_postponed, fence=fence, keys={name: ()}))
+
+
+def build_postponed(target: Endpoint, fence: Fence) -> None:
+    """Build the source's indexes that were postponed, and remove the record.
+
+    Raises IndexNotBuilt, and the errors of `execute_ddl`.
+    """
+    indexes = read_postponed(target_connection(target), fence.ref)
+    if not indexes:
+        return
+    log.info("%s: building the indexes of %d tables", fence.ref.source, len(indexes))
+    try:
+        execute_ddl(target, fence, _BUILT, [_altering(name, clauses) for name, clauses in indexes.items()], ())
+    except DdlRefused as error:
+        raise IndexNotBuilt(error.sql, error.number, error.reason) from error
+
+    def built(connection: Connection) -> None:
+        fence.check(connection)
+        forget_entries(connection, fence.ref, _BUILT)
+        _record(connection, fence.ref, {})
+
+    run_transaction(target, built)
+
+
+def _altering(name: TableName, clauses: Sequence[str]) -> TargetDdl:
+    """Return one statement for all clauses, as each statement may read all rows."""
+    alter = f"ALTER TABLE {name.quoted()}"
+    return TargetDdl(f"{alter} {', '.join(clauses)}", (name,), tuple(f"{alter} {clause}" for clause in clauses))
+
+
+def _record(connection: Connection, ref: SubtaskRef, indexes: Indexes) -> None:
+    rows = [[*name, clauses] for name, clauses in indexes.items() if clauses]
+    cell = json.dumps(rows, ensure_ascii=False) if rows else None
+    SUBTASKS.update(connection, ref, "postponed_indexes = %s", (cell,))

@@ -1,0 +1,216 @@
+"""Large tables get their plain indexes when their rows are there; a crash, DDL or the end of the task loses none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.copy import begin_load, source_load
+from airflow_provider_dm.engine.copy.migration import load_progress
+from airflow_provider_dm.engine.downstream import ddl_execution, postponed_indexes
+from airflow_provider_dm.engine.downstream.errors import IndexNotBuilt
+from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
+from airflow_provider_dm.engine.downstream.removal import remove_progress
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.store import MetaStore
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.altering import Kit
+from tests.integration.copy.migrations import Migration, differences, endpoint, merging
+
+LARGE = """CREATE TABLE {name} (id INT PRIMARY KEY, a INT, b VARCHAR(20), u INT, KEY by_a (a DESC, b), UNIQUE KEY u (u),
+    KEY by_b (b(5)) COMMENT 'it''s'); INSERT INTO {name} SELECT seq + {first}, seq % 7, seq, seq FROM (
+    WITH RECURSIVE seqs(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM seqs WHERE seq < 300) SELECT * FROM seqs) s;
+    ANALYZE TABLE {name}"""
+
+
+class Crash(Exception):
+    """What ends a run at some point."""
+
+
+def crash(*_args: object, **_keys: object) -> None:
+    raise Crash
+
+
+def indexes(server: Server, schema: str, table: str = "t") -> list[str]:
+    sql = "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s"
+    return sorted(str(name) for (name,) in server.sql(sql, [schema, table]))
+
+
+def large(source: Server, target: Server, fresh_schema: FreshSchema, *more: str) -> tuple[Migration, str]:
+    schema = fresh_schema(source)
+    for sql in (LARGE.format(name="t", first=0), *more):
+        source.sql(sql, database=schema)
+    return small_chunks(Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")), schema
+
+
+def small_chunks(migration: Migration, rows: int = 100) -> Migration:
+    """Return the migration with chunks so small that its tables are large."""
+    task, instance = {"mydumpers": {"small": {"rows": rows}}}, {"mydumper-config-name": "small"}
+    return replace(migration, task={**migration.task, **task}, instance={**migration.instance, **instance})
+
+
+def crashes_at(migration: Migration, module: object, step: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, step, crash)
+        with pytest.raises(Crash):
+            migration.go()
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Do something when the rows are there, but the load is not complete."""
+    build = build_postponed
+
+    def first(*args: object) -> None:
+        action()
+        build(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(source_load, "build_postponed", first)
+
+
+def test_the_target_gets_them_behind_the_rows(
+    source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration, schema = large(source, target, fresh_schema)
+    seen: list[tuple[list[str], dict[str, Any]]] = []
+    meanwhile(monkeypatch, lambda: seen.append((indexes(target, schema), load_progress(there, migration.ref("one")))))
+    there = endpoint("target", target)
+    postpones = target.flavour != "tidb"
+
+    migration.finish()
+
+    ((early, progress),) = seen
+    assert early == (["PRIMARY", "u"] if postpones else ["PRIMARY", "by_a", "by_b", "u"])
+    assert progress["phase"] == ("building indexes" if postpones else "applying the log")
+    assert indexes(target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
+    assert differences(target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
+
+
+STEPS = (
+    (begin_load, "create"),
+    (begin_load, "drop_postponed"),
+    (begin_load, "_begin_source"),
+    (source_load, "complete_load"),
+)
+
+
+@pytest.mark.parametrize(("module", "step"), STEPS)
+def test_a_crash_loses_none(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, module: object, step: str
+) -> None:
+    migration, schema = large(mysql_source, mariadb_target, fresh_schema)
+    crashes_at(migration, module, step)
+
+    migration.finish()
+
+    assert indexes(mariadb_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
+
+
+def test_one_that_was_built_when_a_run_crashed_is_not_built_again(
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration, schema = large(mysql_source, mysql_target, fresh_schema)
+    crashes_at(migration, postponed_indexes, "forget_entries")
+    there = indexes(mysql_target, schema)
+    sent: list[str] = []
+    monkeypatch.setattr(ddl_execution, "_send", lambda _connection, sql: sent.append(sql))
+
+    migration.finish()
+
+    assert there == indexes(mysql_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
+    assert not sent
+
+
+@pytest.mark.parametrize("ddl", ["DROP INDEX by_a ON t", "ALTER TABLE t DROP COLUMN b", "ALTER TABLE t RENAME TO t2"])
+@pytest.mark.parametrize("at", ["between rounds", "between pages"])
+def test_ddl_in_the_middle_of_the_load_finds_them(one_kit: Kit, ddl: str, at: str) -> None:
+    one_kit.write([LARGE.format(name="t", first=0)])
+    one_kit.migration = small_chunks(one_kit.migration)
+
+    one_kit.copy(at, lambda: one_kit.write([ddl]))
+    one_kit.sync()
+
+    one_kit.check()
+
+
+def test_a_merged_table_gets_them_once(
+    source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(source)
+    for first in (0, 1_000):
+        shard = LARGE.format(name=f"t_{first}", first=first).replace("seq, seq FROM", f"seq, seq + {first} FROM")
+        source.sql(shard, database=schema)
+    migration = small_chunks(merging(mariadb_target, source, schema), rows=500)
+    early: list[list[str]] = []
+    meanwhile(monkeypatch, lambda: early.append(indexes(mariadb_target, schema)))
+
+    migration.finish()
+
+    assert early == [["PRIMARY", "u"]]
+    assert indexes(mariadb_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
+
+
+def test_those_that_a_foreign_key_needs_are_never_dropped(
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = LARGE.format(name="child", first=0).replace("u INT,", "u INT, FOREIGN KEY by_u (u) REFERENCES t (id),")
+    migration, schema = large(mysql_source, mysql_target, fresh_schema, child)
+    early: list[list[str]] = []
+    meanwhile(monkeypatch, lambda: early.append(indexes(mysql_target, schema) + indexes(mysql_target, schema, "child")))
+
+    migration.finish()
+
+    assert early == [indexes(mysql_target, schema) + indexes(mysql_target, schema, "child")]
+    assert "by_a" in early[0]
+
+
+def test_an_account_that_may_not_alter_keeps_them(
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+) -> None:
+    migration, schema = large(mysql_source, mysql_target, fresh_schema)
+    mysql_target.create_user("dm_plain", "", privileges="SELECT, INSERT, UPDATE, DELETE, CREATE, DROP")
+
+    replace(migration, target=replace(mysql_target, user="dm_plain")).finish()
+
+    assert indexes(mysql_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
+
+
+def test_removing_the_state_of_a_task_builds_them(
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, tmp_path: Path
+) -> None:
+    migration, schema = large(mysql_source, mysql_target, fresh_schema)
+    crashes_at(migration, source_load, "open_round")
+    early = indexes(mysql_target, schema)
+
+    there, url = endpoint("target", mysql_target), f"sqlite:///{tmp_path}/meta.db"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        remove_progress(store, there, f"{schema}_meta", "test", ["one"], who="test")
+
+    assert early == ["PRIMARY", "u"]
+    assert indexes(mysql_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
+
+
+@pytest.mark.parametrize("remedy", ["remove the cause", "execute it"])
+def test_an_index_that_the_target_rejects_is_the_last_step(
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch, remedy: str
+) -> None:
+    """A table of MySQL may have 64 indexes."""
+    migration, schema = large(mysql_source, mysql_target, fresh_schema)
+    many = ", ".join(f"ADD KEY more{number} (a)" for number in range(62))
+    fewer = ", ".join(f"DROP KEY more{number}" for number in range(4))
+    with pytest.MonkeyPatch.context() as patch:
+        meanwhile(patch, lambda: mysql_target.sql(f"ALTER TABLE t {many}", database=schema))
+        with pytest.raises(IndexNotBuilt, match=r"ADD KEY `by_a`.*1069") as caught:
+            migration.go()
+
+    mysql_target.sql(f"ALTER TABLE t {fewer}", database=schema)
+    if remedy == "execute it":
+        mysql_target.sql(caught.value.sql)
+    migration.finish()
+
+    assert {"by_a", "by_b"} < set(indexes(mysql_target, schema))
