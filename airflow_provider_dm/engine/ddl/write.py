@@ -138,7 +138,7 @@ def _column_option(name: str, value: str, sql_mode: int) -> str:
 # Keys and constraints
 
 
-def constraint_sql(constraint: ddl.Constraint, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
+def constraint_sql(constraint: ddl.Constraint, sql_mode: int, *, if_not_exists: bool = False) -> str:
     """Return a key or a constraint. `if_not_exists`: as MariaDB's ALTER TABLE adds it."""
     match constraint:
         case ddl.KeyDefinition():
@@ -159,7 +159,7 @@ def key_sql(key: ddl.KeyDefinition, sql_mode: int = 0, *, if_not_exists: bool = 
     return " ".join([*words, key_parts_sql(key, sql_mode)])
 
 
-def key_parts_sql(key: ddl.KeyDefinition, sql_mode: int = 0) -> str:
+def key_parts_sql(key: ddl.KeyDefinition, sql_mode: int) -> str:
     """Return what follows the key's name: its parts and options."""
     return " ".join([_listed(map(_part, key.parts)), *(_key_option(*option, sql_mode) for option in key.options)])
 
@@ -214,7 +214,7 @@ def string_sql(text: str, sql_mode: int = 0) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def word_sql(value: str, sql_mode: int = 0) -> str:
+def word_sql(value: str, sql_mode: int) -> str:
     """Return a value as a word if it is one, otherwise as a string."""
     return value if _WORD.fullmatch(value) else string_sql(value, sql_mode)
 
