@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 _IDS: Final = 256  # runs of ids in one hop
 _HOPPED: Final = bytes(EventRole.STOP if code in PLAIN_ROWS else do for code, do in enumerate(ROLES))
-"""DO, except that transactions with compressed rows are left to the scan, which counts their unpacked size."""
+"""ROLES, except that transactions with compressed rows are left to the scan, which counts their unpacked size."""
 
 
 class Hopper:

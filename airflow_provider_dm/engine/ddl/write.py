@@ -138,7 +138,7 @@ def _column_option(name: str, value: str, sql_mode: int) -> str:
 # Keys and constraints
 
 
-def constraint_sql(constraint: ddl.Constraint, sql_mode: int, *, if_not_exists: bool = False) -> str:
+def constraint_sql(constraint: ddl.Constraint, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
     """Return a key or a constraint. `if_not_exists`: as MariaDB's ALTER TABLE adds it."""
     match constraint:
         case ddl.KeyDefinition():

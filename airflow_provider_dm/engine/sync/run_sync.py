@@ -63,7 +63,7 @@ def run_sync(
         applier = EpochApplier(source, runner, target, sized(size, source, state.plan))
 
         def resync(group: Group, at: LoopState, on_applied: Callable[[ApplyResult], None]) -> bool:
-            return Resyncing(applier, store, stop, at, on_applied).run(group)
+            return Resyncing(applier, store, stop, at, on_applied, group).run()
 
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, target.transactions), Unit.SYNC)
         loop = Loop(

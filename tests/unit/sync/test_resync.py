@@ -49,9 +49,9 @@ def test_waiting_for_a_log_that_no_relay_pulls_is_an_error(monkeypatch: pytest.M
     monkeypatch.setattr(resync, "WAIT_SECONDS", 0.0)
     shared = SimpleNamespace(share=lambda plan: plan, slots=1)
     applier = SimpleNamespace(runner=shared, size=SimpleNamespace(limit=1, range_bytes=lambda slots: 1))
-    of = SimpleNamespace(source=SimpleNamespace(fence=FENCE), applier=applier, stop=threading.Event())
-    noted, state = SimpleNamespace(note=lambda _plan: None), replace(World().loop.state, here=LO, goal=STOP)
-    lane = _Lane(cast(Any, of), cast(Any, Short()), cast(Any, noted), state)
+    parts = {"applier": applier, "stop": threading.Event(), "note": lambda _plan: None}
+    of = SimpleNamespace(source=SimpleNamespace(fence=FENCE), **parts)
+    lane = _Lane(cast(Any, of), cast(Any, Short()), replace(World().loop.state, here=LO, goal=STOP))
     with pytest.raises(RelaySilent, match="has ended"):
         lane.run()
 
@@ -95,8 +95,8 @@ class Lane:
         world = self.world
         self.plan, world.tasks.accidents = plan, list(accidents)
         world.log.script = [epoch(lo, lo + 100) for lo in range(at, 400, 100)]
-        run = Resyncing(world.loop.applier, world.notes, threading.Event(), world.loop.state, lambda _applied: None)
-        return run.run(Group(NAME, 1, (), self.stored()))
+        stop, state, group = threading.Event(), world.loop.state, Group(NAME, 1, (), self.stored())
+        return Resyncing(world.loop.applier, world.notes, stop, state, lambda _applied: None, group).run()
 
 
 OTHER = replace(PLAN, sources=(replace(PLAN.sources[0], skip_until="1"),))

@@ -56,22 +56,9 @@ WAIT_SECONDS = 0.2
 """Seconds between two reads of a log that a relay is pulling again."""
 
 
-def end_of_held(source: SyncSource, stop: Location) -> OpenPlace:
-    """Return the end of the held-back rows as an open place: they must be read in the log of their own server."""
-    return OpenPlace(source.fence.ref.source, stop, "rows up to there were held back")
-
-
 def tail_of_held(source: SyncSource, store: MetaStore) -> Tail:
     """Return the log reader of the lane. It needs no fallback, as the sync has read this part of the log before."""
     return replace(Tail.of(source.job, source.config.source_id, store, SyncProgress()), upstream=None)
-
-
-def held_from(
-    lo: Location, known: Location, subtask: Subtask, reader: RelayReader, *, by_gtid: bool = True
-) -> Location:
-    """Return `lo` with its GTID set, which is needed to skip repeated transactions after a failover. `known`: the
-    beginning of the held-back rows. Raises EarlierLogMissing."""
-    return with_gtid_set(lo, replace(subtask, location=known, start=None), reader, by_gtid=by_gtid)
 
 
 @dataclass
@@ -84,29 +71,28 @@ class Resyncing:
     at: LoopState
     """The state of the sync, which waits during the re-sync."""
     on_applied: Callable[[ApplyResult], None]
+    group: Group
 
-    def run(self, group: Group) -> bool:
+    def run(self) -> bool:
         """Apply all held-back rows of the group. Return False if a stop was requested before the end.
 
         Raises EarlierLogMissing, RulesChanged, and what reading and applying raise.
         """
-        resync = group.resync
+        resync = self.group.resync
         assert resync is not None
         if not resync.pieces:
             return True
         subtask, lo, edge = self._extent(resync.lo)
-        begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
-        log.info("applying the held-back rows of %s, from %s to %s", group.target, lo, resync.stops()[-1])
+        begun = replace(subtask, plan=resync.plan)
+        log.info("applying the held-back rows of %s, from %s to %s", self.group.target, lo, resync.stops()[-1])
         with closing(tail_of_held(self.source, self.store)) as tail:
             for stop in resync.stops(*self.at.safe_mode.ends):
                 if reached(lo, stop):
                     continue
                 pieces = resync.before(stop)
-                plan = self._plan(pieces, group, lo)
+                plan = self._plan(pieces, lo)
                 first = plan_to_begin_with(plan, begun, lo, edge)
-                lane = _Lane(
-                    self, tail, noted, LoopState(self.fence, lo, lo, edge, stop, plan, first, self.at.safe_mode)
-                )
+                lane = _Lane(self, tail, LoopState(self.fence, lo, lo, edge, stop, plan, first, self.at.safe_mode))
                 if not pieces:
                     lane.advance(stop)
                 elif not lane.run():
@@ -130,30 +116,24 @@ class Resyncing:
             raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(frontier)} rows")
         reader = RelayReader(Path(self.source.spec.relay_dir))
         lo, edge = (location_at(key, known, reader.base_of) for key in extent(frontier))
-        lo = held_from(lo, known, subtask, reader, by_gtid=self.source.spec.config.enable_gtid)
+        # Its GTID set is needed to skip repeated transactions after a failover.
+        begun = replace(subtask, location=known, start=None)
+        lo = with_gtid_set(lo, begun, reader, by_gtid=self.source.spec.config.enable_gtid)
         return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
 
-    def _plan(self, pieces: Sequence[HeldRows], group: Group, lo: Location) -> SyncPlan:
+    def _plan(self, pieces: Sequence[HeldRows], lo: Location) -> SyncPlan:
         connection: Connection = target_connection(self.source.target)
         known = {schema.table.name: schema for schema in load_table_schemas(connection, self.source.fence.ref)}
-        schemas = []
-        for piece in pieces:
-            was = known.get(piece.shard) or TableSchema(piece.table, group.target)
-            schemas.append(replace(was, table=piece.table))
-        plan = plan_for(self.source, schemas, self.at.plan.buckets, also_merged={group.target})
+        schemas = [
+            replace(known.get(piece.shard) or TableSchema(piece.table, self.group.target), table=piece.table)
+            for piece in pieces
+        ]
+        plan = plan_for(self.source, schemas, self.at.plan.buckets, also_merged={self.group.target})
         check_waiting(connection, self.source.fence.ref, plan)
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
         sources = tuple(replace(source, shard=newest.get(source.table.name)) for source in plan.sources)
         plan = with_safe_mode(self.source, plan, overwrites=self.at.safe_mode.is_lenient(lo))
         return replace(plan, alone=True, sources=sources)
-
-
-@dataclass
-class _Noted:
-    """The plan of a group's re-sync that is saved in the target."""
-
-    source: SyncSource
-    group: Group
 
     def note(self, plan: SyncPlan) -> None:
         """Save a plan's fingerprint before the first write by it. Raises Fenced, TargetWentBack."""
@@ -172,7 +152,6 @@ class _Lane:
 
     of: Resyncing
     tail: SourceLog
-    noted: _Noted
     state: LoopState
     moved_at: float = field(default_factory=time.monotonic)
 
@@ -209,7 +188,8 @@ class _Lane:
 
     def _cursor(self, stop: Location) -> Cursor:
         """Return the cursor. Its open places require the log of the same server, as the ends have no GTID sets."""
-        end, edge = end_of_held(self.of.source, stop), self.state.edge
+        end = OpenPlace(self.of.source.fence.ref.source, stop, "rows up to there were held back")
+        edge = self.state.edge
         places = (end,) if edge is None else (half_epoch(end.source, edge), end)
         return Cursor(self.state.here, self.state.prepared, places)
 
@@ -237,5 +217,5 @@ class _Lane:
         plan = self.state.plan
         if self.state.edge is not None:
             return
-        self.noted.note(plan)
+        self.of.note(plan)
         self.state = replace(self.state, written_by=plan)
