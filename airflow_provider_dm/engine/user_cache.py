@@ -1,11 +1,15 @@
-"""Directories of this user for files that are loaded as machine code: no other user can write to them."""
+"""Files of this user that are loaded as machine code: their directories, to which no other user can write, and the
+processes that make them."""
 
 from __future__ import annotations
 
 import logging
 import os
 import stat
+import subprocess
+import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -35,3 +39,15 @@ def is_private(path: Path) -> bool:
     """Return True if a path is a directory, not a link, that we own and to which no other user can write."""
     status = path.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def start_in_background(code: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Run Python code with low priority in a process that outlives this one; its output is discarded."""
+    return subprocess.Popen(
+        [sys.executable, "-c", f"import os; os.nice(10); {code}"],
+        env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

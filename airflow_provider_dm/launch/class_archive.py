@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.user_cache import user_cache
+from airflow_provider_dm.engine.user_cache import start_in_background, user_cache
 from airflow_provider_dm.launch.preflight import find_java
 from airflow_provider_dm.launch.secrets import inherited
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, package_directory
@@ -107,14 +107,8 @@ def _make(path: Path, java_home: Path) -> None:
 
 def make_in_background(java_home: Path) -> subprocess.Popen[bytes]:
     """Start a process of low priority that makes the archive if it is missing; it outlives this one."""
-    return subprocess.Popen(
-        ["nice", "-n", "10", sys.executable, "-m", _MODULE, str(java_home)],
-        env={**inherited(), "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    code = f"import pathlib; from {_MODULE} import make; make(pathlib.Path({str(java_home)!r}))"
+    return start_in_background(code, inherited())
 
 
 if __name__ == "__main__":

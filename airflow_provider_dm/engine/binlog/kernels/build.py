@@ -21,7 +21,6 @@ import logging
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib import resources
@@ -29,7 +28,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from airflow_provider_dm.engine.user_cache import is_private, machine_code_directory, user_cache
+from airflow_provider_dm.engine.user_cache import is_private, machine_code_directory, start_in_background, user_cache
 
 log = logging.getLogger(__name__)
 
@@ -182,16 +181,7 @@ def warm_in_background() -> None:
     """Start a process that compiles the kernels, with low priority, if they are not ready. Once for this process."""
     if not _allowed() or ready():
         return
-    code = f"import os; os.nice(10); from {_PACKAGE} import build; build.warm(wait=False)"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
-    subprocess.Popen(
-        [sys.executable, "-c", code],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    start_in_background(f"from {_PACKAGE} import build; build.warm(wait=False)", os.environ)
     log.info("compiling the binlog kernels in the background; rows are decoded by plain Python until then")
 
 
