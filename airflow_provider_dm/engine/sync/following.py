@@ -147,8 +147,6 @@ class Following:
         match outcome:
             case SkipDdl() | ApplyDdl():
                 return behind, outcome
-            case outcomes.RecordGhost(ghost):
-                return behind, SkipDdl(f"it is recorded for the ghost table {ghost}")
             case outcomes.StopAtDdl(why):
                 return behind, RelevantDdl(why)
             case outcomes.OrdinaryDdl(rest):

@@ -13,9 +13,9 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     ApplyDdl,
     GhostOutcome,
     OrdinaryDdl,
-    RecordGhost,
     SkipDdl,
     StopAtDdl,
+    recorded,
 )
 from airflow_provider_dm.engine.rules.online_ddl.step import step
 from tests.unit.rules.online_ddl_machine import SHOP, follow, last, rules, table
@@ -322,7 +322,7 @@ def test_a_schema_that_is_dropped_takes_its_ghosts_with_it() -> None:
 def test_a_ghost_of_a_table_that_the_task_does_not_have() -> None:
     log = ["CREATE TABLE _z_new (id int)", "RENAME TABLE _z_new TO z"]
     memory, outcomes = follow(OnlineDdls(), log, tables=[table("t")])
-    assert isinstance(outcomes[0], RecordGhost)
+    assert outcomes[0] == recorded(TableName("shop", "_z_new"))
     assert isinstance(outcomes[1], StopAtDdl)
     assert ghosts(memory) == ["_z_new"]
 

@@ -25,11 +25,11 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     GhostOutcome,
     GhostStep,
     OrdinaryDdl,
-    RecordGhost,
     SkipDdl,
     StopAtDdl,
     TableEffect,
     TableRole,
+    recorded,
     statement_head,
 )
 from airflow_provider_dm.engine.rules.online_ddl.same_definition import definition_difference
@@ -94,7 +94,7 @@ def _ghost_created(touch: _Touch) -> GhostStep:
     made = _made(touch.view, statement, ghost)
     if if_not_exists:
         made = made.with_flaw("it was created IF NOT EXISTS, and may have existed with another definition")
-    return memory.with_ghost(ghost, made), RecordGhost(ghost)
+    return memory.with_ghost(ghost, made), recorded(ghost)
 
 
 def _made(view: DdlView, statement: Statement | NotRead, ghost: TableName) -> GhostState:
@@ -122,13 +122,13 @@ def _ghost_changed(touch: _Touch) -> GhostStep:
         known = known.with_flaw(f"{statement_head(text)} is not repeated")
     if UNSURE in text.sql:
         known = known.with_flaw(f"{statement_head(text)} has an unknown character")
-    return memory.with_ghost(ghost, replace(known, statements=(*known.statements, text))), RecordGhost(ghost)
+    return memory.with_ghost(ghost, replace(known, statements=(*known.statements, text))), recorded(ghost)
 
 
 def _ghost_unknown(touch: _Touch) -> GhostStep:
     why = f"{statement_head(touch.view.text)} is not understood"
     known = touch.memory.ghosts.get(touch.table, GhostState()).with_flaw(why)
-    return touch.memory.with_ghost(touch.table, known), RecordGhost(touch.table)
+    return touch.memory.with_ghost(touch.table, known), recorded(touch.table)
 
 
 def _ghost_emptied(touch: _Touch) -> GhostStep:

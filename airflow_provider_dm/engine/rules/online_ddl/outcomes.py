@@ -31,16 +31,9 @@ REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SkipDdl:
-    """The statement changes no table of the task."""
+    """The statement changes no table of the task, or not yet: a statement about a ghost is recorded."""
 
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecordGhost:
-    """The statement changes no table of the task yet, and is recorded."""
-
-    ghost: TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,11 @@ class StopAtDdl:
     remedy: str = REMEDY
 
 
-GhostOutcome: TypeAlias = SkipDdl | RecordGhost | ApplyDdl | OrdinaryDdl | StopAtDdl
+def recorded(ghost: TableName) -> SkipDdl:
+    return SkipDdl(f"it is recorded for the ghost table {ghost}")
+
+
+GhostOutcome: TypeAlias = SkipDdl | ApplyDdl | OrdinaryDdl | StopAtDdl
 GhostStep: TypeAlias = tuple[OnlineDdls, GhostOutcome]
 
 
