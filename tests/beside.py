@@ -9,14 +9,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def beside(work: Callable[[threading.Event], object]) -> Iterator[None]:
-    """Call `work` in a thread, with an event that is set when the block ends. Raises what the thread has raised, also
-    where that is why the block has waited in vain."""
+def beside(*works: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Call each of `works` in a thread, with an event that is set when the block ends. Raises the first error of a
+    thread, also where it is the reason for a failure of the block."""
     ended = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(work, ended)
+    with ThreadPoolExecutor(len(works)) as pool:
+        working = [pool.submit(work, ended) for work in works]
         try:
             yield
         finally:
             ended.set()
-            working.result()
+            for one in working:
+                one.result()

@@ -53,6 +53,7 @@ from testbed import (
 from tests import far_away as far_away_module
 from tests import short_jvms
 from tests.forked import driver_nursery, forked_relays, relay_nursery  # noqa: F401 (fixtures)
+from tests.metadata_db import meta_url, store  # noqa: F401 (fixtures)
 
 pytest.register_assert_rewrite("tests.meta_contract")  # its asserts are a test's too: they say what they saw
 # How long an example takes on a loaded machine says nothing. The same examples in each run: a failure is of the change.
@@ -69,7 +70,7 @@ KINDS: Final[dict[str, tuple[Flavour, Series]]] = {
     "hostile_mariadb": ("mariadb", ""),
     "hostile_mysql": ("mysql", ""),
 }
-"""What the first part of a server's name stands for."""
+"""The meaning of the first part of a server's name."""
 HOSTILE: Final = "hostile"
 TIDB: Final = "tidb"
 TAKE_TIDB: Final = frozenset(
@@ -323,34 +324,17 @@ def server_pool(pytestconfig: pytest.Config) -> ServerPool:
     return pytestconfig.stash[POOL]
 
 
-@pytest.fixture(scope="session")
-def mariadb_source(server_pool: ServerPool) -> Server:
-    return server_pool.get("mariadb_source")
+def _server(name: str) -> Any:
+    @pytest.fixture(scope="session", name=name)
+    def server(server_pool: ServerPool) -> Server:
+        return server_pool.get(name)
+
+    return server
 
 
-@pytest.fixture(scope="session")
-def mariadb11_source(server_pool: ServerPool) -> Server:
-    return server_pool.get("mariadb11_source")
-
-
-@pytest.fixture(scope="session")
-def mysql_source(server_pool: ServerPool) -> Server:
-    return server_pool.get("mysql_source")
-
-
-@pytest.fixture(scope="session")
-def mariadb_target(server_pool: ServerPool) -> Server:
-    return server_pool.get("mariadb_target")
-
-
-@pytest.fixture(scope="session")
-def mysql_target(server_pool: ServerPool) -> Server:
-    return server_pool.get("mysql_target")
-
-
-@pytest.fixture(scope="session")
-def tidb_target(server_pool: ServerPool) -> Server:
-    return server_pool.get("tidb_target")
+mariadb_source, mariadb_target = _server("mariadb_source"), _server("mariadb_target")
+mysql_source, mysql_target = _server("mysql_source"), _server("mysql_target")
+mariadb11_source, tidb_target = _server("mariadb11_source"), _server("tidb_target")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""What DM leaves in a target, written as DM and TiDB write it, and by no line of the product."""
+"""The tables that DM leaves in a target, written as DM and TiDB write them, without code of the product."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Child:
         self.send_signal(signal.SIGTERM)
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:  # until somebody has looked, its id is nobody else's
+        if self.poll() is None:  # the kernel reuses the id only after a wait
             os.kill(self.pid, number)
 
 

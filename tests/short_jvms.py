@@ -19,7 +19,7 @@ VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
 
 
 def use() -> None:
-    """Use options and archive from now on, here and in what starts from here, unless somebody has set other options."""
+    """Use options and archive from now on, here and in what starts from here, unless other options are set."""
     try:
         options = f"{LOCAL_JAVA_OPTIONS} {class_options(find_java())}"
     except NotInstalled:

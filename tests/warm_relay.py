@@ -1,4 +1,4 @@
-"""What every relay of a test does first, done once for all that are forked from one process (`forked`)."""
+"""The first work of every relay of a test, done once in the process from which all are forked (`forked`)."""
 
 from sqlalchemy import create_engine, text
 

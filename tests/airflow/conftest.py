@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from testbed.airflow import USER, Airflow, AirflowSpec, provider_metadata, running_airflow
-from tests.airflow.support import chromium, log_in
+from tests.airflow.support import RunDag, chromium, log_in
 from tests.conftest import REQUIRED
 
 HERE = Path(__file__).parent
@@ -35,8 +35,6 @@ os.environ |= {
 }
 if provider_metadata(HOME / "site") is not None:
     sys.path.append(str(HOME / "site"))
-
-RunDag = Callable[..., Any]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

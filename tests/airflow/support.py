@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
+from tests import waiting
 
 PAGE_MILLISECONDS = 180_000
 """The longest time for a page to show something, on a busy machine."""
@@ -77,12 +78,16 @@ def running(airflow: Airflow, what: bytes) -> list[int]:
     return [pid for pid in airflow.processes() if what in arguments(pid)]
 
 
-def wait_for(condition: Callable[[], object], *, seconds: float) -> None:
-    """Fails after `seconds`, which is generous: the test machine may be loaded."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.3)  # to ask Airflow costs it 15 ms of a processor
+RunDag = Callable[..., Any]
+Define = Callable[..., None]
+
+
+def states(run: Any) -> dict[str, str]:
+    """Return the state of each task of a run of `dag.test()`."""
+    return {ti.task_id: ti.state for ti in run.get_task_instances()}
+
+
+wait_for = partial(waiting.wait_for, every=0.3)  # to ask Airflow costs it 15 ms of a processor
 
 
 def files_with(text: str, root: Path) -> list[Path]:
@@ -99,7 +104,7 @@ def restart_triggerer(airflow: Airflow) -> None:
     """End it as an operating system does, and start another; the one Airflow of this session goes on with that."""
     old = airflow.pids["triggerer"]
     os.kill(old, signal.SIGTERM)
-    wait_for(lambda: not arguments(old), seconds=240)
+    wait_for(lambda: not arguments(old))
     with open(airflow.log("triggerer"), "ab") as log:
         new = subprocess.Popen(
             [sys.executable, "-m", "airflow", "triggerer", "--skip-serve-logs"],

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,7 @@ from airflow_provider_dm.airflow_commands import META_URL, RELAY_DIR, WORK_DIR, 
 from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-
-Define = Callable[..., None]
+from tests.airflow.support import Define
 
 
 @pytest.fixture(autouse=True)

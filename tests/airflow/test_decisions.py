@@ -72,7 +72,7 @@ def test_sources_without_such_a_place_are_left_out_by_naming_the_others(store: M
     assert list(run(DmBinlogOperator(task_id="x", task="shop", action="skip", sources=["one"]))["sources"]) == ["one"]
 
 
-def test_a_pause_waits_for_the_run_that_obeys_it(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_waits_until_the_run_is_paused(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_control, "OBEY_SECONDS", 0.1)
     store.start_run("r1", task="shop", app="incremental_sync", holder=Holder("airflow:d/r/t", "1", "h"))
     pause = DmTaskControlOperator(task_id="x", task="shop", action="pause", sources=["two"])
@@ -91,7 +91,7 @@ def test_a_load_is_paused_as_a_whole(store: MetaStore) -> None:
         run(DmTaskControlOperator(task_id="x", task="shop", action="pause", sources=["two"]))
 
 
-def test_a_stop_forgets_a_task_whose_run_has_ended(store: MetaStore) -> None:
+def test_a_stop_removes_a_task_whose_run_has_ended(store: MetaStore) -> None:
     assert run(DmTaskControlOperator(task_id="x", task="shop", action="stop"))["sources"] == ["one", "two"]
     assert store.list_subtasks() == []
 

@@ -1,4 +1,4 @@
-"""The page "DM" in Airflow's UI: a person looks at a sync that runs, in a browser, behind Airflow's login."""
+"""The page "DM" in Airflow's UI: a running sync in a browser, behind Airflow's login."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IMAGES: Final = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 
 class LiveSync:
-    """A sync under Airflow that runs until the last test, while somebody writes to its source."""
+    """A sync under Airflow that runs until the last test, while a client writes to its source."""
 
     def __init__(self, airflow: Airflow, source: Server, target: Server) -> None:
         self.airflow, self.source, self.target = airflow, source, target
@@ -39,7 +39,7 @@ class LiveSync:
         task = sync_task(self.airflow, self.source, name=TASK, source_id=SOURCE, schema=SCHEMA)
         self.run_id = self.airflow.api.trigger(DAG_ID, {"task": task})
         self._writer.start()
-        wait_for(lambda: self.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0], seconds=240)
+        wait_for(lambda: self.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0])
 
     def _write(self) -> None:
         while not self.ended.wait(1):
@@ -49,7 +49,7 @@ class LiveSync:
         self.ended.set()
         self._writer.join()
         self.airflow.api.set_task_state(DAG_ID, self.run_id, "sync", "failed")
-        wait_for(lambda: not running(self.airflow, b"incremental_sync"), seconds=240)
+        wait_for(lambda: not running(self.airflow, b"incremental_sync"))
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def test_a_person_purges_what_the_preview_shows(airflow: Airflow, live: LiveSync
         return sorted(path.name for path in directory.glob("*/mysql-bin.*"))
 
     live.source.sql("FLUSH BINARY LOGS")
-    wait_for(lambda: len(files()) >= 2, seconds=240)
+    wait_for(lambda: len(files()) >= 2)
     oldest = files()[0]
     page.goto(f"{airflow.url}/dm/?task={TASK}")
 
@@ -269,7 +269,7 @@ def test_a_person_purges_what_the_preview_shows(airflow: Airflow, live: LiveSync
             page.keyboard.press("Escape")
         return found
 
-    wait_for(preview_has_it, seconds=240)  # as soon as the task has said that it does not need the file
+    wait_for(preview_has_it)  # as soon as the task has reported that it does not need the file
     assert oldest in files()
     page.get_by_role("dialog").get_by_role("button", name="Remove 1 file").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"{oldest} (")
@@ -327,7 +327,7 @@ def test_what_was_done_is_in_airflows_audit_log(
         assert newest["owner"] == user
 
 
-def test_a_lock_that_is_not_there_is_refused_with_its_error(
+def test_a_missing_lock_is_refused_with_its_error(
     airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext]
 ) -> None:
     answer = users["olga"].request.post(
@@ -370,7 +370,7 @@ def test_a_person_skips_the_statement_that_stops_the_sync(airflow: Airflow, live
     expect(note).to_contain_text("What to do")
     screenshot(page, "dm-error")
     note.get_by_role("link", name=TASK).click()
-    wait_for(lambda: airflow.api.run_state(DAG_ID, live.run_id) == "failed", seconds=240)  # its only source has stopped
+    wait_for(lambda: airflow.api.run_state(DAG_ID, live.run_id) == "failed")  # its only source has stopped
 
     page.get_by_role("button", name="Skip the statement…").click()
     dialog = page.get_by_role("dialog")
@@ -381,4 +381,4 @@ def test_a_person_skips_the_statement_that_stops_the_sync(airflow: Airflow, live
     airflow.api.clear(DAG_ID, live.run_id, "sync")
     expect(page.get_by_text("In sync", exact=True)).to_be_visible(timeout=180_000)
     (before,) = live.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0]
-    wait_for(lambda: live.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0] > before, seconds=240)
+    wait_for(lambda: live.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0] > before)

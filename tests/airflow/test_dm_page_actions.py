@@ -4,8 +4,6 @@ read."""
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +14,6 @@ from fastapi.testclient import TestClient
 from httpx import Response
 
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -41,13 +38,10 @@ AT = Location("mysql-bin.000002", 900)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[MetaStore]:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        store.put_subtask(TASK, SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
-        store.put_subtask_error(TASK, SOURCE, {"ErrCode": "DM-6032"}, at=AT)
-        yield store
+def store(store: MetaStore) -> MetaStore:
+    store.put_subtask(TASK, SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
+    store.put_subtask_error(TASK, SOURCE, {"ErrCode": "DM-6032"}, at=AT)
+    return store
 
 
 def order(place: str, kind: str = "skip", sql: str = "") -> StatementDecision:
@@ -165,7 +159,7 @@ def test_a_task_of_a_dag_that_a_user_may_not_read_is_hidden(store: MetaStore, mo
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_what_a_user_may_not_see_is_not_acted_on(store: MetaStore, monkeypatch: pytest.MonkeyPatch, route: str) -> None:
+def test_actions_on_hidden_tasks_are_refused(store: MetaStore, monkeypatch: pytest.MonkeyPatch, route: str) -> None:
     page = Page(store, monkeypatch)
     for task in ("paid", "free"):
         lock = reported(None, task, TableName("t", "o"), 1, DdlInfo(f"of_{task}", ("DDL",)), {"x", f"of_{task}"})

@@ -1,16 +1,13 @@
-"""What the DM page shows of a metadata DB: the documents of dmctl, a verdict on each source, the past of its runs."""
+"""The documents of the DM page: those of dmctl, a verdict on each source, and the history of its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -26,14 +23,6 @@ TASK, SOURCE = "shop", "mysql-01"
 ERROR: Final = {"ErrCode": "DM-6032", "Message": "the DDL cannot be followed.", "Workaround": "Skip it."}
 IN_SYNC: Final[dict[str, Any]] = {"lag_seconds": 1.0, "unresolved_groups": []}
 AT: Final = Location("mysql-bin.000002", 900)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MetaStore]:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        yield store
 
 
 def a_run(
@@ -213,7 +202,7 @@ def test_tasks_are_found_by_their_names_and_by_their_sources(store: MetaStore) -
     assert found(tasks=[TASK], sources=["lonely"]) == ([TASK], ["lonely"])
 
 
-def test_the_past_goes_through_several_runs(store: MetaStore) -> None:
+def test_the_history_covers_several_runs(store: MetaStore) -> None:
     a_subtask(store)
     store.finish_run(a_run(store, {**IN_SYNC, "history": [[15, 2.0, 9.0]]}), stage=Stage.FINISHED)
     a_run(store, {**IN_SYNC, "history": [[300, None, 1.0], [315, 0.0, 7.0]]}, number=2)
@@ -232,7 +221,7 @@ def test_a_task_instance_is_read_from_the_identity_that_it_has() -> None:
     assert task_instance_of("dmctl:host:1") is None
 
 
-def test_a_poll_of_many_tasks_asks_two_questions_for_each(store: MetaStore) -> None:
+def test_a_poll_of_many_tasks_has_two_queries_for_each(store: MetaStore) -> None:
     """What is the same for all is read once: subtasks, relays and locks."""
     asked: list[str] = []
 

@@ -123,7 +123,7 @@ def test_a_sync_that_has_caught_up_and_applied_more(store: MetaStore) -> None:
     assert second["locations"] == {"one": "bin.000003:99"}
 
 
-def test_locks_that_a_person_should_look_at(store: MetaStore) -> None:
+def test_locks_that_need_a_person(store: MetaStore) -> None:
     target = TableName("shop", "orders")
 
     def report(source: str, kind: str) -> None:

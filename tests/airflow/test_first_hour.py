@@ -257,9 +257,9 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     do("airflow dm meta migrate")
     do("dmctl shard-ddl-lock orders")
     target = reader.servers["target"]
-    wait_for(lambda: target.sql("SELECT COUNT(*) FROM shop.orders")[0][0] == 3, seconds=240)
+    wait_for(lambda: target.sql("SELECT COUNT(*) FROM shop.orders")[0][0] == 3)
     source.sql("ALTER TABLE shop.orders ADD COLUMN address INET6")
-    wait_for(lambda: main(["binlog", "skip", "orders", "-s", "mysql-01"]) == 0, seconds=240)
+    wait_for(lambda: main(["binlog", "skip", "orders", "-s", "mysql-01"]) == 0)
     do("dmctl query-status orders")
     do("dmctl binlog skip orders -s mysql-01")
     do('dmctl binlog replace orders -s mysql-01 "ALTER TABLE shop.orders ADD COLUMN note text"')
@@ -297,7 +297,7 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
             source.sql("FLUSH BINARY LOGS")
         newest = source.sql("SHOW MASTER STATUS")[0][0]
         folder = work / "relay" / "mysql-01"
-        wait_for(lambda: list(folder.glob(f"*/{newest}")), seconds=240)
+        wait_for(lambda: list(folder.glob(f"*/{newest}")))
         sub_dir = next(folder.glob("*.000001")).name
         names = {"mysql-bin.000006": newest, "mysql-bin.000003": newest, "mysql-bin.000007": newest}
         names["7e427cc0-….000001"] = sub_dir

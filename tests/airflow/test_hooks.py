@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,10 @@ from airflow_provider_dm.hooks.metadata import DmMetadataHook, url_of
 from airflow_provider_dm.hooks.relay import RelayLogHook
 from airflow_provider_dm.operators.inputs import Files, read_source
 from testbed import Server
+from tests.airflow.support import Define
 from tests.dm_tables import DmTable
 
 CANARY = "c4nary/@:pass word"
-
-Define = Callable[..., None]
 
 
 def database(server: Server, **more: object) -> dict[str, object]:
@@ -76,18 +74,18 @@ def test_an_unusable_connection_is_an_error_with_the_reason(parts: dict[str, Any
         endpoint_of(Connection(conn_id="replica", **parts), "replica")
 
 
-@pytest.mark.parametrize(("said", "tls"), [("false", None), ("0", None), ("", None), ("true", Tls()), ("1", Tls())])
-def test_tls_options_of_a_uri_are_text(said: str, tls: Tls | None) -> None:
-    given = Connection.from_uri(f"mysql://dm:secret@db1:3306/?tls={said}", conn_id="replica")
+@pytest.mark.parametrize(("value", "tls"), [("false", None), ("0", None), ("", None), ("true", Tls()), ("1", Tls())])
+def test_tls_options_of_a_uri_are_text(value: str, tls: Tls | None) -> None:
+    given = Connection.from_uri(f"mysql://dm:secret@db1:3306/?tls={value}", conn_id="replica")
     assert endpoint_of(given, "replica").tls == tls
 
 
 def test_the_test_button_names_version_and_roles(source: Server, connection: Define) -> None:
     connection("replica", **database(source))
-    ok, said = DmDatabaseHook("replica").test_connection()
+    ok, message = DmDatabaseHook("replica").test_connection()
     assert ok
-    assert source.version.split("-")[0] in said
-    assert said.endswith("Ready as a source. Ready as a target.")
+    assert source.version.split("-")[0] in message
+    assert message.endswith("Ready as a source. Ready as a target.")
 
 
 def button(server: Server, connection: Define, *grants: str) -> str:
@@ -97,37 +95,38 @@ def button(server: Server, connection: Define, *grants: str) -> str:
         for grant in grants:
             server.sql(f"GRANT {grant} TO button")
         connection("replica", **database(server) | {"login": "button", "password": CANARY})
-        ok, said = DmDatabaseHook("replica").test_connection()
+        ok, message = DmDatabaseHook("replica").test_connection()
     finally:
         server.sql("DROP USER button")
     assert ok
-    assert CANARY not in said
-    return said
+    assert CANARY not in message
+    return message
 
 
 def test_the_test_button_names_what_is_missing_for_a_source(source: Server, connection: Define) -> None:
-    said = button(source, connection, "SELECT ON app.*")
+    message = button(source, connection, "SELECT ON app.*")
     assert re.search(
-        r"Not as a source: [A-Z, ]*REPLICATION SLAVE is missing: GRANT [A-Z, ]*SLAVE ON \*\.\* TO 'button'@'%';", said
+        r"Not as a source: [A-Z, ]*REPLICATION SLAVE is missing: GRANT [A-Z, ]*SLAVE ON \*\.\* TO 'button'@'%';",
+        message,
     )
 
 
 def test_the_test_button_accepts_the_documented_grants_of_a_source(source: Server, connection: Define) -> None:
-    said = button(source, connection, "SELECT ON app.*", "REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
-    assert "Ready as a source. Not as a target: INSERT, UPDATE, DELETE, CREATE is missing." in said
+    message = button(source, connection, "SELECT ON app.*", "REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
+    assert "Ready as a source. Not as a target: INSERT, UPDATE, DELETE, CREATE is missing." in message
 
 
 def test_the_test_button_accepts_the_documented_grants_of_a_target(mysql_target: Server, connection: Define) -> None:
     of_rows = "SELECT, INSERT, UPDATE, DELETE, CREATE"
-    said = button(mysql_target, connection, f"{of_rows}, ALTER, DROP, INDEX ON app.*", f"{of_rows} ON dm_meta.*")
-    assert "Ready as a target in app, dm_meta. Not as a source: " in said
+    message = button(mysql_target, connection, f"{of_rows}, ALTER, DROP, INDEX ON app.*", f"{of_rows} ON dm_meta.*")
+    assert "Ready as a target in app, dm_meta. Not as a source: " in message
 
 
 def test_the_test_button_names_an_option_that_cannot_be(source: Server, connection: Define) -> None:
     connection("replica", **database(source, extra={"server-id": "many"}))
-    ok, said = DmDatabaseHook("replica").test_connection()
+    ok, message = DmDatabaseHook("replica").test_connection()
     assert not ok
-    assert "server-id" in said
+    assert "server-id" in message
 
 
 # a source in its connection
@@ -191,26 +190,26 @@ def test_relay_dir_of_the_configuration_overrides_that_of_sources(
 
 def test_a_wrong_password_is_reported_without_the_password(source: Server, connection: Define) -> None:
     connection("replica", **database(source, password=CANARY))
-    ok, said = DmDatabaseHook("replica").test_connection()
+    ok, message = DmDatabaseHook("replica").test_connection()
     assert not ok
-    assert "denies access" in said
-    assert CANARY not in said
+    assert "denies access" in message
+    assert CANARY not in message
 
 
-def test_a_server_that_is_not_there(connection: Define) -> None:
+def test_an_unreachable_server_is_reported(connection: Define) -> None:
     connection("replica", conn_type="dm_database", host="127.0.0.1", port=1, login="dm", password=CANARY)
-    ok, said = DmDatabaseHook("replica").test_connection()
+    ok, message = DmDatabaseHook("replica").test_connection()
     assert not ok
-    assert "cannot connect" in said
-    assert CANARY not in said
+    assert "cannot connect" in message
+    assert CANARY not in message
 
 
 def test_a_server_of_another_flavour(mariadb_source: Server, connection: Define) -> None:
     connection("replica", **database(mariadb_source, extra={"flavour": "mysql"}))
-    ok, said = DmDatabaseHook("replica").test_connection()
+    ok, message = DmDatabaseHook("replica").test_connection()
     assert not ok
-    assert "is mariadb; its connection has the flavour mysql" in said
-    assert "set the connection's flavour to auto" in said
+    assert "is mariadb; its connection has the flavour mysql" in message
+    assert "set the connection's flavour to auto" in message
     connection("replica", **database(mariadb_source, extra={"flavour": "auto"}))
     assert DmDatabaseHook("replica").test_connection()[0]
 
@@ -281,25 +280,25 @@ def test_a_server_is_migrated_by_a_person(mysql_target: Server, unique_database:
     connection("dm_meta_default", **where | {"conn_type": "dm_meta", "login": "meta"})
     hook = DmMetadataHook()
 
-    ok, said = hook.test_connection()
+    ok, message = hook.test_connection()
     assert ok
-    assert "dmctl meta migrate" in said
+    assert "dmctl meta migrate" in message
     with pytest.raises(MetaSchemaDiffers):
         hook.get_store()
 
     migrate(hook.url())
-    ok, said = hook.test_connection()
+    ok, message = hook.test_connection()
     assert ok
-    assert "which this release needs" in said
-    assert CANARY not in said
+    assert "which this release needs" in message
+    assert CANARY not in message
     hook.get_store().close()
 
 
-def test_a_metadata_db_that_is_not_there(connection: Define) -> None:
+def test_a_missing_metadata_db_is_reported(connection: Define) -> None:
     connection("dm_meta_default", conn_type="dm_meta", host="127.0.0.1", port=1, schema="x", password=CANARY)
-    ok, said = DmMetadataHook().test_connection()
+    ok, message = DmMetadataHook().test_connection()
     assert not ok
-    assert CANARY not in said
+    assert CANARY not in message
 
 
 # checkpoints
@@ -348,7 +347,7 @@ def names(directory: RelayDirectory) -> list[str]:
     return [str(one.file) for sub_dir in directory.sub_dirs() for one in directory.files(sub_dir)]
 
 
-def test_a_purge_shows_first_what_would_go_and_what_stays_and_why(relay_log: RelayDirectory) -> None:
+def test_a_purge_lists_removed_and_kept_files_with_reasons(relay_log: RelayDirectory) -> None:
     hook, wanted = RelayLogHook(), BeforeFile("mysql-bin.000004")
 
     shown = hook.purge("replica-01", PurgeOrder(wanted, preview=True))

@@ -1,7 +1,6 @@
 """A whole migration as a DAG, run by `dag.test()` with real servers and Spark: precheck, copy, sync, verify."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -20,13 +19,11 @@ from airflow_provider_dm.operators.sources import DmSourcesOperator
 from airflow_provider_dm.operators.table_schema import DmTableSchemaOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
 from testbed import Server
-from tests.airflow.support import context
+from tests.airflow.support import Define, RunDag, context
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 CANARY = "c4nary-of-the-migration"
 RULES = {"route-rules": ["merge"], "block-allow-list": "ours"}
-RunDag = Callable[..., Any]
-Define = Callable[..., None]
 
 
 @pytest.fixture
@@ -201,11 +198,11 @@ def test_two_sources_into_one_target(
     a_table_is_read_by_another_definition(task, f"{shards}_0")
     a_checkpoint_is_shown_and_forgotten(task)
 
-    said = "".join(capfd.readouterr())
-    assert CANARY not in said
+    output = "".join(capfd.readouterr())
+    assert CANARY not in output
     assert CANARY not in str(results)
-    assert all(line in said for line in ("full migration: 200 rows in", "verify: every row is equal", "app.log"))
-    assert not any(noise in said for noise in ("Traceback", "NativeCodeLoader", "WARN Utils"))
+    assert all(line in output for line in ("full migration: 200 rows in", "verify: every row is equal", "app.log"))
+    assert not any(noise in output for noise in ("Traceback", "NativeCodeLoader", "WARN Utils"))
     files = [path for path in work_dir.rglob("*") if path.is_file()]
     assert any(path.name == "job.json" for path in files)
     # A relay log holds what the source's binlog holds: here the statement that created the account.
@@ -259,10 +256,10 @@ def test_a_precheck_names_what_is_wrong_and_what_to_do(
         DmPrecheckOperator(task_id="precheck", task=task_of(shards), target_conn_id="dm_target", retries=3)
 
     assert states(run_dag(dag)) == {"precheck": ("failed", 1)}
-    said = "".join(capfd.readouterr())
-    assert "REPLICATION" in said
-    assert "PrecheckFailed" not in said, "the error is there once"
-    assert CANARY not in said
+    output = "".join(capfd.readouterr())
+    assert "REPLICATION" in output
+    assert "PrecheckFailed" not in output, "the error is there once"
+    assert CANARY not in output
 
 
 @pytest.mark.parametrize(
@@ -287,7 +284,7 @@ def test_a_mistake_in_the_task_stops_before_anything_runs(
         DmFullMigrationOperator(task_id="copy", task=task_of("x") | change, target_conn_id="dm_target", retries=2)
 
     assert states(run_dag(dag)) == {"copy": ("failed", 1)}
-    said = "".join(capfd.readouterr())
-    assert expected in said
-    assert CANARY not in said
+    output = "".join(capfd.readouterr())
+    assert expected in output
+    assert CANARY not in output
     assert not (work_dir / "meta.db").exists()

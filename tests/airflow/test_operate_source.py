@@ -87,9 +87,9 @@ def stored(name: str) -> Connection:
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
     code = main([*words, "--json"])
-    said = capsys.readouterr()
-    assert CANARY not in said.out + said.err
-    return code, json.loads(said.out)
+    printed = capsys.readouterr()
+    assert CANARY not in printed.out + printed.err
+    return code, json.loads(printed.out)
 
 
 def test_a_source_file_becomes_a_connection_that_means_the_same(
@@ -129,7 +129,7 @@ def test_an_export_of_dm_is_imported(export: Path, capsys: pytest.CaptureFixture
     assert source_in(stored("exported-02"), "exported-02").enable_relay is True
 
 
-def test_a_database_of_airflow_that_is_not_there(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_airflow_database_is_reported(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The error names the command that shows why, and behind its cause the same command does it."""
     file = str(export / "sources" / "exported-01.yaml")
     with pytest.MonkeyPatch.context() as wrong:

@@ -123,7 +123,7 @@ def instance(try_number: int = 1) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ({"task": ""}, "DM-1001"),
         ({"task": "shop"}, "/shop: the name does not end with .yaml or .yml"),
@@ -149,25 +149,25 @@ def instance(try_number: int = 1) -> SimpleNamespace:
     ],
 )
 def test_a_bad_rendered_argument_is_reported_before_anything_runs(
-    arguments: dict[str, Any], said: str, connection: Callable[..., None], work_dir: Path
+    arguments: dict[str, Any], expected: str, connection: Callable[..., None], work_dir: Path
 ) -> None:
     for conn_id in ("one", "there"):
         connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
     made = DmIncrementalSyncOperator(task_id="sync", **{"task": TASK, "target_conn_id": "there", **arguments})
     with pytest.raises(AirflowFailException) as raised:
         made.execute({"ti": instance()})  # type: ignore[typeddict-item]
-    assert said in str(raised.value)
+    assert expected in str(raised.value)
     assert not (work_dir / "meta.db").exists()
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "expected"),
     [("{{ 1 / 0 }}", "division by zero"), ("{{ 1 + 'a' }}", "unsupported operand"), ("{{ x }", "unexpected")],
 )
-def test_a_template_that_fails_is_an_error_of_the_file(template: str, said: str, tmp_path: Path) -> None:
+def test_a_template_that_fails_is_an_error_of_the_file(template: str, expected: str, tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text(f"name: {template}")
     files = Files(tmp_path, lambda text: Environment(autoescape=False).from_string(text).render())
-    with pytest.raises(ConfigError, match=f"task.yaml: as a Jinja template: .*{said}"):
+    with pytest.raises(ConfigError, match=f"task.yaml: as a Jinja template: .*{expected}"):
         read_task("task.yaml", files)
 
 
@@ -202,7 +202,7 @@ def test_numbers_and_truths_of_spark_are_written_as_spark_writes_them() -> None:
 
 
 @pytest.mark.parametrize("operator", [DmIncrementalSyncOperator, DmVerifyOperator])
-def test_who_is_refused_takes_back_no_wish(
+def test_a_refused_run_changes_no_desired_stage(
     operator: type[DmSparkAppOperator],
     connection: Callable[..., None],
     work_dir: Path,

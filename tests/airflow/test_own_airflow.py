@@ -38,5 +38,5 @@ def test_it_ends_with_its_harness(tmp_path: Path) -> None:
     harness.send_signal(signal.SIGKILL)
     harness.wait()
 
-    wait_for(lambda: not airflow_keeper.processes_of(home), seconds=240)
+    wait_for(lambda: not airflow_keeper.processes_of(home))
     harness.stdout.close()

@@ -37,11 +37,11 @@ def test_it_follows_the_stricter_schema_of_airflows_own_providers() -> None:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_every_module_is_there(module: str) -> None:
+def test_every_module_exists(module: str) -> None:
     assert importlib.import_module(module).__doc__
 
 
-def test_every_class_is_there() -> None:
+def test_every_class_exists_and_has_a_docstring() -> None:
     info = get_provider_info()
     for path in (*info["extra-links"], *info["notifications"], *(plugin["plugin-class"] for plugin in info["plugins"])):
         module, _, name = path.rpartition(".")

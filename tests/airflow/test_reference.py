@@ -45,7 +45,7 @@ def expected(operator: type[BaseOperator | BaseNotifier], one: inspect.Parameter
 
 
 @pytest.mark.parametrize("operator", operators(), ids=lambda one: one.__name__)
-def test_every_argument_is_documented_with_type_default_and_whether_it_is_templated(
+def test_every_argument_is_documented(
     operator: type[BaseOperator],
 ) -> None:
     doc = inspect.cleandoc(operator.__doc__ or "")

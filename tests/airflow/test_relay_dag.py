@@ -1,7 +1,6 @@
 """A relay as a task, and the sensor that waits for it: `dag.test()` with real sources of both flavours."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,10 +23,8 @@ from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 from testbed import Server
-from tests.airflow.support import context, later
+from tests.airflow.support import Define, RunDag, context, later, states
 
-Define = Callable[..., None]
-RunDag = Callable[..., Any]
 GOAL = Location("mysql-bin.000001", 500)
 
 
@@ -40,10 +37,6 @@ def upstream(source: Server, connection: Define, work_dir: Path) -> Server:
 def end_of_source() -> Location:
     with DmDatabaseHook("replica_01").get_conn() as session:
         return current_location(session)
-
-
-def states(run: Any) -> dict[str, str]:
-    return {ti.task_id: ti.state for ti in run.get_task_instances()}
 
 
 @pytest.mark.parametrize("deferrable", [False, True], ids=["poked", "deferred"])
@@ -122,9 +115,9 @@ def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
 
     (ti,) = run.get_task_instances()
     assert (ti.state, ti.try_number) == ("failed", 1)
-    said = "".join(capfd.readouterr())
-    assert "DM-2002" in said
-    assert "c4nary-relay" not in said
+    output = "".join(capfd.readouterr())
+    assert "DM-2002" in output
+    assert "c4nary-relay" not in output
     # Deferred until a goal, the task asks its source for that before it starts a relay: there is no row to judge then.
     ended = RelayLogHook().status("replica_01")
     assert isinstance(progress_to(ended, GOAL), NotYet if ended is None else Broken)
@@ -140,17 +133,17 @@ def test_a_relay_on_another_machine_is_watched_and_not_doubled(
     say(relay=goal.at(4), **elsewhere)
     with DAG("watch_elsewhere") as dag:
         DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", deferrable=True)
-    said = later(3.0, DmMetadataHook().get_store(), put, relay=goal, **elsewhere)
+    reports = later(3.0, DmMetadataHook().get_store(), put, relay=goal, **elsewhere)
 
     run = run_dag(dag)
 
-    said.join()
+    reports.join()
     assert states(run) == {"pull": "success"}
     assert not (work_dir / "relay" / "replica_01").exists()
 
 
 @pytest.mark.parametrize("end_from_trigger", [True, False], ids=["ends-in-triggerer", "resumes-on-worker"])
-def test_a_deferred_sensor_sees_what_happens_later(work_dir: Path, run_dag: RunDag, end_from_trigger: bool) -> None:
+def test_a_deferred_sensor_notices_later_events(work_dir: Path, run_dag: RunDag, end_from_trigger: bool) -> None:
     say(stage=Stage.RUNNING, relay=Location("mysql-bin.000001", 4))
     with DAG(f"deferred_{end_from_trigger}") as dag:
         RelayCatchUpSensor(
@@ -161,11 +154,11 @@ def test_a_deferred_sensor_sees_what_happens_later(work_dir: Path, run_dag: RunD
             end_from_trigger=end_from_trigger,
             poke_interval=1,
         )
-    said = later(3.0, DmMetadataHook().get_store(), put, stage=Stage.RUNNING, relay=GOAL)
+    reports = later(3.0, DmMetadataHook().get_store(), put, stage=Stage.RUNNING, relay=GOAL)
 
     run = run_dag(dag)
 
-    said.join()
+    reports.join()
     assert states(run) == {"wait": "success"}
 
 
@@ -262,7 +255,7 @@ def test_what_it_does_not_know_is_a_failure(work_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
-def test_a_sensor_that_may_fail_skips_what_its_first_look_cannot_see(deferrable: bool, work_dir: Path) -> None:
+def test_a_sensor_with_soft_fail_skips_after_a_failed_first_poke(deferrable: bool, work_dir: Path) -> None:
     wait = RelayCatchUpSensor(task_id="wait", source_id="nobody", deferrable=deferrable, soft_fail=True, timeout=60)
     with pytest.raises(AirflowSkipException, match="has no login" if deferrable else "soft_fail"):
         wait.execute(context())

@@ -1,4 +1,4 @@
-"""When a relay has caught up: the rule that sensor and trigger share."""
+"""The rule by which a relay has caught up, shared by sensor and trigger."""
 
 from dataclasses import replace
 

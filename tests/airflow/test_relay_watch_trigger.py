@@ -28,7 +28,7 @@ SILENT = replace(RUNS, heartbeat_age_seconds=GONE_SECONDS + 1)
 NOW = 10_000.0
 
 
-def told(status: RelayStatus | None, desired: Stage | None, goal: Location | None = None, deaths: int = 2) -> Any:
+def event_of(status: RelayStatus | None, desired: Stage | None, goal: Location | None = None, deaths: int = 2) -> Any:
     event = next_event(status, desired, goal, RelayStart(NOW - 40, deaths), NOW)
     return event and (event["status"], event.get("deaths"))
 
@@ -45,23 +45,23 @@ def told(status: RelayStatus | None, desired: Stage | None, goal: Location | Non
 )
 @pytest.mark.parametrize("desired", [None, Stage.RUNNING, Stage.PAUSED, Stage.STOPPED])
 def test_a_relay_that_lives_is_left_alone(status: RelayStatus, desired: Stage | None) -> None:
-    assert told(status, desired) is None
+    assert event_of(status, desired) is None
 
 
 def test_how_it_ended_decides() -> None:
-    assert told(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED) == ("stopped", None)
-    assert told(SILENT, Stage.STOPPED) == ("stopped", None)
-    assert told(replace(ENDED, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING) == ("failed", None)
-    assert told(SILENT, Stage.RUNNING) == ("gone", 3)
-    assert told(replace(ENDED, stage=Stage.STOPPED), Stage.RUNNING) == ("gone", 3)
-    assert told(replace(ENDED, stage=Stage.FINISHED), Stage.RUNNING) == ("gone", 0)  # another task's goal
-    assert told(None, Stage.RUNNING) == ("gone", 3)
+    assert event_of(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED) == ("stopped", None)
+    assert event_of(SILENT, Stage.STOPPED) == ("stopped", None)
+    assert event_of(replace(ENDED, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING) == ("failed", None)
+    assert event_of(SILENT, Stage.RUNNING) == ("gone", 3)
+    assert event_of(replace(ENDED, stage=Stage.STOPPED), Stage.RUNNING) == ("gone", 3)
+    assert event_of(replace(ENDED, stage=Stage.FINISHED), Stage.RUNNING) == ("gone", 0)  # another task's goal
+    assert event_of(None, Stage.RUNNING) == ("gone", 3)
 
 
 def test_a_goal_ends_it_whatever_became_of_the_relay() -> None:
     for status in (RUNS, SILENT, replace(ENDED, stage=Stage.FINISHED), replace(ENDED, stage=Stage.PAUSED, error=ERROR)):
-        assert told(status, Stage.RUNNING, HERE) == ("caught-up", None)
-    assert told(RUNS, Stage.RUNNING, HERE.at(501)) is None
+        assert event_of(status, Stage.RUNNING, HERE) == ("caught-up", None)
+    assert event_of(RUNS, Stage.RUNNING, HERE.at(501)) is None
 
 
 # With a metadata DB
@@ -117,7 +117,7 @@ def test_it_waits_until_the_relay_has_stopped(work_dir: Path) -> None:
     assert asyncio.run(first()) == {"status": "stopped", "source": "one", "goal": None}
 
 
-def test_a_metadata_db_that_does_not_answer_is_asked_again(
+def test_an_unreachable_metadata_db_is_queried_again(
     work_dir: Path, monkeypatch: pytest.MonkeyPatch, connection: Any
 ) -> None:
     say(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED)
@@ -185,8 +185,8 @@ def test_an_error_fails_the_task_as_it_asks_for(work_dir: Path) -> None:
             pull.execute_complete({}, event)
 
 
-def test_looks_share_the_connections_of_one_engine(work_dir: Path) -> None:
-    """Each look had an engine of its own: of hundreds of triggers, several a second."""
+def test_polls_share_the_connections_of_one_engine(work_dir: Path) -> None:
+    """Each poll had an engine of its own: of hundreds of triggers, several a second."""
     say(RUNS, Stage.RUNNING)
     engines = []
 

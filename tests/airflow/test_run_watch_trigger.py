@@ -1,4 +1,4 @@
-"""What the trigger of a deferred run requests of the run when a person ends its task."""
+"""The requests that the trigger of a deferred run makes when a person ends its task."""
 
 import asyncio
 import contextlib
@@ -41,8 +41,8 @@ async def killed_as_airflow_does_it() -> None:
 
 
 @pytest.mark.parametrize("killed", [lambda: trigger().on_kill(), killed_as_airflow_does_it], ids=["once", "cancelled"])
-def test_a_pause_that_came_just_before_the_task_was_ended_is_restored(work_dir: Path, killed: Any) -> None:
-    """The launcher looked a moment ago, the run has not answered the pause, and the task is marked as failed."""
+def test_a_pause_just_before_the_end_of_a_task_is_restored(work_dir: Path, killed: Any) -> None:
+    """The launcher polled a moment ago, the run has not followed the pause, and the task is marked as failed."""
     with DmMetadataHook().get_store() as store:
         holder = Holder("me", attempt="1", host="here", process=ME)
         store.start_run("run-1", task="shop", app="incremental_sync", holder=holder)

@@ -57,37 +57,37 @@ def test_a_relay_runs_beside_a_sensor_until_it_is_stopped(airflow: Airflow, sour
 def test_a_relay_that_dies_is_started_again_by_the_retry(airflow: Airflow, source_of: Callable[[str], Server]) -> None:
     source_of("endless_source")
     run = airflow.api.trigger("relay_for_ever")
-    wait_for(lambda: relays(airflow), seconds=240)
+    wait_for(lambda: relays(airflow))
     (first,) = relays(airflow)
 
     os.kill(first, signal.SIGKILL)
 
-    wait_for(lambda: relays(airflow) not in ([], [first]), seconds=240)
+    wait_for(lambda: relays(airflow) not in ([], [first]))
     task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=240)
     assert task.try_number == 2
     assert "died with exit code -9" in airflow.api.log("relay_for_ever", run, "pull", try_number=1)
 
     # And a person who marks the task as failed ends the relay.
     airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
-    wait_for(lambda: not relays(airflow), seconds=240)
+    wait_for(lambda: not relays(airflow))
     assert airflow.api.wait_for_run("relay_for_ever", run, seconds=240) == "failed"
 
 
 def test_a_relay_never_survives_its_task_process(airflow: Airflow, source_of: Callable[[str], Server]) -> None:
     source_of("endless_source")
     run = airflow.api.trigger("relay_for_ever")
-    wait_for(lambda: relays(airflow), seconds=240)
+    wait_for(lambda: relays(airflow))
     (first,) = relays(airflow)
     task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=240)
     assert task.pid is not None
 
     os.kill(task.pid, signal.SIGKILL)
 
-    wait_for(lambda: first not in relays(airflow), seconds=240)  # the retry may have begun its own by then
-    wait_for(lambda: relays(airflow), seconds=240)
+    wait_for(lambda: first not in relays(airflow))  # the retry may have begun its own by then
+    wait_for(lambda: relays(airflow))
     assert airflow.api.task("relay_for_ever", run, "pull").try_number == 2
     airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
-    wait_for(lambda: not relays(airflow), seconds=240)
+    wait_for(lambda: not relays(airflow))
 
 
 def test_of_twenty_deferred_sensors_none_is_lost(airflow: Airflow) -> None:

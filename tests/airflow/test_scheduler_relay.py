@@ -72,22 +72,22 @@ def deferred(airflow: Airflow, mariadb_source: Server) -> Iterator[Deferred]:
             store.set_relay_desired(source_id, Stage.STOPPED)
 
 
-def test_it_outlives_a_triggerer_and_comes_back_from_the_dead_until_it_is_stopped(deferred: Deferred) -> None:
+def test_a_relay_survives_its_triggerer_and_is_restarted_until_it_is_stopped(deferred: Deferred) -> None:
     """One run of one attempt: the triggerer restarts, the relay is killed, and at last the same DAG stops it."""
     airflow, run = deferred.airflow, deferred.stopped_run
     first = deferred.pid("deferred_source")
     assert first
     assert CANARY.encode() not in arguments(first)
     worker = airflow.api.task(STOPPED_DAG, run, "pull").pid
-    assert worker is None or not arguments(worker)  # no process of Airflow's stands behind it
+    assert worker is None or not arguments(worker)  # no process of Airflow waits for it
 
     restart_triggerer(airflow)
     assert deferred.pid("deferred_source") == first
     assert deferred.store.relay_desired("deferred_source") is Stage.RUNNING
     os.kill(first, signal.SIGKILL)
 
-    wait_for(lambda: deferred.pid("deferred_source") not in (0, first), seconds=240)
-    wait_for(lambda: deferred.state(STOPPED_DAG, run) == ("deferred", 1), seconds=240)
+    wait_for(lambda: deferred.pid("deferred_source") not in (0, first))
+    wait_for(lambda: deferred.state(STOPPED_DAG, run) == ("deferred", 1))
     deferred.server.sql("FLUSH LOGS")  # the goal is there now
     assert airflow.api.wait_for_run(STOPPED_DAG, run, seconds=240) == "success"
     tasks = {task.task_id: (task.state, task.try_number) for task in airflow.api.tasks(STOPPED_DAG, run)}
@@ -103,8 +103,8 @@ def test_it_outlives_a_triggerer_and_comes_back_from_the_dead_until_it_is_stoppe
         found = [one["extra"]["payload"] for one in airflow.api.call("GET", "/assets/events")["asset_events"]]
         return any(one["location"].rpartition(":")[0] >= goal_file for one in found)
 
-    wait_for(is_noticed, seconds=240)
-    wait_for(lambda: airflow.api.call("GET", "/dags/relay_advanced/dagRuns")["total_entries"], seconds=240)
+    wait_for(is_noticed)
+    wait_for(lambda: airflow.api.call("GET", "/dags/relay_advanced/dagRuns")["total_entries"])
     log = airflow.api.log(STOPPED_DAG, run, "pull")
     assert f"process {first} on" in log
     assert "has not reported for" in log
@@ -120,20 +120,20 @@ def test_a_cleared_task_finds_its_relay_again_and_a_marked_one_ends_it(
     assert deferred.state(MARKED_DAG, run) == ("deferred", 1)
 
     deferred.store.set_relay_desired("marked_source", Stage.PAUSED)
-    wait_for(lambda: deferred.stage("marked_source") is Stage.PAUSED, seconds=240)
+    wait_for(lambda: deferred.stage("marked_source") is Stage.PAUSED)
     assert isinstance(progress_to(deferred.store.relay_status("marked_source"), goal_of(deferred.far)), NotYet)
 
     body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["pull"]}
     airflow.api.call("POST", f"/dags/{MARKED_DAG}/clearTaskInstances", body)
-    wait_for(lambda: deferred.state(MARKED_DAG, run) == ("deferred", 2), seconds=240)
+    wait_for(lambda: deferred.state(MARKED_DAG, run) == ("deferred", 2))
     # Airflow tells a trigger of a person's deed only once it runs.
-    wait_for(lambda: " starting" in airflow.api.log(MARKED_DAG, run, "pull", try_number=2), seconds=240)
+    wait_for(lambda: " starting" in airflow.api.log(MARKED_DAG, run, "pull", try_number=2))
     assert deferred.pid("marked_source")
     assert deferred.store.relay_desired("marked_source") is not Stage.STOPPED
     deferred.store.set_relay_desired("marked_source", Stage.RUNNING)
-    wait_for(lambda: deferred.stage("marked_source") is Stage.RUNNING, seconds=240)
+    wait_for(lambda: deferred.stage("marked_source") is Stage.RUNNING)
 
     airflow.api.set_task_state(MARKED_DAG, run, "pull", "failed")
-    wait_for(lambda: not deferred.pid("marked_source"), seconds=240)
+    wait_for(lambda: not deferred.pid("marked_source"))
     assert deferred.store.relay_desired("marked_source") is Stage.STOPPED
     assert airflow.api.wait_for_run(MARKED_DAG, run, seconds=240) == "failed"

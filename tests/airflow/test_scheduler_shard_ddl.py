@@ -36,7 +36,7 @@ PLAIN: Final = Path(__file__).parents[1] / "chaos/plain_sync.py"
 SCHEMA = "t_shard_ddl"
 SHARDS = {"mariadb-01": f"{SCHEMA}.o_1", "mysql-02": f"{SCHEMA}.o_2"}
 READS_SECONDS: Final = 10
-"""For which a person looks at what is asked."""
+"""The time in which a person reads the request."""
 Servers = dict[str, Server]
 
 
@@ -116,8 +116,8 @@ def test_a_person_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers:
     run = trigger(page, airflow, DAG_ID, task=task, target="dm_target_default")
     api.wait_for_task(DAG_ID, run, "ask", states=("awaiting_input",), seconds=300)
 
-    said = states(airflow, run)
-    assert (said["sync"], said["agreed"]) == ("failed", "failed")
+    ended = states(airflow, run)
+    assert (ended["sync"], ended["agreed"]) == ("failed", "failed")
     asked = f"/dags/{DAG_ID}/dagRuns/{run}/taskInstances/ask/-1/hitlDetails"
     detail = api.call("GET", asked)
     for source, kind in (("mariadb-01", "int"), ("mysql-02", "bigint")):
@@ -138,9 +138,9 @@ def test_a_person_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers:
             api.call("PATCH", asked, {"chosen_options": [answer], "params_input": {}})
 
     assert api.wait_for_run(DAG_ID, run, seconds=300, each_poll=reply) == "success"
-    said = states(airflow, run)
-    assert said["run_that_of_mysql-02"] == said["sync_again"] == said["synced"] == "success"
-    assert said["run_that_of_mariadb-01"] == said["made_by_hand"] == said["later"] == "skipped"
+    ended = states(airflow, run)
+    assert ended["run_that_of_mysql-02"] == ended["sync_again"] == ended["synced"] == "success"
+    assert ended["run_that_of_mariadb-01"] == ended["made_by_hand"] == ended["later"] == "skipped"
     assert api.xcom(DAG_ID, run, "sync_again")["status"] == "finished"
     decided = api.xcom(DAG_ID, run, "run_that_of_mysql-02")
     assert (decided["owner"], decided["decision"]) == ("mysql-02", "exec")

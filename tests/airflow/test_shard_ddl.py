@@ -26,8 +26,8 @@ from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
 from airflow_provider_dm.sensors.shard_ddl import LOCKS_KEY, ShardDdlDiffers, ShardDdlLockSensor
 from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
 from dags import dm_shard_ddl
+from tests.airflow.support import RunDag, states
 
-RunDag = Callable[..., Any]
 ORDERS, OTHER = TableName("shop", "orders"), TableName("shop", "other")
 ID = lock_id("shops", ORDERS)
 ADD, ADD_BIG = (
@@ -72,10 +72,6 @@ def synced(work_dir: Path) -> None:
         store.finish_run("r", stage=Stage.FINISHED)
 
 
-def states(run: Any) -> dict[str, str]:
-    return {ti.task_id: ti.state for ti in run.get_task_instances()}
-
-
 def test_sensors_of_both_modes_see_it_resolved_and_log_what_is_missing(
     synced: None,
     run_dag: RunDag,
@@ -109,11 +105,11 @@ def test_sensors_of_both_modes_see_it_resolved_and_log_what_is_missing(
     assert set(states(run).values()) == {"success"}
     links = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id, key=DM_PAGE_KEY) for ti in run.get_task_instances()}
     assert links["poked"] == links["deferred"] == dm_page_url(task="shops")
-    said = "".join(capfd.readouterr())
-    assert "number 0 of shop.orders (shops-`shop`.`orders`)" in said
-    assert "old, waits for b" in said
-    assert "old, waits for a" in said
-    assert "shop.other" not in said
+    output = "".join(capfd.readouterr())
+    assert "number 0 of shop.orders (shops-`shop`.`orders`)" in output
+    assert "old, waits for b" in output
+    assert "old, waits for a" in output
+    assert "shop.other" not in output
 
 
 def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
@@ -262,7 +258,7 @@ def test_the_outcome_is_reported_whichever_process_ends_the_task(synced: None) -
             sensor.execute_complete({}, unknown)
 
 
-def test_a_metadata_db_that_does_not_answer_is_asked_again_in_both_modes(
+def test_an_unreachable_metadata_db_is_queried_again_in_both_modes(
     synced: None, connection: Callable[..., None]
 ) -> None:
     connection("away", conn_type="dm_meta", host="127.0.0.1", port=1, login="x", password="c4nary-meta", schema="x")
@@ -290,10 +286,10 @@ def test_a_lock_that_waits_too_long_is_passed_to_other_notifiers(
     synced: None, run_dag: RunDag, capfd: pytest.CaptureFixture[str]
 ) -> None:
     report("a")
-    told: list[Any] = []
+    notified: list[Any] = []
 
     def sensor(task_id: str, *, seconds: float, task: str = "shops") -> None:
-        notifier = DmDdlLockNotifier(task=task, waits_longer_than=seconds, notifiers=[told.append])
+        notifier = DmDdlLockNotifier(task=task, waits_longer_than=seconds, notifiers=[notified.append])
         late: dict[str, Any] = {"poke_interval": 0.1, "timeout": 0.2, "on_failure_callback": notifier}
         ShardDdlLockSensor(task_id=task_id, task="shops", **late)
 
@@ -302,12 +298,12 @@ def test_a_lock_that_waits_too_long_is_passed_to_other_notifiers(
         sensor("waits_not_long", seconds=600)
         sensor("of_another_task", seconds=0, task="another")
     assert set(states(run_dag(dag)).values()) == {"failed"}
-    (context,) = told
+    (context,) = notified
     assert context["ti"].task_id == "waits"
     assert context["dm_ddl_locks"][0]["unsynced"] == ["b"]
     assert context["dm_ddl_locks_text"].endswith(f" s: waits for b; {ADD[0]}")
     assert context["dm_ddl_locks_text"] in "".join(capfd.readouterr())
 
     report("b", ADD_BIG)
-    DmDdlLockNotifier(notifiers=[told.append])({})
-    assert "sources have executed different DDL" in told[-1]["dm_ddl_locks_text"]
+    DmDdlLockNotifier(notifiers=[notified.append])({})
+    assert "sources have executed different DDL" in notified[-1]["dm_ddl_locks_text"]

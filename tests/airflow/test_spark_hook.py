@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-from collections.abc import Callable
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -11,8 +10,7 @@ from airflow_provider_dm.engine.errors import DmError, InvalidInput, NotSupporte
 from airflow_provider_dm.hooks.errors import ConnectionUnusable
 from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 from airflow_provider_dm.operators.verify import DmVerifyOperator
-
-Define = Callable[..., None]
+from tests.airflow.support import Define
 
 
 def test_the_provider_still_has_what_we_use() -> None:

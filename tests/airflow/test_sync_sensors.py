@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from airflow_provider_dm.links.dm_page import DM_PAGE_KEY, dm_page_url
 from airflow_provider_dm.sensors.shard_ddl import ShardDdlLockSensor
 from airflow_provider_dm.sensors.sync import CheckpointPassedSensor, NoRowsHeldBackSensor, SyncLagSensor
 from airflow_provider_dm.triggers.sync import SyncStateTrigger
-from tests.airflow.support import context, later
-
-RunDag = Callable[..., Any]
+from tests.airflow.support import RunDag, context, later, states
 
 
 def report(run_id: str, **parts: Any) -> None:
@@ -43,10 +40,6 @@ def behind(work_dir: Path) -> None:
     report("r", lag=60.0, position=4, held=[{"target": "t", "since": 1.0}])
 
 
-def states(run: Any) -> dict[str, str]:
-    return {ti.task_id: ti.state for ti in run.get_task_instances()}
-
-
 @pytest.mark.parametrize("kind", [SyncLagSensor, ShardDdlLockSensor])
 def test_the_file_of_the_task_is_read_once(
     kind: type[SyncLagSensor | ShardDdlLockSensor], behind: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -61,7 +54,7 @@ def test_the_file_of_the_task_is_read_once(
 
 
 @pytest.mark.parametrize("mode", ["poke", "reschedule", "deferrable"])
-def test_they_wait_until_the_sync_is_there(mode: str, behind: None, run_dag: RunDag) -> None:
+def test_sensors_wait_for_the_sync(mode: str, behind: None, run_dag: RunDag) -> None:
     how: dict[str, Any] = {"task": "shop", "poke_interval": 0.5, "timeout": 300}
     # dag.test() drops the XComs of a trigger that ends its task.
     how |= {"deferrable": True, "end_from_trigger": False} if mode == "deferrable" else {"mode": mode}

@@ -1,4 +1,4 @@
-"""What a person sees and presses: the form of our connection types and its Test button, in a browser and by the API."""
+"""The form of our connection types and its Test button, in a browser and by the API."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -18,20 +18,22 @@ def account(mariadb_source: Server) -> Server:
 
 def test_the_api_tests_connections_of_our_types(airflow: Airflow, account: Server) -> None:
     where = {"host": account.host, "port": account.port, "login": "form"}
-    ok, said = airflow.api.test_connection(conn_type="dm_database", **where, password=CANARY)
+    ok, message = airflow.api.test_connection(conn_type="dm_database", **where, password=CANARY)
     assert ok
-    assert "MariaDB" in said
-    ok, said = airflow.api.test_connection(conn_type="dm_database", **where, password="wrong")
+    assert "MariaDB" in message
+    ok, message = airflow.api.test_connection(conn_type="dm_database", **where, password="wrong")
     assert not ok
-    assert "denies access" in said
-    ok, said = airflow.api.test_connection(conn_type="dm_database", **where, password=CANARY, extra={"flavour": "tidb"})
+    assert "denies access" in message
+    ok, message = airflow.api.test_connection(
+        conn_type="dm_database", **where, password=CANARY, extra={"flavour": "tidb"}
+    )
     assert not ok
-    assert "has the flavour tidb" in said
-    ok, said = airflow.api.test_connection(conn_type="dm_meta", schema=str(airflow.home / "meta.db"))
-    assert ok, said
-    ok, said = airflow.api.test_connection(conn_type="dm_meta", **where, password="wrong", schema="x")
+    assert "has the flavour tidb" in message
+    ok, message = airflow.api.test_connection(conn_type="dm_meta", schema=str(airflow.home / "meta.db"))
+    assert ok, message
+    ok, message = airflow.api.test_connection(conn_type="dm_meta", **where, password="wrong", schema="x")
     assert not ok
-    assert "wrong" not in said
+    assert "wrong" not in message
 
 
 def add_connection(page: Page, url: str, *, kind: str) -> None:

@@ -3,7 +3,7 @@
 What is true here:
 - A ratio is the only figure that outlives a machine. Subject and peer alternate, and each repeat changes who is first,
   so that a machine that gets slower or busier does so for both.
-- Figures are medians; the range of the paired ratios stands beside them. Less than 15 % is no difference.
+- Figures are medians; the range of the paired ratios is given beside them. Less than 15 % is no difference.
 - CPU seconds and peak memory are those of the side's whole process tree; the database servers' CPU is counted apart.
   Preparing and checking a run is in none of the figures.
 - "Others' cores" is what everybody else used while a side ran. With much of it, wall-clock figures say little: then

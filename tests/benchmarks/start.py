@@ -1,4 +1,4 @@
-"""How soon a sync applies its first row: the real Spark app beside an empty PySpark app, with the same master.
+"""The time until a sync applies its first row: the real Spark app beside an empty PySpark app, with the same master.
 
 Both are started by spark-submit. The relay has pulled the log before. The empty app makes an RDD of two partitions with
 a lambda, prints its sum and ends. It has Spark's default options; the sync has those that it gives to a JVM.

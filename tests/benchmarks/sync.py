@@ -300,7 +300,7 @@ def _wait_for(replica: Server, field: str, written: Written) -> None:
             return
         problem = shown["Last_IO_Error"] or shown["Last_SQL_Error"]
         if problem or time.perf_counter() - began > LIMIT_SECONDS:
-            raise WrongSync(f"the replica stands at {log_file}:{position}: {problem}")
+            raise WrongSync(f"the replica is at {log_file}:{position}: {problem}")
         time.sleep(LOOK_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""What the tests do a few times, for as long as one likes: `docker/local chaos WHAT`."""
+"""The chaos tests, with as many rounds as requested: `docker/local chaos WHAT`."""
 
 import argparse
 import itertools

@@ -73,7 +73,7 @@ MACHINE: Final = "SYSTEM"
 ZONES: Final = (MACHINE, MACHINE, "+00:00", "+05:30", "-08:00")
 MOST_TABLES: Final = 4
 PAUSE_SECONDS: Final = 0.1
-"""At most, so that a log that nobody reads for a minute is read again in less."""
+"""At most, so that a log that was not read for a minute is caught up in less."""
 BUSY_ACTS: Final = 400
 REST_SECONDS: Final = 2.0
 """The pause behind so many acts: on a slow machine, where apps take a minute to start, the log would grow too long."""
@@ -157,7 +157,7 @@ class Life:
     wild: bool = False
     done: Counter[str] = field(default_factory=Counter)
     texts: list[str] = field(default_factory=list)
-    """All that was done, for whoever looks for a reason."""
+    """All statements, for the analysis of a failure."""
     zone: str = MACHINE
     _tables: list[Table] | None = None
 
@@ -374,7 +374,7 @@ class Life:
             default = f" DEFAULT {self._literal(kind)}"
             default = default if not kind.startswith("bit") else " DEFAULT b'101'"
         null = self.chance.choice(["", "", " NULL", " NOT NULL"])
-        if kind.startswith("timestamp"):  # MariaDB's log does not tell what it is that is not said
+        if kind.startswith("timestamp"):  # MariaDB's log does not record whether a TIMESTAMP is NULL by default
             null = " NULL"
         comment = self.chance.choice(["", "", "", " COMMENT 'it''s a \"comment\"'"])
         return f"`{name}` {kind}{null}{default}{comment}"
@@ -384,8 +384,8 @@ class Life:
         # MySQL's key of a column goes on with another one that takes its name in the same statement, and nobody can
         # tell how much of it is in there: that is refused (docs/limits.md).
         given_up = {_name_of(spec) for spec in specs if spec.startswith(("CHANGE", "DROP", "RENAME"))}
-        told = [spec for spec in specs if not (spec.startswith("ADD") and _name_of(spec) in given_up)]
-        return [f"ALTER TABLE {table.quoted} {', '.join(told)}"]
+        kept = [spec for spec in specs if not (spec.startswith("ADD") and _name_of(spec) in given_up)]
+        return [f"ALTER TABLE {table.quoted} {', '.join(kept)}"]
 
     def _spec(self, table: Table) -> str:
         column = self.chance.choice(table.columns)

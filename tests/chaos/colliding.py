@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from testbed import Server
 from tests.chaos.runs import Runs, a_task
-from tests.integration.merge.conftest import Shops
-from tests.integration.merge.sharding import PESSIMISTIC
+from tests.integration.merge.conftest import PESSIMISTIC, Shops
 
 TABLE = "id int NOT NULL PRIMARY KEY, v varchar(20), u int UNIQUE"
 SHARDS = {"o_1": "a", "o_2": "a", "o_3": "b", "o_4": "b"}
@@ -135,7 +134,7 @@ def check_end(shops: Shops, writer: Writer) -> None:
     there = set(shops.rows())
     waiting = shops.target.sql("SELECT table_name, row_key, LENGTH(image) FROM dm_contested_row", database=shops.meta)
     assert not waiting, f"rows wait: {waiting}"
-    assert there <= set(held.values()), f"nobody's: {there - set(held.values())}"
+    assert there <= set(held.values()), f"rows without an owner: {there - set(held.values())}"
     missing = {place for place, row in held.items() if row not in there}
     assert len(missing) <= writer.collisions, f"{missing} are missing, and {writer.collisions} collisions were counted"
     writer.done["rows in the target"] += len(there)

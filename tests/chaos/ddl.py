@@ -152,8 +152,8 @@ class DdlRuns(Runs):
             self.done["frozen driver overtaken"] += 1
         run.signal(signal.SIGCONT)
         other = self.going_on(other)
-        code, told = run.ends(), reported_in(run.text())
-        fenced = told is not None and told.reaction in (Reaction.FENCED, Reaction.RETRY)
+        code, error = run.ends(), reported_in(run.text())
+        fenced = error is not None and error.reaction in (Reaction.FENCED, Reaction.RETRY)
         assert fenced, f"exit {code}: {run.text()[-6000:]}"
         self.done["driver frozen"] += 1
         return other
@@ -253,7 +253,7 @@ class Round:
             for start in [starts[one["source-id"]]]
         ]
         shops.task = {**task, "task-mode": "incremental", "mysql-instances": begins}
-        # No table may be altered before that: what its rows were where the log begins could not be told.
+        # No table may be altered before that: its definition at the start of the log would be unknown.
         run = self.runs.start("incremental_sync", until="forever")
         assert self.runs.wait_for(run, self._has_begun), run.text()[-6000:]
         run.kill()
@@ -349,7 +349,7 @@ class Round:
         self.runs.done["DDL of shards"] += self.shards.ddls
         self.runs.done["rows compared"] += report.rows
 
-    def told(self) -> str:
+    def script(self) -> str:
         """All that was done to plain tables, and the DDL of shards, as SQL."""
         shards = "\n-- shards\n" + ";\n".join(self.shards.changes)
         return "\n".join(f"-- {one.prefix}\n" + ";\n".join(one.texts) for one in self._lives()) + shards
@@ -465,5 +465,5 @@ def play_round(
         try:
             round_.play(deeds)
         finally:
-            (shops.folder / "lives.sql").write_text(round_.told())
+            (shops.folder / "lives.sql").write_text(round_.script())
     return runs.done

@@ -1,4 +1,4 @@
-"""Where a driver kills itself by SIGKILL: in front of a step of shard DDL, or behind it, at its nth time.
+"""The step at which a driver kills itself by SIGKILL: before or after a step of shard DDL, at its nth execution.
 
 Nothing runs behind a SIGKILL, no `finally` and no rollback: what is left is what servers and files have by then.
 """
@@ -39,13 +39,13 @@ class Death:
     left: int
 
     @classmethod
-    def read(cls, said: str) -> Death:
+    def read(cls, text: str) -> Death:
         """Read one.
 
         >>> Death.read("behind execute 2")
         Death(step='execute', behind=True, left=2)
         """
-        when, step, left = said.split()
+        when, step, left = text.split()
         return cls(step, when == "behind", int(left))
 
     def comes(self, found: object) -> None:
@@ -56,11 +56,11 @@ class Death:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def arm(said: str) -> None:
+def arm(text: str) -> None:
     """Let this process die as `Death.read` has it; "": not at all."""
-    if not said:
+    if not text:
         return
-    death = Death.read(said)
+    death = Death.read(text)
     owner, name = STEPS[death.step]
     real: Callable[..., object] = getattr(owner, name)
 

@@ -40,7 +40,9 @@ class Pair:
         self.at = replace(self.now, port=self.address.port)
 
     def fail_over(self) -> None:
-        """Kill the server by kill -9; its replica, which has all of it, takes its place. Nobody may write meanwhile."""
+        """Kill the server by kill -9; its replica, which has applied everything, replaces it.
+
+        No client may write meanwhile."""
         self.kept = has_all_of(self.now, self.other)
         self.now.kill()
         promote(self.other)

@@ -1,6 +1,6 @@
 """Drivers that start in no time (`nursery`): the app incremental_sync without Spark (`plain_sync`), real processes.
 
-Each dies by kill -9 as any other. It may also be told where to do that itself (`dying`), as nobody else hits a window
+Each can be killed by kill -9. It can also kill itself at a given step (`dying`), as no other process hits a window
 of a millisecond.
 """
 

@@ -1,4 +1,4 @@
-"""What is written while things go wrong: everything that a binlog may hold and that a copy of it could get wrong."""
+"""The load of the chaos tests: every kind of event that a binlog may hold and a copy of it could get wrong."""
 
 from __future__ import annotations
 

@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.config.job import EndpointSpec
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from testbed import Server
+from tests.binlogs import kill_dumps
 from tests.chaos.load import everything_on
 from tests.chaos.proxy import Pipe, Proxy
 from tests.integration.relay.conftest import RelayKit, load_on
+from tests.metadata_db import new_meta_db
+from tests.waiting import wait_for
 
 DEEDS: Final = ("kill", "cut", "kill", "drop", "kill", "cut", "freeze", "kill", "drop", "cut")
 """kill -9 of the relay; a cut in the middle of a packet; KILL of the dump thread; a network that falls silent."""
@@ -82,7 +84,7 @@ class Chapter:
         self._until(is_one, "no stream")
         (struck,) = found
         if deed == "drop":
-            self.kit.kill_dump_connections()
+            kill_dumps(self.kit.server)
         else:
             struck.trouble = deed
         self._until(struck.closed.is_set, f"{deed} was not noticed")
@@ -94,10 +96,7 @@ class Chapter:
         return [pipe for pipe in self.proxy.open_pipes() if pipe.port in ports]
 
     def _until(self, condition: Callable[[], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + NOTICE_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, (otherwise, self.kit.log())
-            time.sleep(0.05)
+        wait_for(condition, seconds=NOTICE_SECONDS, shows=lambda: (otherwise, self.kit.log()))
 
     def verify(self) -> None:
         """Catch up without disturbance: every byte, and the set of transactions, are the server's."""
@@ -136,8 +135,7 @@ def torment(server: Server, *, schema: str, gtid: bool, deeds: list[str], seed: 
 @contextmanager
 def relays_of(server: Server, folder: Path) -> Iterator[RelayKit]:
     """Relays of this server from its current file on, into `folder`; all are ended with the block."""
-    url = f"sqlite:///{folder}/meta.db"
-    migrate(url)
+    url = new_meta_db(folder)
     server.sql("FLUSH BINARY LOGS")
     with MetaStore.open(url) as store:
         kit = RelayKit(server, folder, store, url, "")

@@ -19,7 +19,6 @@ from typing import Final
 
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
 from airflow_provider_dm.engine.errors import Reaction
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
@@ -27,6 +26,7 @@ from airflow_provider_dm.engine.reported import reported_in
 from testbed import Server
 from tests.integration.merge.conftest import META_VARIABLE, Shops
 from tests.integration.sync.app_process import WORKER_SYNC, AppProcess
+from tests.metadata_db import new_meta_db
 from tests.nursery import Nursery
 
 ATTEMPTS: Final = 8
@@ -128,8 +128,8 @@ class Runs:
                     raise
 
     def _may_pass(self, run: AppProcess) -> bool:
-        told = reported_in(run.text())
-        return told is not None and told.reaction is Reaction.RETRY
+        error = reported_in(run.text())
+        return error is not None and error.reaction is Reaction.RETRY
 
     def wait_for(self, run: AppProcess, condition: Callable[[], bool]) -> bool:
         """Tell whether it came true before the run ended, however long that took, while it applied something."""
@@ -172,8 +172,7 @@ class Runs:
 def a_task(target: Server, sources: Mapping[str, Server], *, schema: str, seed: int) -> Iterator[Shops]:
     """Make a schema, a metadata DB and a folder for one round, which is kept where the round fails."""
     folder = Path(tempfile.mkdtemp(prefix="dm-chaos-"))
-    url = f"sqlite:///{folder}/meta.db"
-    migrate(url)
+    url = new_meta_db(folder)
     os.environ[META_VARIABLE] = url
     for server in sources.values():
         server.sql("FLUSH BINARY LOGS")

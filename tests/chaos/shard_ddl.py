@@ -149,9 +149,9 @@ class Drivers:
         """Raises AssertionError where it has ended by an error that does not pass."""
         if driver.code == -9:
             return
-        told = reported_in(driver.text())
-        assert told is not None, f"exit {driver.code}: {driver.text()[-6000:]}"
-        assert told.reaction is Reaction.RETRY, f"exit {driver.code}: {driver.text()[-6000:]}"
+        error = reported_in(driver.text())
+        assert error is not None, f"exit {driver.code}: {driver.text()[-6000:]}"
+        assert error.reaction is Reaction.RETRY, f"exit {driver.code}: {driver.text()[-6000:]}"
 
     def _do(self, deed: str) -> bool:
         """Do it. Return False if there is nothing to do."""
@@ -270,7 +270,7 @@ class Round:
             if shops.target.flavour == "tidb":
                 found = as_in_tidb(found)
             mine = re.compile(rf"{name}(?=[. ]|$)")
-            return {mine.sub("", key): said for key, said in found.items() if mine.match(key)}
+            return {mine.sub("", key): value for key, value in found.items() if mine.match(key)}
 
         ours, theirs = (
             of(shops.sources[source], shops.schema_of(source), shard.name),
@@ -334,7 +334,7 @@ def play_round(
         sharded = Shards(**{**vars(shops), "families": made})
         for name, server in sources.items():
             server.sql(f"CREATE DATABASE IF NOT EXISTS {sharded.schema_of(name)}")
-        (shops.folder / "histories.sql").write_text(_told(histories))
+        (shops.folder / "histories.sql").write_text(_script(histories))
         drivers = stack.enter_context(closing(Drivers(sharded, nursery, chance, patience)))
         Round(drivers, histories, seconds or chance.choice(SECONDS)).play(deaths, deeds)
         for name, server in sources.items():
@@ -348,7 +348,7 @@ def any_death(chance: random.Random) -> str:
     return f"{chance.choice(['front', 'behind'])} {chance.choice(list(STEPS))} {chance.choice([0, 0, 0, 1, 2, 5])}"
 
 
-def _told(histories: Mapping[str, History]) -> str:
+def _script(histories: Mapping[str, History]) -> str:
     return "\n".join(
         f"-- {name}\n" + ";\n".join("; ".join(one) for one in (*history.begun, *history.written))
         for name, history in histories.items()

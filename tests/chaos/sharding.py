@@ -106,8 +106,8 @@ def _ddl(form: Form, keys: list[str], turn: int, chance: random.Random) -> Ddl:
             old = chance.choice(list(form))
             if not any(old in key for key in keys):
                 new = {(f"n{turn}" if name == old else name): kind for name, kind in form.items()}
-                said = chance.choice([f"RENAME COLUMN {old} TO n{turn}", f"CHANGE {old} n{turn} {form[old]} NULL"])
-                return Ddl((said,), new, False)
+                spec = chance.choice([f"RENAME COLUMN {old} TO n{turn}", f"CHANGE {old} n{turn} {form[old]} NULL"])
+                return Ddl((spec,), new, False)
         case 2 if form:
             name = chance.choice(list(form))
             kind = WIDER.get(form[name], form[name])
@@ -129,8 +129,8 @@ def _ddl(form: Form, keys: list[str], turn: int, chance: random.Random) -> Ddl:
 
 def _definition(name: str, kind: str, form: Form, chance: random.Random) -> str:
     filled = "" if kind in ("text", "date") else f" NOT NULL DEFAULT {literal(kind, 7)}"
-    said = chance.choice([" NULL", filled, filled])
-    return f"{name} {kind}{said}" + chance.choice(["", "", " FIRST", f" AFTER {chance.choice(['id', 'v', *form])}"])
+    spec = chance.choice([" NULL", filled, filled])
+    return f"{name} {kind}{spec}" + chance.choice(["", "", " FIRST", f" AFTER {chance.choice(['id', 'v', *form])}"])
 
 
 def literal(kind: str, number: int) -> str:

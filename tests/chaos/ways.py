@@ -1,4 +1,4 @@
-"""How a round of real histories is played: mode, rule of safe mode, columns that only the target has.
+"""The settings of a round of real histories: mode, rule of safe mode, columns that only the target has.
 
 load      the task copies all in rounds, and the log goes on from there
 past      the target was filled by another task, and the log begins before that: rows overlap it up to where the log

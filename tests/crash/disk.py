@@ -218,7 +218,7 @@ class PowerCut:
     def state(self, when: str, chance: random.Random) -> State:
         """One of the states that a power cut may leave now."""
         left = deepcopy(self.platter)
-        ordered = chance.random() < 0.5  # a journal keeps the order of names; nobody promises it
+        ordered = chance.random() < 0.5  # a journal keeps the order of names; no standard guarantees it
         for namings in self.naming.values():
             count = chance.randint(0, len(namings))
             chosen = range(count) if ordered else sorted(chance.sample(range(len(namings)), count))

@@ -116,7 +116,7 @@ def recorded(top: Path, flavour: Flavour, *, seed: int, checksum: bool = True) -
 
 
 def purged(root: Path, request: PurgeRequest) -> None:
-    """Nobody needs anything."""
+    """No task needs any file."""
     assert purge("crashing", root, lambda: (), request).files
 
 

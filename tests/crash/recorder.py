@@ -1,6 +1,6 @@
-"""What a piece of code does to a folder, as operations: the calls of `os` that change files, seen from outside.
+"""The file operations of a piece of code in a folder, recorded from the calls of `os`.
 
-Whoever changes a file by other calls is found out: `Recorder.check` compares the operations with the folder.
+A change of a file by other calls is detected: `Recorder.check` compares the operations with the folder.
 """
 
 from __future__ import annotations

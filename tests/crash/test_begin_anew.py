@@ -107,7 +107,7 @@ def lived_on(folder: Path, story: Story, states: Sequence[State], seen: set[str]
         top.mkdir()
         try:
             seen.add(survive(top, story, state))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        except Exception as error:  # noqa: BLE001 - every error is reported
             yield f"{state.when}: {type(error).__name__}: {error}"
         shutil.rmtree(top)
 
@@ -184,7 +184,7 @@ def test_a_torn_file_whose_successor_is_purged_too(memory: Path) -> None:
 
 
 @pytest.mark.parametrize("flavour", [Flavour.MARIADB, Flavour.MYSQL])
-def test_a_need_that_comes_between_the_looks_keeps_the_log(memory: Path, flavour: Flavour) -> None:
+def test_a_need_reported_between_the_checks_keeps_the_log(memory: Path, flavour: Flavour) -> None:
     old, new = servers(flavour)
     left = Upstream(new.info, new.files[2:])
     later, inside = need_of(left, new.files[2]), need_of(new, new.files[1])

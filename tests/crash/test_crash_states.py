@@ -39,7 +39,7 @@ def lived_on(folder: Path, story: Story, states: list[State], chance: random.Ran
         top.mkdir()
         try:
             survive(top, story, state, chance)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        except Exception as error:  # noqa: BLE001 - every error is reported
             yield f"{state.when}: {type(error).__name__}: {error}"
         shutil.rmtree(top)
 

@@ -18,9 +18,7 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.sync.runner import LocalRunner
@@ -29,6 +27,7 @@ from testbed import Server
 from tests.ddl_campaign.cases import EQUAL, Case, named
 from tests.ddl_campaign.comparing import columns_of, different
 from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit
+from tests.metadata_db import new_meta_db
 
 AT_ONCE: Final = 12
 """Cases whose tables one run of the sync creates."""
@@ -56,18 +55,14 @@ class Tried:
 @contextmanager
 def campaign_kit(source: Server, target: Server, schema: str, folder: Path) -> Iterator[SyncKit]:
     """Make syncs of a schema that exists on both servers."""
-    url = f"sqlite:///{folder}/meta.db"
-    migrate(url)
+    url = new_meta_db(folder)
     os.environ[META_VARIABLE] = url
     with MetaStore.open(url) as store:
         kit = SyncKit(source, target, schema, folder, store, url)
         try:
             yield kit
         finally:
-            for relay in kit.relays:
-                if relay.alive():
-                    relay.kill()
-            close_target(kit.endpoint(target, "target").resolve())
+            kit.close()
 
 
 @dataclass

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,19 +23,13 @@ from demo.run import Outcome, copied_rows, run_dag
 from demo.world import DAG_ID, SOURCES, World
 from tests.airflow.support import chromium, log_in, trigger
 from tests.conftest import REQUIRED
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.server, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(2400)]
 
 ROWS = 120_000
 WRITES_PER_SECOND = 40
 Kill = Callable[[World, str], int]
-
-
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
-        time.sleep(0.1)
 
 
 def pids_of(world: World, *words: str) -> list[int]:
@@ -54,7 +47,7 @@ def pids_of(world: World, *words: str) -> list[int]:
 
 def kill_relay(world: World, run_id: str) -> int:
     """The relay process of the MySQL source, while rows are being copied."""
-    wait_until(lambda: copied_rows(world) > 0, "rows are being copied")
+    wait_for(lambda: copied_rows(world) > 0, seconds=600)
     (pid,) = [pid for pid in pids_of(world, "engine.relay") if has_open(pid, f"/{SOURCES[1]}/")]
     os.kill(pid, signal.SIGKILL)
     return pid
@@ -71,7 +64,7 @@ def has_open(pid: int, part: str) -> bool:
 
 def kill_driver(world: World, run_id: str) -> int:
     """The Python driver of the full migration, when a part of the rows has been committed."""
-    wait_until(lambda: copied_rows(world) > 0, "rows are being copied")
+    wait_for(lambda: copied_rows(world) > 0, seconds=600)
     pid = next(
         pid for pid in pids_of(world, "full_migration.py") if "java" not in Path(f"/proc/{pid}/exe").readlink().name
     )
@@ -94,11 +87,9 @@ KILLS: Final[tuple[Kill, ...]] = (kill_relay, kill_driver, kill_task_process)
 
 def wait_until_sync_has_claimed(world: World) -> None:
     """Wait until the sync app has taken its generation of both sources, just before it applies changes."""
-    wait_until(
-        lambda: [unit for unit, _ in subtasks(world)] == ["sync", "sync"], "the load of both sources is complete"
-    )
+    wait_for(lambda: [unit for unit, _ in subtasks(world)] == ["sync", "sync"], seconds=600)
     loaded = max(generation for _, generation in subtasks(world))
-    wait_until(lambda: all(generation > loaded for _, generation in subtasks(world)), "the sync holds its generation")
+    wait_for(lambda: all(generation > loaded for _, generation in subtasks(world)), seconds=600)
 
 
 def subtasks(world: World) -> list[tuple[str, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from testbed import Server
 from testbed.ports import free_ports
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import rows_of
+from tests.waiting import wait_for
 
 from .dmctl import Dmctl, Ended, write_files
 from .test_dmctl_incremental import incremental
@@ -30,10 +30,8 @@ SOURCE = "mysql-01"
 
 
 def until(true: Callable[[], bool], dmctl: Dmctl, task: str) -> None:
-    deadline = time.monotonic() + 300
-    while not true():
-        assert time.monotonic() < deadline, (dmctl.work / "tasks" / task / "start-task.log").read_text()[-4000:]
-        time.sleep(0.2)
+    log = dmctl.work / "tasks" / task / "start-task.log"
+    wait_for(true, seconds=300, every=0.2, shows=lambda: log.read_text()[-4000:])
 
 
 def kill_all_of(folder: Path) -> None:

@@ -1,14 +1,13 @@
 """`dmctl run` whose relay log is damaged: the driver pulls from the upstream itself, and every row is right."""
 
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from testbed import Server
 from tests.conftest import FreshSchema
+from tests.waiting import wait_for
 
 from .dmctl import Dmctl, Files, write_files
 
@@ -34,13 +33,6 @@ def files(schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: P
     return made
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)
-
-
 def test_a_damaged_relay_log_is_read_from_the_upstream(
     files: Files, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
 ) -> None:
@@ -58,7 +50,7 @@ def test_a_damaged_relay_log_is_read_from_the_upstream(
         return [path.stat().st_size for path in relay.glob(f"*/{file}")] == [position]
 
     with dmctl.started("start-relay", "-s", SOURCE, "--source-file", files.sources[0]) as process:
-        eventually(has_all)
+        wait_for(has_all)
         process.send_signal(signal.SIGINT)
         process.wait(240)
     (damaged,) = (path for path in relay.glob("*/*bin.*") if b"q" * 900 in path.read_bytes())

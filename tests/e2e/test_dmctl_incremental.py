@@ -1,11 +1,11 @@
 """`dmctl run` of an incremental task: with a wrong start, a right start by GTID, and a purged start."""
 
-import time
 from pathlib import Path
 
 import pytest
 
 from testbed import Server, ServerSpec
+from tests.binlogs import purge_before
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.sync.conftest import rows_of
 
@@ -19,14 +19,6 @@ def incremental(files: Files, meta: str) -> Files:
     text = files.task.read_text().replace("task-mode: all", "task-mode: incremental")
     files.task.write_text(text.replace("block-allow-list: ours", f"block-allow-list: ours\n    meta: {meta}", 1))
     return files
-
-
-def purge_to(server: Server, file: str) -> None:
-    """MariaDB does it once it has written a checkpoint."""
-    deadline = time.monotonic() + 180
-    while server.sql("SHOW BINARY LOGS")[0][0] != file:
-        assert time.monotonic() < deadline
-        server.sql(f"PURGE BINARY LOGS TO '{file}'")
 
 
 def test_from_a_wrong_start_to_a_checkpoint_that_outlives_it(
@@ -61,7 +53,7 @@ def test_from_a_wrong_start_to_a_checkpoint_that_outlives_it(
     assert done.code == 0, done.err[-4000:]
 
     source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
-    purge_to(source, source.sql("SHOW MASTER STATUS")[0][0])
+    purge_before(source, source.sql("SHOW MASTER STATUS")[0][0])
     (tmp_path / "work" / "meta.db").unlink()
     again = dmctl("run", *right.arguments)
 

@@ -2,6 +2,8 @@
 
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 
-from .dmctl import Dmctl, Ended, fingerprint, write_files
+from .dmctl import Dmctl, Ended, Files, fingerprint, write_files
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -45,45 +47,45 @@ def refused(ended: Ended, code: int, *patterns: str) -> None:
         assert ended.answer["error"]["ErrCode"].startswith("DM-")
 
 
-def test_an_unreachable_source(
-    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
-) -> None:
-    before = fingerprint(mariadb_target)
-    files = write_files(
-        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema, port=1
-    )
+@pytest.fixture
+def files_of(schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path) -> Callable[..., Files]:
+    """`files_of(login=…, port=…)`: the files of a task, with wrong values for the source."""
+    write = partial(write_files, tmp_path, target=mariadb_target, sources={"one": mysql_source})
+    return partial(write, schemas=[schema], name=schema)
 
-    ended = dmctl("run", *files.arguments, "--json")
 
-    refused(ended, 5, r"one \(root@127\.0\.0\.1:1\)", "[Cc]onnect")
-    assert fingerprint(mariadb_target) == before
+@pytest.fixture
+def run_refused(dmctl: Dmctl, mariadb_target: Server) -> Callable[..., Ended]:
+    """`run_refused(files, code, *patterns)`: `dmctl run` is refused and leaves the target as it was."""
+
+    def run(files: Files, code: int, *patterns: str) -> Ended:
+        before = fingerprint(mariadb_target)
+        ended = dmctl("run", *files.arguments, "--json")
+        refused(ended, code, *patterns)
+        assert fingerprint(mariadb_target) == before
+        return ended
+
+    return run
+
+
+def test_an_unreachable_source(files_of: Callable[..., Files], run_refused: Callable[..., Ended]) -> None:
+    run_refused(files_of(port=1), 5, r"one \(root@127\.0\.0\.1:1\)", "[Cc]onnect")
 
 
 def test_a_wrong_password(
-    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+    files_of: Callable[..., Files], run_refused: Callable[..., Ended], mysql_source: Server
 ) -> None:
     mysql_source.create_user("dm_known", "right-password")
-    before = fingerprint(mariadb_target)
-    files = write_files(
-        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema,
-        login={"user": "dm_known", "password": "wrong-password"},
-    )  # fmt: skip
-
-    ended = dmctl("run", *files.arguments, "--json")
-
-    refused(ended, 5, r"one \(dm_known@", "denies access", "password")
+    files = files_of(login={"user": "dm_known", "password": "wrong-password"})
+    ended = run_refused(files, 5, r"one \(dm_known@", "denies access", "password")
     assert "wrong-password" not in ended.err + ended.out
-    assert fingerprint(mariadb_target) == before
 
 
 def test_a_password_from_the_environment_is_used_and_never_shown(
-    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+    dmctl: Dmctl, files_of: Callable[..., Files], mysql_source: Server
 ) -> None:
     mysql_source.create_user("dm_known", "right-password")
-    files = write_files(
-        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema,
-        login={"user": "dm_known", "password": ""},
-    )  # fmt: skip
+    files = files_of(login={"user": "dm_known", "password": ""})
     dmctl.environ = {"PW_OF_ONE": "right-password"}
 
     ended = dmctl("check-task", *files.arguments, "--password-env", "one=PW_OF_ONE", "--json")
@@ -94,19 +96,11 @@ def test_a_password_from_the_environment_is_used_and_never_shown(
 
 
 def test_missing_grants(
-    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+    files_of: Callable[..., Files], run_refused: Callable[..., Ended], mysql_source: Server
 ) -> None:
     mysql_source.create_user("dm_reader", "pw-reader", privileges="SELECT")
-    before = fingerprint(mariadb_target)
-    files = write_files(
-        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema,
-        login={"user": "dm_reader", "password": "pw-reader"},
-    )  # fmt: skip
-
-    ended = dmctl("run", *files.arguments, "--json")
-
-    refused(ended, 5, "REPLICATION SLAVE", "GRANT")
-    assert fingerprint(mariadb_target) == before
+    files = files_of(login={"user": "dm_reader", "password": "pw-reader"})
+    run_refused(files, 5, "REPLICATION SLAVE", "GRANT")
 
 
 @pytest.mark.parametrize(
@@ -118,71 +112,40 @@ def test_missing_grants(
     ids=["binlog off", "binlog not ROW"],
 )
 def test_a_source_whose_binlog_is_of_no_use(
-    spec: ServerSpec, pattern: str, dmctl: Dmctl, mariadb_target: Server, unique_database: str,
+    spec: ServerSpec, pattern: str, run_refused: Callable[..., Ended], mariadb_target: Server, unique_database: str,
     start_own: StartServers, tmp_path: Path,
 ) -> None:  # fmt: skip
     (server,) = start_own(spec)
     server.sql(f"CREATE DATABASE `{unique_database}`")
     fill(server, unique_database)
-    before = fingerprint(mariadb_target)
     files = write_files(
         tmp_path, target=mariadb_target, sources={"one": server}, schemas=[unique_database], name=unique_database
     )
-
-    ended = dmctl("run", *files.arguments, "--json")
-
-    refused(ended, 5, pattern)
-    assert fingerprint(mariadb_target) == before
+    run_refused(files, 5, pattern)
 
 
-def test_an_unknown_key_in_task_yaml(
-    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
-) -> None:
-    before = fingerprint(mariadb_target)
-    files = write_files(
-        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema,
-        extra="task-moed: all",
-    )  # fmt: skip
-
-    ended = dmctl("run", *files.arguments, "--json")
-
-    refused(ended, 1, r"task\.yaml:5", "task-moed", "task-mode")
-    assert fingerprint(mariadb_target) == before
+def test_an_unknown_key_in_task_yaml(files_of: Callable[..., Files], run_refused: Callable[..., Ended]) -> None:
+    run_refused(files_of(extra="task-moed: all"), 1, r"task\.yaml:5", "task-moed", "task-mode")
 
 
 def test_a_target_table_with_other_columns(
-    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+    files_of: Callable[..., Files], run_refused: Callable[..., Ended], schema: str, mariadb_target: Server
 ) -> None:
     mariadb_target.sql(f"CREATE TABLE `{schema}`.customer (id BIGINT PRIMARY KEY, title VARCHAR(40), born DATE)")
-    before = fingerprint(mariadb_target)
-    files = write_files(tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema)
-
-    ended = dmctl("run", *files.arguments, "--json")
-
-    refused(ended, 5, "customer", "title")
-    assert fingerprint(mariadb_target) == before
+    run_refused(files_of(), 5, "customer", "title")
 
 
-def test_no_java(dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path) -> None:
-    before = fingerprint(mariadb_target)
-    files = write_files(tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema)
+def test_no_java(dmctl: Dmctl, files_of: Callable[..., Files], run_refused: Callable[..., Ended]) -> None:
     dmctl.environ = {"PATH": str(Path(sys.executable).parent), "JAVA_HOME": ""}
-
-    ended = dmctl("run", *files.arguments, "--json")
-
-    refused(ended, 1, r"\[DM-9001", "openjdk-17")
-    assert fingerprint(mariadb_target) == before
+    run_refused(files_of(), 1, r"\[DM-9001", "openjdk-17")
 
 
 def test_an_unreachable_target(
-    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+    files_of: Callable[..., Files], run_refused: Callable[..., Ended], mariadb_target: Server
 ) -> None:
-    files = write_files(tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema)
+    files = files_of()
     files.task.write_text(files.task.read_text().replace(f"port: {mariadb_target.port}", "port: 1"))
-
-    ended = dmctl("run", *files.arguments, "--json")
-
-    refused(ended, 5, "target", "[Cc]onnect")
+    run_refused(files, 5, "target", "[Cc]onnect")
 
 
 def test_a_command_line_that_is_wrong_is_a_usage_error(dmctl: Dmctl, tmp_path: Path) -> None:
@@ -192,7 +155,7 @@ def test_a_command_line_that_is_wrong_is_a_usage_error(dmctl: Dmctl, tmp_path: P
     assert "FILE:POSITION" in ended.err
 
 
-def test_a_task_file_that_is_not_there(dmctl: Dmctl, tmp_path: Path) -> None:
+def test_a_missing_task_file_is_reported(dmctl: Dmctl, tmp_path: Path) -> None:
     refused(dmctl("run", tmp_path / "gone.yaml"), 1, r"gone\.yaml")
 
 

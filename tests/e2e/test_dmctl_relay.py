@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.relay.trickle import trickle_on
+from tests.waiting import wait_for
 
 from .dmctl import Dmctl
 
@@ -171,7 +172,7 @@ def test_pause_resume_and_status_are_dms_documents(mysql_desk: Desk) -> None:
 def test_the_automatic_purge_keeps_what_a_task_needs_until_it_is_released(mariadb_desk: Desk) -> None:
     desk = mariadb_desk
     with desk.file.open("a") as file:
-        file.write("purge: {interval: 1, remain-space: 1000000000}\n")  # never free: every look takes all it may
+        file.write("purge: {interval: 1, remain-space: 1000000000}\n")  # never free: every check removes all it may
     desk.needs(desk.upstream(), unit=Unit.LOAD, stage=Stage.RUNNING)
 
     with desk.relay():
@@ -251,10 +252,7 @@ def masked(document: dict[str, Any]) -> str:
 
 
 def until(true: Callable[[], bool], desk: Desk) -> None:
-    deadline = time.monotonic() + 240
-    while not true():
-        assert time.monotonic() < deadline, (desk.files(), desk.log())
-        time.sleep(0.2)
+    wait_for(true, every=0.2, shows=lambda: (desk.files(), desk.log()))
 
 
 def is_caught_up(dmctl: Dmctl) -> bool:

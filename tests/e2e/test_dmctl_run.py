@@ -217,7 +217,7 @@ def test_ctrl_c_saves_and_the_same_command_continues(
     assert_equal(schema, mysql_source, mariadb_target)
 
 
-def test_dmctl_killed_takes_its_processes_along_and_is_continued(
+def test_the_processes_of_a_killed_dmctl_end_and_the_task_continues(
     dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
 ) -> None:
     with dmctl.started("run", *files.arguments, "--until", "forever") as process:

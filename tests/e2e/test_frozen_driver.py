@@ -7,8 +7,7 @@ as a user of its own, and the general log has every statement of that user.
 import os
 import random
 import signal
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +37,7 @@ from testbed import Server
 from tests.chaos.proxy import Proxy
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import rows_of
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 
@@ -103,18 +103,11 @@ class World:
 
     def written_by(self, user: str) -> Sequence[object]:
         """Every statement of this user that writes, as the target has logged it."""
-        said = "SELECT argument FROM mysql.general_log WHERE user_host LIKE %s"
-        return self.target.sql(f"{said} AND CONVERT(argument USING utf8mb4) REGEXP %s", [f"{user}[%", WRITES])
+        query = "SELECT argument FROM mysql.general_log WHERE user_host LIKE %s"
+        return self.target.sql(f"{query} AND CONVERT(argument USING utf8mb4) REGEXP %s", [f"{user}[%", WRITES])
 
     def rows(self) -> list[tuple[object, ...]]:
         return rows_of(self.target, self.schema, "t")
-
-
-def wait_for(condition: Callable[[], object], *, every: float = 0.05) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(every)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 import venv
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,6 +24,7 @@ from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.documents import ROOT
+from tests.waiting import wait_for
 
 from .dmctl import Dmctl, write_files
 from .test_dmctl_incremental import incremental
@@ -91,10 +91,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def printed(log: Path, pattern: str) -> str:
     """Wait until a log has a text, and return its group."""
-    deadline = time.monotonic() + 300
-    while (found := re.search(pattern, log.read_text())) is None:
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)
+    found = wait_for(lambda: re.search(pattern, log.read_text()), seconds=300, shows=log.read_text)
+    assert found is not None
     return found[1]
 
 

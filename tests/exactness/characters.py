@@ -113,36 +113,36 @@ def a_letter(charset: str) -> str:
 def sorts_of(charset: str, *, only_text: bool = False) -> list[Sort]:
     """A column of each string type. Members are written in ASCII and in what the charset has. `only_text`: no bytes
     that are no character of it."""
-    said = f"character set {charset}"
+    charset_clause = f"character set {charset}"
     letter = a_letter(charset)
     members = ["a", "it's", "x y", "z" + letter, letter + "q", *([r"b\c"] if charset != "swe7" else [])]
     nasty = ("", "a  ", " ", "'\"\\`%_\0\n\r\x1a", ASCII[:40])
     edges = tuple(text(characters, charset) for characters in nasty)
     return [
-        Sort(f"char(40) {said}", edges, in_charset(charset, 40, only_text=only_text)),
-        Sort(f"varchar(70) {said}", edges, in_charset(charset, 70, only_text=only_text)),
+        Sort(f"char(40) {charset_clause}", edges, in_charset(charset, 40, only_text=only_text)),
+        Sort(f"varchar(70) {charset_clause}", edges, in_charset(charset, 70, only_text=only_text)),
         Sort(
-            f"text {said}",
+            f"text {charset_clause}",
             (*edges, f"repeat({text(letter, charset)}, 3000)"),
             in_charset(charset, 200, only_text=only_text),
         ),
-        *member_sorts(members, said),
+        *member_sorts(members, charset_clause),
     ]
 
 
-def member_sorts(members: Iterable[str], said: str) -> list[Sort]:
+def member_sorts(members: Iterable[str], charset_clause: str) -> list[Sort]:
     names = list(members)
     listed = ",".join(quoted(name) for name in names)
     plain = [name for name in names if name and "," not in name]
     return [
         # 0: the value of an invalid insert.
         Sort(
-            f"enum({listed}) {said}",
+            f"enum({listed}) {charset_clause}",
             tuple(map(str, range(len(names) + 1))),
             lambda dice: str(dice.randint(0, len(names))),
         ),
         Sort(
-            f"set({','.join(map(quoted, plain))}) {said}",
+            f"set({','.join(map(quoted, plain))}) {charset_clause}",
             ("0", str((1 << len(plain)) - 1)),
             lambda dice: str(dice.getrandbits(len(plain))),
         ),

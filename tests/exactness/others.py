@@ -131,8 +131,8 @@ def wordy(charset: str, most: int) -> Draw:
 LONG: Final = ("''", "'a'", "repeat('a', 90)", "repeat('ab', 45)")
 
 
-def compressed(kind: str, said: str, draw: Draw, *edges: str) -> Sort:
-    return Sort(f"{kind} compressed {said}", (*LONG, *edges), draw, there=f"{kind} {said}")
+def compressed(kind: str, attribute: str, draw: Draw, *edges: str) -> Sort:
+    return Sort(f"{kind} compressed {attribute}", (*LONG, *edges), draw, there=f"{kind} {attribute}")
 
 
 COMPRESSED: Final = Sample(

@@ -4,8 +4,8 @@
     python -m tests.fuzz --case SEED:NUMBER             one case again, with everything that it says
     python -m tests.fuzz --seconds 3600 --corpus DIR    guided by coverage (needs `pip install atheris`)
 
-The promise, for a log whose events carry checksums that nobody repaired: if the log is finished (another file follows)
-and holds an event whose checksum is not that of its bytes, or one that is torn, reading it ends in a DmError; rows come
+The promise, for a log whose events carry checksums that were not repaired: if the log is finished (a file follows) and
+holds an event whose checksum is not that of its bytes, or one that is torn, reading it ends in a DmError; rows come
 only from transactions in front of that event. For any other log: reading ends, within three seconds of CPU time and
 512 MiB, in a DmError or in rows, and those are what the bytes say.
 

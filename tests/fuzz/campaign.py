@@ -22,7 +22,7 @@ from tests.fuzz.worker import MOST_FAILURES, STATE, Failure, Work
 
 ROOT: Final = Path(__file__).parents[2]
 SEED: Final = 20_260_101
-"""What a run begins with if nobody says otherwise."""
+"""The default input of a run."""
 WORKERS: Final = 2
 
 
@@ -117,9 +117,9 @@ def _run(work: Work, environment: dict[str, str]) -> tuple[Counter[str], list[Fa
     counts: Counter[str] = Counter()
     failures = []
     for line in process.stdout.splitlines():
-        said = json.loads(line)
-        counts.update(said.get("counts", {}))
-        failures += [Failure(**said["failure"])] if "failure" in said else []
+        message = json.loads(line)
+        counts.update(message.get("counts", {}))
+        failures += [Failure(**message["failure"])] if "failure" in message else []
     if process.returncode == 0:
         return counts, failures, None
     how = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit code {process.returncode}"

@@ -111,7 +111,7 @@ def check(case: Case, folder: Path, subject: Subject = ENGINE, *, timed: bool = 
         return Verdict("too slow", f"{slow}\n{_innermost(slow)}")
     except AssertionError as wrong:
         return Verdict("disagreement", str(wrong))
-    except BaseException as crash:  # whatever it is, it is what we look for
+    except BaseException as crash:  # any error is a finding
         if isinstance(crash, KeyboardInterrupt):
             raise
         return Verdict("crash", "".join(traceback.format_exception(crash)[-12:]))

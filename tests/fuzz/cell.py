@@ -1,4 +1,4 @@
-"""What a form is, and what all forms share: refusing a value, and taking its text apart.
+"""Forms of cells, and the code that all forms share: refusing a value, and parsing its text.
 
 A `Form` turns a canonical value into the bytes of its cell. It takes canonical text only: "05" is not a number here.
 """

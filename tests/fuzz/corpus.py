@@ -92,7 +92,7 @@ THEMES: Final[dict[str, Table]] = {
     "wide": table("wide", "int", *["tinyint"] * 299),
 }
 OTHER: Final = table("other", "int", "varchar(20)", schema="elsewhere")
-"""A table that nobody wants."""
+"""A table that no task selects."""
 TABLES: Final = tuple(THEMES.values())
 ONLY: Final = {
     **dict.fromkeys(("documents", "vectors"), "mysql"),

@@ -1,4 +1,4 @@
-"""Which bytes of an event's body mean what, so that damage can be aimed: numbers that lie, types that are swapped.
+"""The meaning of each byte of an event's body, so that damage can be aimed: wrong numbers, swapped types.
 
 Labels are best effort: where a body does not go on as it should, labelling ends, and the rest is one field.
 """

@@ -1,4 +1,4 @@
-"""How a value lies in a row image: the oracle's own encoder, from canonical value to the bytes of a cell.
+"""The layout of a value in a row image: the oracle's own encoder, from canonical value to the bytes of a cell.
 
 Written from the formats' descriptions and not from the engine's decoder, and in the other direction: a decoder that is
 wrong in the same way would have to be wrong twice. `form_of` says how a column's cells lie for what a table map names
@@ -7,7 +7,7 @@ wrong in the same way would have to be wrong twice. `form_of` says how a column'
 Two cells may mean the same value; `Form.normal` turns a cell into the one that a server would have written:
 
 - DECIMAL: minus zero is zero.
-- TIME, DATETIME, TIMESTAMP of 1, 3 or 5 digits: the fraction is stored with one digit more, which nobody can see.
+- TIME, DATETIME, TIMESTAMP of 1, 3 or 5 digits: the fraction is stored with one digit more, which no statement shows.
 - BINARY(n): a server drops trailing zeros; a cell that kept them pads to the same.
 - JSON and compressed columns: many encodings of one value, so a cell is read and compared with the value (`Form.says`).
 """

@@ -2,7 +2,7 @@
 
 An input is one byte of options (how the log is read) and the file. `mutated` damages events and writes them again, so
 that most inputs are logs whose sizes and checksums are right; libFuzzer's own mutations get the rest. What is asked of
-an input is what `cases.check` asks of a case. The kernels are machine code, which guides nobody, and run all the same.
+an input is what `cases.check` asks of a case. The kernels are machine code, which guides nothing, and run all the same.
 
 atheris is not among this project's dependencies: `pip install atheris` (Linux, Python 3.11 to 3.13). Without it the
 command says so and searches blindly for as long.

@@ -1,4 +1,4 @@
-"""How a server prints a JSON document: `text` makes it, `tells` holds a text, byte for byte, against a document.
+"""The text of a JSON document on a server: `text` makes it, `tells` compares a text with a document byte for byte.
 
 A DOUBLE alone is compared as a number: how a server writes its digits is not the oracle's business.
 """

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.schema.errors import UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Table
 from tests.fuzz import anatomy
 from tests.fuzz.anatomy import Malformed
-from tests.fuzz.oracle import Refusal, RowsTold, Statement, Story, differences
+from tests.fuzz.oracle import ExpectedRows, Refusal, Statement, Story, differences
 from tests.fuzz.subject import FIRST, SECOND, Decoded, Outcome, Step
 from tests.fuzz.writer import STATUS
 
@@ -100,22 +100,22 @@ class _Judge:
                 raise _Wrong(f"ranges that do not join at {file}:{start}")
             self._nothing_until(file, start)
             inside = bool(decoded.range.closes)
-            before = len(story.told)
+            before = len(story.expected)
             story.walk(self.data[file], self.trailers[file], start, end, ends_inside=inside)
-            self._compare(decoded, story.told[before:], story.refusal)
+            self._compare(decoded, story.expected[before:], story.refusal)
             self.here = (file, end)
         if inside and decoded.error is None:
             raise _Wrong(f"an epoch that ends inside a transaction at {self.here}")
         return story
 
-    def _compare(self, decoded: Decoded, told: Sequence[RowsTold], refusal: Refusal | None) -> None:
+    def _compare(self, decoded: Decoded, expected: Sequence[ExpectedRows], refusal: Refusal | None) -> None:
         file, start, end = decoded.range.file, decoded.range.start, decoded.range.end
         whole = decoded.error is None
         if whole:
             self._must_be_sound(file, end)
             if refusal:
                 raise _Wrong(f"accepted: {refusal.reason} at {file}:{refusal.position}")
-        sound = [event for event in told if not self._damaged(file, event.end)]
+        sound = [event for event in expected if not self._damaged(file, event.end)]
         problem = differences(sound, decoded.rows, whole=whole)
         if problem:
             raise _Wrong(f"in {file}:{start}-{end}, {problem}")
@@ -137,8 +137,8 @@ class _Judge:
         else:
             story = self._story(ddl.at.file, ddl.at.position, ddl.end.position)
             self._must_be_sound(ddl.at.file, ddl.end.position)
-            if story.told or story.refusal:
-                raise _Wrong(f"the statement at {ddl.at} with {len(story.told)} rows events, {story.refusal}")
+            if story.expected or story.refusal:
+                raise _Wrong(f"the statement at {ddl.at} with {len(story.expected)} rows events, {story.refusal}")
         if any(decoded.error for decoded in step.ranges):
             return  # and the story is not read to its end
         if not any(_is(ddl, statement) for statement in story.statements):

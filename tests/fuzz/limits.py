@@ -2,7 +2,7 @@
 
 CPU time of this process, user and system, is counted and not the clock's: on a busy machine a case may wait as long as
 it must. `ITIMER_PROF` raises TooSlow in Python code. Code that never comes back to Python (a kernel's endless loop) is
-ended by the system some seconds later: nobody handles the SIGVTALRM of `ITIMER_VIRTUAL`, and who started the process
+ended by the system some seconds later: no code handles the SIGVTALRM of `ITIMER_VIRTUAL`, and who started the process
 sees how it ended. (`RLIMIT_CPU` would not do: it counts from the process's start, and in ticks, of which a process can
 get seconds too many in a few minutes.)
 

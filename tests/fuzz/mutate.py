@@ -343,7 +343,7 @@ def bomb_of_mysql(dice: Random) -> bytes:
         first = struct.pack("<IBIIIH", writer.NOW, code, 7, min(size, (1 << 32) - 1), 0, 0)
     packed = zstd_bomb(first, size - len(first), dice.choice((None, None, None, size, 1 << 62, 100)))
     if dice.random() < 0.2:
-        packed = packed[:1000]  # gigabytes are only said, not there
+        packed = packed[:1000]  # the header claims gigabytes that do not exist
     return writer.payload_of(packed, dice.choice((size, size, size, 100, 0, 1 << 62, None)))
 
 

@@ -1,4 +1,4 @@
-"""How numbers lie in a row image: integers, DECIMAL, FLOAT and DOUBLE, BIT."""
+"""The layout of numbers in a row image: integers, DECIMAL, FLOAT and DOUBLE, BIT."""
 
 from __future__ import annotations
 

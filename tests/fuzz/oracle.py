@@ -42,7 +42,7 @@ _CHANGES: Final = frozenset(b"INSERT UPDATE DELETE REPLACE LOAD WITH CALL DO SEL
 
 
 @dataclass(frozen=True)
-class RowsTold:
+class ExpectedRows:
     """A rows event of a known table: its images, cell by cell. `end`: of the event that carries it in the file."""
 
     position: int
@@ -101,14 +101,14 @@ class Story:
     tables: Mapping[tuple[bytes, bytes], tuple[int, Table]]
     deep: bool = True
     """False: only where transactions begin and end; no map, no row and nothing packed is looked into."""
-    told: list[RowsTold] = field(default_factory=list)
+    expected: list[ExpectedRows] = field(default_factory=list)
     refusal: Refusal | None = None
     statements: list[Statement] = field(default_factory=list)
     """DDL."""
     transactions: int = 0
     _state: str = "outside"
     _maps: dict[bytes, bytes] = field(default_factory=dict)
-    """The bodies of the maps in force; those of tables that nobody wants need not be right."""
+    """The bodies of the maps in force; those of tables that no task selects need not be right."""
     _rows: bool = False
     _void: bool = False
     """The statement that follows is an ALTER that has only started, or has failed (MariaDB's two phases)."""
@@ -233,10 +233,12 @@ class Story:
         table_map = anatomy.read_map(known)
         self._need(head.columns == len(table_map.types) and head.complete, "not all columns")
         forms = table_map.forms(table)
-        self.told.append(_told(code, body, head.start, span, index, table, forms))
+        self.expected.append(_expected(code, body, head.start, span, index, table, forms))
 
 
-def _told(code: int, body: bytes, start: int, span: Span, index: int, table: Table, forms: Sequence[Form]) -> RowsTold:
+def _expected(
+    code: int, body: bytes, start: int, span: Span, index: int, table: Table, forms: Sequence[Form]
+) -> ExpectedRows:
     """Raises Malformed where the images do not fill the event exactly."""
     if code in anatomy.COMPRESSED_ROWS:
         body, start = anatomy.unpack_mariadb(body[start:]), 0
@@ -252,7 +254,7 @@ def _told(code: int, body: bytes, start: int, span: Span, index: int, table: Tab
     kind = "insert" if code in anatomy.INSERTS else "update" if code in anatomy.UPDATES else "delete"
     if kind == "update" and len(images) % 2:
         raise Malformed("an update without its new row")
-    return RowsTold(span.position, span.end, kind, index, forms, body, images, partial)
+    return ExpectedRows(span.position, span.end, kind, index, forms, body, images, partial)
 
 
 def read_statement(code: int, body: bytes) -> Statement:
@@ -280,10 +282,10 @@ def first_word(sql: bytes) -> bytes | None:
 # Comparing
 
 
-def differences(told: Sequence[RowsTold], rows: Sequence[RowChange], *, whole: bool) -> str | None:
+def differences(expected: Sequence[ExpectedRows], rows: Sequence[RowChange], *, whole: bool) -> str | None:
     """Return why `rows` differ from the expected ones, or None. `whole`: no row may be missing at the end."""
     left = iter(rows)
-    for event in told:
+    for event in expected:
         for number, change in enumerate(event.changes()):
             found = next(left, None)
             if found is None:
@@ -295,7 +297,7 @@ def differences(told: Sequence[RowsTold], rows: Sequence[RowChange], *, whole: b
     return None if extra is None else f"a row that no event holds: {extra!r:.300}"
 
 
-def _different(event: RowsTold, change: tuple[int | None, int | None], found: RowChange) -> str | None:
+def _different(event: ExpectedRows, change: tuple[int | None, int | None], found: RowChange) -> str | None:
     if found.table != event.table:
         return f"it is of table {found.table}, not {event.table}"
     for side, number, row in zip(("before", "after"), change, (found.before, found.after), strict=True):
@@ -308,7 +310,7 @@ def _different(event: RowsTold, change: tuple[int | None, int | None], found: Ro
     return None
 
 
-def _different_image(event: RowsTold, number: int, row: Row) -> str | None:
+def _different_image(event: ExpectedRows, number: int, row: Row) -> str | None:
     image = event.images[number]
     if len(row) != len(image):
         return f"{len(row)} values"
@@ -327,7 +329,7 @@ def _different_image(event: RowsTold, number: int, row: Row) -> str | None:
     return None
 
 
-def _agrees_changed(event: RowsTold, number: int, index: int, changes: bytes, value: bytes) -> bool:
+def _agrees_changed(event: ExpectedRows, number: int, index: int, changes: bytes, value: bytes) -> bool:
     """Tell whether `value` is the document of the image before, with the changes."""
     place = event.images[number - 1][index]
     if place is None:

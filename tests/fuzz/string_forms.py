@@ -1,4 +1,4 @@
-"""How everything of variable length lies in a row image: strings and what servers store like one.
+"""The layout of values of variable length in a row image: strings and types that are stored like strings.
 
 ENUM, SET and MariaDB's addresses come as a STRING with a real type in the metadata; LOBs, geometries, vectors and JSON
 have a length of one to four bytes; COMPRESSED columns of MariaDB have type codes of their own.

@@ -1,4 +1,4 @@
-"""What is tested: planning a log to its end and decoding every planned range, in every way there is, as sync would.
+"""The code under test: planning a log to its end and decoding every planned range, in every way that a sync uses.
 
 `follow` goes on from plan to plan until nothing complete is left or a DmError ends it. Only DmErrors are caught: what
 else the engine raises is a failure, and reaches the caller.

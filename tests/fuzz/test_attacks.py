@@ -219,7 +219,7 @@ def read_within_limits(files: Sequence[LogFile], subject: Subject, *, large: boo
         else:
             with cpu_bound() as clock:
                 outcome = follow(files, TABLES, Reading(), subject, clock=clock)
-    except BaseException as error:  # noqa: BLE001  # whatever it is, it is said
+    except BaseException as error:  # noqa: BLE001  # whatever it is, it is output
         return "".join(traceback.format_exception(error, limit=-3))
     return f"DmError: {outcome.error}" if outcome.error else "the end"
 
@@ -233,7 +233,7 @@ def in_a_child(what: Callable[[], str]) -> str:
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read().decode()
+        output = pipe.read().decode()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    return said or (f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
+    return output or (f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")

@@ -1,4 +1,4 @@
-"""What the mutators do: damage that is not repaired betrays itself, damage that is repaired does not."""
+"""The mutators: damage that is not repaired is detectable, damage that is repaired is not."""
 
 from random import Random
 

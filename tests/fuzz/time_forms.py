@@ -1,4 +1,4 @@
-"""How dates and times lie in a row image, in the layouts of today and of before MySQL 5.6."""
+"""The layout of dates and times in a row image, today's and that of before MySQL 5.6."""
 
 from __future__ import annotations
 

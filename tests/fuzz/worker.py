@@ -1,6 +1,6 @@
 """One process of a campaign: runs its cases under limits and tells of each that breaks the promise.
 
-It writes the number of the case at hand into a file before it begins with it, so that whoever started the process knows
+It writes the number of the case at hand into a file before it begins with it, so that the parent process knows
 which case killed it. What it says on stdout is JSON, one line for each failure, and one with counts at the end.
 """
 

@@ -3,6 +3,7 @@
 The servers come from `tests/conftest.py`. Here is the rule that holds for this folder: a test that uses no server does
 not belong in it, so that leaving it out never hides a unit test."""
 
+import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.session import close_target
 from testbed import Server
+from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint
 
 HERE = Path(__file__).parent
@@ -40,3 +42,10 @@ def loads_of(server: Server) -> int:
         return 0
     ((_, count),) = server.sql("SHOW GLOBAL STATUS LIKE 'Com_load'")
     return int(count)
+
+
+@pytest.fixture
+def schema(request: pytest.FixtureRequest, fresh_schema: FreshSchema) -> str:
+    """A schema of this test on its source, or on each of the sources that it has as arguments."""
+    names = [name for name in inspect.signature(request.function).parameters if name.endswith("source")]
+    return fresh_schema(*map(request.getfixturevalue, names))

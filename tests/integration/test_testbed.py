@@ -38,7 +38,7 @@ def test_a_password_account_logs_in_over_tcp(source: Server) -> None:
         assert cursor.fetchall() == (("dm_reader@%",),)
 
 
-def test_a_killed_server_comes_back_where_it_was_with_every_commit(source: Server, fresh_schema: FreshSchema) -> None:
+def test_a_killed_server_restarts_with_every_commit(source: Server, fresh_schema: FreshSchema) -> None:
     database = fresh_schema(source)
     source.sql(f"CREATE TABLE {database}.t (id INT PRIMARY KEY); INSERT INTO {database}.t VALUES (1), (2)")
     port = source.port

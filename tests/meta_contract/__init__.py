@@ -1,4 +1,4 @@
-"""What a metadata DB must do, on whatever server: collected once for each by a subclass that gives `meta_url`."""
+"""The contract of a metadata DB on any server: collected once for each by a subclass that gives `meta_url`."""
 
 from tests.meta_contract.ddl_locks import DdlLockContract
 from tests.meta_contract.leases import LeaseContract

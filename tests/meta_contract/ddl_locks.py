@@ -14,7 +14,7 @@ from tests.meta_contract.races import PROCESSES
 class DdlLockContract(OpenStore):
     """What holds of a lock that many change."""
 
-    def test_ddl_locks_change_by_what_is_there(self, store: MetaStore) -> None:
+    def test_ddl_locks_change_by_compare_and_set(self, store: MetaStore) -> None:
         """Reports of many sources at once all count, and the last one to go on removes the lock."""
         lock = "shop-`" + "s" * 64 + "`.`" + "\N{PILE OF POO}" * 64 + "`"
 

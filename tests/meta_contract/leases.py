@@ -82,7 +82,7 @@ class LeaseContract(OpenStore):
             store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0)
         store.renew_lease(newer)
 
-    def test_who_was_launched_before_a_claim_gets_nothing_behind_it(self, store: MetaStore) -> None:
+    def test_a_task_launched_before_a_claim_applies_nothing_after_it(self, store: MetaStore) -> None:
         """A driver that was suspended during a later run of any kind: of the same identity, alive, ended or expired."""
         assert store.last_generation("t", "s") == 0
         store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0, launched_after=0)
@@ -115,7 +115,7 @@ class LeaseContract(OpenStore):
         with pytest.raises(LeaseHeld, match="dag/anna"):
             store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0)
 
-    def test_one_who_read_before_a_renewal_does_not_get_the_lease(self, meta_url: str, store: MetaStore) -> None:
+    def test_a_reader_from_before_a_renewal_does_not_get_the_lease(self, meta_url: str, store: MetaStore) -> None:
         """The holder came back between reading an expired lease and taking it."""
         database = Database(parse_url(meta_url))
         late = store.acquire_lease("t", "s", ANNA, ttl_seconds=0.1, at_least=0)

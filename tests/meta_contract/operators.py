@@ -20,7 +20,7 @@ from tests.meta_contract.opened import OpenStore
 class OperatorContract(OpenStore):
     """What holds of a wish for a place of the log."""
 
-    def test_an_operator_from_its_wish_to_the_record_of_it(self, store: MetaStore) -> None:
+    def test_the_life_of_an_operator(self, store: MetaStore) -> None:
         here = Location("mysql-bin.000003", 400, "", 2)
         wish = Operator("t", "s", OperatorKind.REPLACE, here, ("ALTER TABLE a.b ADD c int", "DROP TABLE a.`naïve ☃`"))
         store.put_operators([wish, replace(wish, task="T"), replace(wish, source="other")])
@@ -63,7 +63,7 @@ class OperatorContract(OpenStore):
         with pytest.raises(LostRace):
             store.mark_operator_used(by_pattern, here)
 
-    def test_the_later_wish_for_a_place_counts(self, store: MetaStore) -> None:
+    def test_the_later_operator_for_a_location_counts(self, store: MetaStore) -> None:
         here = Location("mysql-bin.000003", 400)
         first = Operator("t", "s", OperatorKind.REPLACE, here, ("DROP TABLE a.b",))
         store.put_operators([first])
@@ -72,7 +72,7 @@ class OperatorContract(OpenStore):
         (found,) = store.operators("t", "s")
         assert (found.kind, found.statements, found.state, found.used_at) == ("skip", (), "waiting", None)
 
-    def test_operators_go_with_their_subtask(self, store: MetaStore) -> None:
+    def test_operators_are_removed_with_their_subtask(self, store: MetaStore) -> None:
         store.put_operators([Operator("t", "s", OperatorKind.SKIP, SqlPattern("DROP"))])
         store.forget_subtask("t", "s")
         assert store.operators("t", "s", passed=True) == []

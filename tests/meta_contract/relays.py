@@ -17,7 +17,7 @@ class RelayContract(OpenStore):
         assert store.relay_desired("s") is None
         store.set_relay_desired("s", Stage.RUNNING)
         assert store.relay_status("s") is None
-        told = RelayStatus(
+        reported = RelayStatus(
             "s",
             Stage.RUNNING,
             master=Location("mysql-bin.000002", 900),
@@ -30,7 +30,7 @@ class RelayContract(OpenStore):
             task="shop",
             error={"ErrCode": "DM-4001"},
         )
-        store.put_relay_status(told)
+        store.put_relay_status(reported)
         store.set_relay_desired("s", Stage.PAUSED)
         found = store.relay_status("s")
         assert found is not None
@@ -51,7 +51,7 @@ class RelayContract(OpenStore):
             "directory",
             "task",
         )
-        assert [getattr(found, name) for name in same] == [getattr(told, name) for name in same]
+        assert [getattr(found, name) for name in same] == [getattr(reported, name) for name in same]
         assert store.relay_desired("s") is Stage.PAUSED
 
     def test_all_relays_that_have_reported_are_listed(self, store: MetaStore) -> None:
@@ -60,7 +60,7 @@ class RelayContract(OpenStore):
         store.set_relay_desired("u", Stage.RUNNING)
         assert [(one.source, one.stage) for one in store.list_relays()] == [("s", Stage.RUNNING), ("t", Stage.PAUSED)]
 
-    def test_whose_log_it_was_is_not_forgotten(self, store: MetaStore) -> None:
+    def test_a_starting_relay_keeps_the_reported_sub_directory(self, store: MetaStore) -> None:
         """A relay that starts does not know yet which sub-directory it writes."""
         store.put_relay_status(RelayStatus("s", Stage.RUNNING, sub_dir="9f2c.000001"))
         store.put_relay_status(RelayStatus("s", Stage.NEW, host="host-b"))

@@ -89,22 +89,22 @@ def meanings(model: type[DmModel]) -> dict[str, str]:
                 case ast.AnnAssign(target=ast.Name(name)):
                     above.append(name)
                 case ast.Expr(value=ast.Constant(value=str(text))) if above:
-                    said = " ".join(text.split())
-                    found |= dict.fromkeys(above if said.startswith(WITHOUT_EFFECT) else above[-1:], said)
+                    explained = " ".join(text.split())
+                    found |= dict.fromkeys(above if explained.startswith(WITHOUT_EFFECT) else above[-1:], explained)
                     above = []
     return {name: text for name, text in found.items() if name in model.model_fields}
 
 
 def _keys(model: type[DmModel]) -> list[str]:
-    said = meanings(model)
+    explained = meanings(model)
     rows: list[tuple[str, ...]] = []
     for name, field in model.model_fields.items():
         key, *older = aliases_of(model, name)
         shown = f"`{key}`" + (f" (also `{'`, `'.join(older)}`)" if older else "")
-        if rows and rows[-1][-1] == said[name]:
-            rows[-1] = (f"{rows[-1][0]}, {shown}", "", "", said[name])
+        if rows and rows[-1][-1] == explained[name]:
+            rows[-1] = (f"{rows[-1][0]}, {shown}", "", "", explained[name])
         else:
-            rows.append((shown, _values(field), _default(field), said[name]))
+            rows.append((shown, _values(field), _default(field), explained[name]))
     return table(("key", "value", "default", "meaning"), [(*row[:-1], cell(row[-1])) for row in rows])
 
 

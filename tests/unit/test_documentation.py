@@ -1,4 +1,4 @@
-"""What README and docs show can be done: commands are understood, links lead somewhere, files are there."""
+"""The documentation matches the product: commands parse, links have a target, files exist."""
 
 import re
 import shutil

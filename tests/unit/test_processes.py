@@ -1,4 +1,4 @@
-"""Whether a process of this machine has ended."""
+"""Detection of the end of a process of this machine."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def test_a_process_runs_until_it_has_ended() -> None:
     assert has_ended(shown)
 
 
-def test_a_pid_that_was_given_away_again() -> None:
+def test_a_reused_pid_is_another_process() -> None:
     machine, pid, born = this_process().rsplit(" ", 2)
     assert not has_ended(f"{machine} {pid} {born}")
     assert has_ended(f"{machine} {pid} {int(born) - 1}")

@@ -136,8 +136,7 @@ def test_the_rows_make_the_table(source: Server, schema: str) -> None:
     assert sorted(state.values()) == sorted(raw_rows(connection, table))
 
 
-def test_mariadb_s_events_uncompressed_are_the_plain_ones(mariadb_source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(mariadb_source)
+def test_mariadb_s_events_uncompressed_are_the_plain_ones(mariadb_source: Server, schema: str) -> None:
     plain, packed = ran(mariadb_source, schema, on=False), ran(mariadb_source, schema, on=True)
     assert [comparable(event) for event in packed.events] == [comparable(event) for event in plain.events]
 
@@ -165,11 +164,11 @@ def test_the_server_s_own_tool_counts_the_same_rows(source: Server, schema: str)
     own = ["mariadb-binlog"] if source.flavour == "mariadb" else debian_sid.tree(MYSQL).command("mysqlbinlog")
     position = [f"--start-position={packed.lo.position}", f"--stop-position={packed.hi.position}"]
     file = str(source.datadir / packed.lo.file)
-    said = subprocess.run(
+    output = subprocess.run(
         [*own, "--no-defaults", "-v", "--base64-output=DECODE-ROWS", *position, file], check=True, capture_output=True
     ).stdout
     theirs = Counter(
-        line.split()[1] for line in said.splitlines() if line.startswith(b"### ") and line.endswith(b".`t`")
+        line.split()[1] for line in output.splitlines() if line.startswith(b"### ") and line.endswith(b".`t`")
     )
     kinds = {(False, True): b"INSERT", (True, True): b"UPDATE", (True, False): b"DELETE"}
     ours = Counter(kinds[change.before is not None, change.after is not None] for change in packed.changes)

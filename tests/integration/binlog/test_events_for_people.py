@@ -12,7 +12,6 @@ import pytest
 
 from airflow_provider_dm.cli.main import main
 from testbed import Server
-from tests.conftest import FreshSchema
 
 
 @pytest.fixture
@@ -30,10 +29,7 @@ def ask(source: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> C
     return ask
 
 
-def test_a_page_of_both_logs(
-    source: Server, fresh_schema: FreshSchema, tmp_path: Path, ask: Callable[..., dict[str, Any]]
-) -> None:
-    schema = fresh_schema(source)
+def test_a_page_of_both_logs(source: Server, schema: str, tmp_path: Path, ask: Callable[..., dict[str, Any]]) -> None:
     source.sql(f"CREATE TABLE `{schema}`.t (id INT PRIMARY KEY, v VARCHAR(20)); FLUSH BINARY LOGS")
     file = source.sql("SHOW BINARY LOGS")[-1][0]
     source.sql(

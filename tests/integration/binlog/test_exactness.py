@@ -42,10 +42,7 @@ def test_every_cell_arrives_as_it_was(source: Server, target: Server, fresh_sche
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_mariadb_11_has_vectors_too(
-    mysql_source: Server, mariadb11_source: Server, fresh_schema: FreshSchema, seed: int
-) -> None:
-    schema = fresh_schema(mysql_source, mariadb11_source)
+def test_mariadb_11_has_vectors_too(mysql_source: Server, mariadb11_source: Server, schema: str, seed: int) -> None:
     for ends in ((mysql_source, mariadb11_source), (mariadb11_source, mysql_source)):
         outcome = Journey(*ends, schema).of(VECTOR, Random(seed), 20)
         assert outcome.differences == ()
@@ -108,12 +105,12 @@ def test_texts_with_another_charset_in_the_map_are_not_read(source: Server, fres
     finally:
         query(connection, f"SET GLOBAL binlog_row_metadata = {before}")
     assert [change.after for change in logged(source, then, lo, hi)] == raw_rows(connection, then)
-    for change, said in (
+    for change, message in (
         ("MODIFY v VARBINARY(9)", "v with CHARACTER SET latin1"),
         ("MODIFY v VARCHAR(9) CHARACTER SET latin1, MODIFY e ENUM('b','a')", "e with the members a, b"),
     ):
         query(connection, f"ALTER TABLE {name.quoted()} {change}")
-        with pytest.raises(SchemaMismatch, match=said):
+        with pytest.raises(SchemaMismatch, match=message):
             logged(source, definition(connection, name), lo, hi)
 
 

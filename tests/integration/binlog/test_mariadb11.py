@@ -1,4 +1,4 @@
-"""What only a newer MariaDB writes: its types, new fields of GTID events, positions that are zero, padded events."""
+"""Events that only a newer MariaDB writes: its types, new fields of GTID events, zero positions, padded events."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,18 +11,16 @@ from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
-from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 from testbed import Server
+from tests.chaos.relay import relays_of
 from tests.conftest import FreshSchema
 from tests.exactness.journey import Journey
 from tests.exactness.samples import SAMPLES
 from tests.integration.binlog.reading import definition, here, log_files, logged, raw_rows, session
-from tests.integration.relay.conftest import RelayKit
 
 LARGE_COMMIT_BYTES: Final = 10 << 20  # the least that the server takes for binlog_large_commit_threshold
 
@@ -139,12 +137,7 @@ def test_a_relay_holds_what_the_server_wrote(
     mariadb11_source: Server, fresh_schema: FreshSchema, tmp_path: Path
 ) -> None:
     """Events inside a transaction have position 0 here; on other servers only artificial events of the dump have it."""
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    mariadb11_source.sql("FLUSH BINARY LOGS")
-    with MetaStore.open(url) as store:
-        kit = RelayKit(mariadb11_source, tmp_path, store, url, "")
-        kit.first_file = kit.upstream().file
+    with relays_of(mariadb11_source, tmp_path) as kit:
         name = TableName(fresh_schema(mariadb11_source), "t").quoted()
         mariadb11_source.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, u UUID); INSERT INTO {name} VALUES (1, uuid())")
         mariadb11_source.sql(f"FLUSH BINARY LOGS; INSERT INTO {name} VALUES (2, uuid()), (3, NULL)")

@@ -66,8 +66,7 @@ def statements(server: Server, schema: str, *texts: str | bytes) -> list[DdlStat
     return [one for one in plans(server, lo, here(connection)) if isinstance(one, DdlStatement)]
 
 
-def test_what_a_session_was_set_to(source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_what_a_session_was_set_to(source: Server, schema: str) -> None:
     first, second = statements(
         source,
         schema,
@@ -79,16 +78,16 @@ def test_what_a_session_was_set_to(source: Server, fresh_schema: FreshSchema) ->
         "SET SESSION lc_time_names = 'en_US', time_zone = '+00:00'",
         "CREATE TABLE u AS SELECT NOW(6) AS a, FROM_UNIXTIME(0) AS b",
     )
-    said = first.session
-    assert said.unknown is None
-    assert said.sql_mode is not None
-    assert said.sql_mode & (1 << 2 | 1 << 20) == 1 << 2 | 1 << 20 == first.sql_mode & (1 << 2 | 1 << 20)
-    assert said.flags is not None
+    context = first.session
+    assert context.unknown is None
+    assert context.sql_mode is not None
+    assert context.sql_mode & (1 << 2 | 1 << 20) == 1 << 2 | 1 << 20 == first.sql_mode & (1 << 2 | 1 << 20)
+    assert context.flags is not None
     both = 1 << 26 | 1 << 27  # no foreign_key_checks, relaxed unique_checks
-    assert said.flags & both == both
-    assert said.auto_increment == (3, 2)
-    assert said.charsets is not None
-    assert said.charsets[:2] == (8, 8)
+    assert context.flags & both == both
+    assert context.auto_increment == (3, 2)
+    assert context.charsets is not None
+    assert context.charsets[:2] == (8, 8)
     assert (first.timestamp, first.schema) == (1_700_000_000, schema)
     assert second.session.unknown is None
 
@@ -106,16 +105,14 @@ def test_time_zone_and_microseconds_of_a_statement(source: Server, fresh_schema:
     assert (insert.session.time_zone, insert.session.microseconds) == (b"+02:00", 123456)
 
 
-def test_who_ran_it_and_where_is_passed(source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_definer_and_collation_are_read_over(source: Server, schema: str) -> None:
     (created,) = statements(source, schema, "CREATE DEFINER = CURRENT_USER PROCEDURE p() SELECT 1")
     assert created.session.unknown is None
-    if source.flavour == "mysql":  # it stands behind them
+    if source.flavour == "mysql":  # it follows them
         assert created.session.utf8mb4_collation == 255
 
 
-def test_what_only_mysql_says(mysql_source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(mysql_source)
+def test_syntax_of_mysql_alone(mysql_source: Server, schema: str) -> None:
     further = f"{schema}_further"
     table, database, dropped = statements(
         mysql_source,
@@ -129,8 +126,7 @@ def test_what_only_mysql_says(mysql_source: Server, fresh_schema: FreshSchema) -
     assert [one.session.unknown for one in (table, database, dropped)] == [None] * 3
 
 
-def test_collations_by_charset_precede_the_clients_charset(mariadb11_source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(mariadb11_source)
+def test_collations_by_charset_precede_the_clients_charset(mariadb11_source: Server, schema: str) -> None:
     (created,) = statements(
         mariadb11_source,
         schema,
@@ -164,9 +160,8 @@ UNSURE_CODES: Final = {"815f"}
 
 @pytest.mark.parametrize(("charset", "collation", "codec", "text"), TEXTS, ids=lambda value: str(value)[:12])
 def test_a_statement_is_text_in_the_charset_of_its_client(
-    source: Server, fresh_schema: FreshSchema, charset: str, collation: str, codec: str, text: str
+    source: Server, schema: str, charset: str, collation: str, codec: str, text: str
 ) -> None:
-    schema = fresh_schema(source)
     name = text.replace("😀", "")  # names are utf8mb3
     sql = f"CREATE TABLE `{name}` (a INT PRIMARY KEY COMMENT '{text}')"
     (created,) = statements(source, schema, f"SET NAMES {charset} COLLATE {collation}", sql.encode(codec))
@@ -186,9 +181,7 @@ def test_a_table_made_from_a_query_is_written_in_utf8_whatever_the_client_speaks
 
 
 @pytest.mark.parametrize("charset", [one for one in CLIENT_CHARSETS if one.name != "binary"], ids=lambda one: one.name)
-def test_every_character_is_the_servers_or_unsure(
-    source: Server, fresh_schema: FreshSchema, charset: ClientCharset
-) -> None:
+def test_every_character_is_the_servers_or_unsure(source: Server, schema: str, charset: ClientCharset) -> None:
     if not source.sql("SELECT 1 FROM information_schema.character_sets WHERE character_set_name = %s", [charset.name]):
         assert (source.flavour, charset.name) == ("mariadb", "gb18030")
         return
@@ -200,7 +193,6 @@ def test_every_character_is_the_servers_or_unsure(
         candidates += [bytes([0x8F, lead, trail]) for lead in range(0xA1, 0xFF) for trail in range(0xA1, 0xFF)]
         candidates = [code for code in candidates if len(code) == 1 or one.fullmatch(code)]
     ours = {code: charset.text(code) for code in candidates}
-    schema = fresh_schema(source)
     values = ",".join(f"(x'{code.hex()}')" for code in ours)
     source.sql(f"CREATE TABLE `{schema}`.t (b VARBINARY(8)); INSERT INTO `{schema}`.t VALUES {values}")
     text = f"CONVERT(CONVERT(b USING {charset.name}) USING utf8mb4)"

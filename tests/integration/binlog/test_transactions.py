@@ -1,4 +1,4 @@
-"""What real servers write around rows: commits, rollbacks, savepoints, DDL, ids."""
+"""The events of real servers around rows: commits, rollbacks, savepoints, DDL, ids."""
 
 from pathlib import Path
 

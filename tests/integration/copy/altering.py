@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,18 +19,12 @@ from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.downstream.rounds import close_round
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.reading.births import read_births
-from airflow_provider_dm.engine.sync.run_sync import run_sync
-from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
-from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
-from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration
-from tests.integration.copy.test_purge_while_beginning import META_VARIABLE, relay_of
+from tests.integration.copy.migrations import Migration, set_page_rows
 from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
 
@@ -81,8 +74,7 @@ class Kit:
             next(once, lambda: None)()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(page, "FIRST_ROWS", 2)
-            patch.setattr(page, "MOST_ROWS", 2)
+            set_page_rows(patch, 2)
             match at:
                 case "before F0":
                     patch.setattr(begin_load, "current_location", _first(current_location, happen))
@@ -112,9 +104,7 @@ class Kit:
         return result
 
     def sync(self) -> SyncResult:
-        spec = self.migration.spec.model_copy(update={"app": "incremental_sync", "until": "caught-up"})
-        source = SyncSource.of(spec, self.migration.claim()["one"])
-        return run_sync(source, LocalRunner(2), self.store, threading.Event())
+        return self.migration.sync()
 
     def wanted(self) -> list[tuple[object, ...]]:
         """Return the source's columns as the target shows them. A BIT's decimals are 0 on TiDB, NULL elsewhere."""
@@ -204,26 +194,3 @@ def _cut_short(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(source_load, "ROUND_SECONDS", seconds)
 
     hold_pages(patch, partial(last, 600.0), partial(last, 0.0))
-
-
-def kit_of(
-    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Kit]:
-    schema = fresh_schema(source, target)
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    monkeypatch.setenv(META_VARIABLE, url)
-    source.sql("FLUSH BINARY LOGS")
-    migration = Migration(
-        target,
-        {"one": source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        task={"task-mode": "all"},
-        relay_dir=str(tmp_path / "relay"),
-    )
-    with MetaStore.open(url) as store, relay_of(migration.spec.sources[0], url, tmp_path):
-        kit = Kit(migration, store, schema, monkeypatch)
-        migration.store = store
-        kit.write(SETUP)
-        yield kit

@@ -1,12 +1,16 @@
 """Full migrations of test servers: a job as the launcher would write it, run by threads instead of Spark."""
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import pytest
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadOutcome, load_all
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
@@ -15,7 +19,10 @@ from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.processes import Holder
+from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.sync.sync_result import SyncResult
+from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from testbed.equality import Comparison, Place, Report, compare
 
@@ -46,6 +53,12 @@ class Migration:
     runner: Runner = field(default_factory=LocalRunner)
     store: MetaStore | None = None
     """Where the log is read (task-mode all)."""
+
+    @classmethod
+    def of(cls, target: Server, source: Server | Mapping[str, Server], schema: str, **fields: Any) -> "Migration":
+        """Return a task of one schema, of one source, `one`, or of each of several."""
+        sources = {"one": source} if isinstance(source, Server) else source
+        return cls(target, sources, {name: [schema] for name in sources}, f"{schema}_meta", **fields)
 
     @property
     def spec(self) -> JobSpec:
@@ -100,6 +113,15 @@ class Migration:
         assert isinstance(outcome, HandedOver), outcome
         return outcome.result
 
+    def sync(self) -> SyncResult:
+        """Sync the source `one` until the sync has caught up."""
+        assert self.store is not None
+        spec = self.spec.model_copy(update={"app": "incremental_sync", "until": "caught-up"})
+        return run_sync(SyncSource.of(spec, self.claim()["one"]), LocalRunner(2), self.store, threading.Event())
+
+
+NewTask = Callable[[Server, Server, str], Migration]
+
 
 def differences(target: Server, tables: Mapping[str, Sequence[tuple[Server, str]]]) -> Report:
     """`tables`: target `schema.table` -> its (server, `schema.table`) sources."""
@@ -114,8 +136,23 @@ def differences(target: Server, tables: Mapping[str, Sequence[tuple[Server, str]
     )
 
 
-def merging(target: Server, source: Server, schema: str) -> Migration:
-    """A migration of the tables t_… of a schema into one table t."""
-    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
-    task, instance = {"routes": {"merge": route}}, {"route-rules": ["merge"]}
-    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", task, instance)
+def assert_same(source: Server, target: Server, schema: str, *tables: str) -> Report:
+    """Compare tables of one source with the target's tables of the same names."""
+    report = differences(target, {f"{schema}.{table}": [(source, f"{schema}.{table}")] for table in tables})
+    assert report.equal, report
+    return report
+
+
+def merging(
+    target: Server, source: Server | Mapping[str, Server], schema: str, into: str = "", **instance: Any
+) -> Migration:
+    """Return a task that merges the tables t_… of a schema into a table t of the same schema, or of `into`."""
+    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": into or schema, "target-table": "t"}
+    instance = {"route-rules": ["merge"], **instance}
+    return Migration.of(target, source, schema, task={"routes": {"merge": route}}, instance=instance)
+
+
+def set_page_rows(patch: pytest.MonkeyPatch, first: int, most: int | None = None) -> None:
+    """Let the first page of a chunk have `first` rows, and each page at most `most` (`first` if not given)."""
+    patch.setattr(page, "FIRST_ROWS", first)
+    patch.setattr(page, "MOST_ROWS", first if most is None else most)

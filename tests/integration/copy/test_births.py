@@ -14,7 +14,6 @@ from airflow_provider_dm.engine.reading import births as births_room
 from airflow_provider_dm.engine.reading.births import Birth, Births, check_birth, read_births
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from testbed import Server
-from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint
 
 NOTHING = BlockAllowRules.from_config(
@@ -22,9 +21,8 @@ NOTHING = BlockAllowRules.from_config(
 )
 
 
-def test_equal_tables_that_swap_names_are_distinguished(mysql_source: Server, fresh_schema: FreshSchema) -> None:
+def test_equal_tables_that_swap_names_are_distinguished(mysql_source: Server, schema: str) -> None:
     """Only their numbers differ, which need a privilege; without it they count as the same."""
-    schema = fresh_schema(mysql_source)
     user = f"u{schema[-8:]}"
     mysql_source.sql(f"CREATE USER {user} IDENTIFIED BY ''; GRANT SELECT ON `{schema}`.* TO {user}")
     made: set[object] = set()
@@ -61,11 +59,10 @@ def test_equal_tables_that_swap_names_are_distinguished(mysql_source: Server, fr
     assert older.is_same(after.tables[names[0]])
 
 
-def test_who_asks_beside_a_snapshot_does_not_wait_for_ddl_that_waits_for_it(
-    mysql_source: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+def test_a_query_beside_a_snapshot_does_not_wait_for_blocked_ddl(
+    mysql_source: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that a table's number is done without, as innodb_tables waits for DDL of any table."""
-    schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE a (id int); CREATE TABLE b (id int)", database=schema)
     name, one = TableName(schema, "b"), endpoint("one", mysql_source)
     birth = read_births(one, NOTHING, [name]).tables[name]

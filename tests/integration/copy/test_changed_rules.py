@@ -15,13 +15,10 @@ def routed(source: Server, target: Server, schema: str, to: str) -> Migration:
     """The tables of `schema` to the schema `to`."""
     routes: dict[str, Any] = {"routes": {"r": {"schema-pattern": schema, "target-schema": to}}}
     rules = {"route-rules": ["r"]}
-    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", routes, rules)
+    return Migration.of(target, source, schema, task=routes, instance=rules)
 
 
-def test_routes_that_change_in_the_middle_of_a_copy_are_refused(
-    source: Server, target: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(source)
+def test_routes_that_change_in_the_middle_of_a_copy_are_refused(source: Server, target: Server, schema: str) -> None:
     source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
     routed(source, target, schema, f"{schema}_a").go(stop=lambda: True)
 
@@ -29,15 +26,12 @@ def test_routes_that_change_in_the_middle_of_a_copy_are_refused(
         routed(source, target, schema, f"{schema}_b").go()
 
 
-def test_a_table_that_a_finished_load_did_not_have_is_reported(
-    source: Server, target: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(source)
+def test_a_table_that_a_finished_load_did_not_have_is_reported(source: Server, target: Server, schema: str) -> None:
     source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE later (id INT PRIMARY KEY)", database=schema)
     only_t = {"block-allow-list": {"one": {"do-tables": [{"db-name": schema, "tbl-name": "t"}]}}}
-    Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", only_t).finish()
+    Migration.of(target, source, schema, task=only_t).finish()
 
-    grown = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    grown = Migration.of(target, source, schema)
 
     with pytest.raises(RulesChanged, match=f"{schema}.later"):
         grown.go()
@@ -49,7 +43,7 @@ def test_bad_input_is_refused_before_the_target_is_claimed(
     schema = fresh_schema(source, target)
     source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
     target.sql("CREATE TABLE t (id INT PRIMARY KEY, other INT)", database=schema)
-    spec = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").spec
+    spec = Migration.of(target, source, schema).spec
 
     with pytest.raises(TargetTableMismatch):
         check_before_claim(spec, {"one": endpoint("one", source)}, endpoint("target", target))

@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.downstream.errors import ComputedDiffers, Target
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
+from tests.integration.copy.migrations import Migration, assert_same
 from tests.integration.verify.test_verification import verified
 
 PRECISE = "SET SESSION div_precision_increment = 10;"
@@ -24,7 +24,7 @@ def both(source: Server, target: Server, schema: str, columns: str, theirs: str 
 
 
 def copying(source: Server, target: Server, schema: str, **session: str) -> Migration:
-    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", session=session)
+    return Migration.of(target, source, schema, session=session)
 
 
 def values(server: Server, schema: str) -> list[tuple[object, ...]]:
@@ -33,7 +33,7 @@ def values(server: Server, schema: str) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("kind", ["STORED", "VIRTUAL"])
 @pytest.mark.parametrize("expression", ["a / b", "CONCAT(a / b, '')", "CAST(a / b AS DECIMAL(30,20))"])
-def test_what_comes_to_something_else_stops(
+def test_different_computed_values_stop(
     source: Server, target: Server, fresh_schema: FreshSchema, kind: str, expression: str
 ) -> None:
     """Written at the source under another div_precision_increment (STORED), or with another expression there."""
@@ -88,7 +88,7 @@ MANY = """
 """
 
 
-def test_what_comes_to_the_same_is_copied(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_equal_computed_values_are_copied(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     """A decimal that is rounded is only a note, and no reason to stop."""
     schema = fresh_schema(source, target)
     in_tidb = MANY.replace("utf16", "utf8mb4").replace(" INVISIBLE", "") if target.flavour == "tidb" else ""
@@ -102,9 +102,9 @@ def test_what_comes_to_the_same_is_copied(source: Server, target: Server, fresh_
     )
     migration = copying(source, target, schema)
     assert migration.finish()["rows"] == 261
-    assert differences(target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
-    told = verified(migration)
-    assert told["verified"], told
+    assert_same(source, target, schema, "t")
+    verification = verified(migration)
+    assert verification["verified"], verification
 
 
 CLIPPED = """
@@ -179,7 +179,7 @@ def test_a_key_that_is_computed(mysql_source: Server, mysql_target: Server, fres
     migration.finish()
     assert values(mysql_target, schema) == values(mysql_source, schema)
     assert verified(migration)["verified"]
-    # Whoever opens the table first decides, and a server that has many tables forgets that it was opened.
+    # The session that opens the table first decides, and a server with many tables closes it again.
     mysql_source.sql(f"FLUSH TABLES {schema}.t; {PRECISE} INSERT INTO {schema}.t (id) VALUES (1)")
     mysql_target.sql(f"DROP DATABASE {schema}_meta; DELETE FROM {schema}.t")
     with pytest.raises(ComputedDiffers):

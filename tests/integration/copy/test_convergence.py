@@ -1,32 +1,20 @@
 """A load in many rounds, then sync, while a writer never pauses: in the end the target is the source."""
 
-import os
 import random
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pymysql
 import pytest
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.config.job import SecretRef
-from airflow_provider_dm.engine.copy import page, source_load
-from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.run_sync import run_sync
-from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.sync_source import SyncSource
+from airflow_provider_dm.engine.copy import source_load
 from testbed import Server
 from tests.beside import beside
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
-from tests.relay_thread import RelayThread
-
-META_VARIABLE = "DM_TEST_COPY_META"
+from tests.integration.copy.migrations import NewTask, assert_same, set_page_rows
 
 TABLES = {
     "plain": "id INT PRIMARY KEY, v INT",
@@ -105,9 +93,13 @@ def writer(server: Server, schema: str, pause: float) -> Iterator[None]:
 
 
 def test_copy_and_sync_converge_while_a_writer_runs(
-    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Server,
+    target: Server,
+    fresh_schema: FreshSchema,
+    schema: str,
+    new_task: NewTask,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    schema = fresh_schema(source)
     for name, columns in TABLES.items():
         source.sql(f"CREATE TABLE {name} ({columns})", database=schema)
         with source.connect(database=schema) as connection, connection.cursor() as cursor:
@@ -121,42 +113,17 @@ def test_copy_and_sync_converge_while_a_writer_runs(
         source.sql(f"INSERT INTO {name} (c, v) VALUES {rows}", database=schema)
     # A load into TiDB fell so far behind the other writer that the test took a quarter of an hour.
     pause, round_seconds = (0.02, 1) if target.flavour == "tidb" else (0.001, 0.3)
-    monkeypatch.setattr(page, "FIRST_ROWS", 4)
-    monkeypatch.setattr(page, "MOST_ROWS", 4)
+    set_page_rows(monkeypatch, 4)
     monkeypatch.setattr(source_load, "ROUND_SECONDS", round_seconds)
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate_meta(url)
-    monkeypatch.setenv(META_VARIABLE, url)
-    migration = Migration(
-        target,
-        {"one": source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        task={"task-mode": "all"},
-        relay_dir=str(tmp_path / "relay"),
-    )
-    spec = migration.spec
-    relay_spec = RelaySpec(source=spec.sources[0], meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
-    relay = RelayThread(relay_spec)
-    try:
-        with MetaStore.open(url) as store:
-
-            def sync() -> None:
-                fence = migration.claim()["one"]
-                assert run_sync(SyncSource.of(spec, fence), LocalRunner(2), store, threading.Event()).finished
-
-            migration.store = store
-            with writer(source, schema, pause):
-                result = migration.finish()
-                sync()
-                time.sleep(0.5)
-            sync()
-    finally:
-        relay.kill()
+    migration = new_task(target, source, schema)
+    with writer(source, schema, pause):
+        result = migration.finish()
+        assert migration.sync().finished
+        time.sleep(0.5)
+    assert migration.sync().finished
 
     assert result["sources"]["one"]["rounds"] > 1, "the writer did nothing between two rounds"
-    report = differences(target, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in TABLES})
-    assert report.equal, report
+    assert_same(source, target, schema, *TABLES)
     for name in IN_ANOTHER_WAY:
         columns = "id, c, v" if name == "by_another_key" else "c, v"
         both = [sorted(one.sql(f"SELECT {columns} FROM {name}", database=schema), key=repr) for one in (source, target)]

@@ -1,4 +1,4 @@
-"""What the target lacks is created: schemas with the source's default collation, keyless tables without a key."""
+"""Creation of missing objects: schemas with the source's default collation, keyless tables without a key."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.precheck.result import State
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import Migration, assert_same, endpoint
 
 CREATES = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP"
 
@@ -45,8 +45,8 @@ def test_a_table_without_a_key_stays_without_one(
 ) -> None:
     schema = keyless(source, fresh_schema)
     with globals_of(mysql_target, demands):
-        Migration(mysql_target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
-    assert differences(mysql_target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
+        Migration.of(mysql_target, source, schema).finish()
+    assert_same(source, mysql_target, schema, "t")
     keys = "SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = %s"
     assert mysql_target.sql(keys, [schema]) == [(0,)]
 
@@ -58,7 +58,7 @@ def test_an_account_without_the_privilege_gets_the_settings_name(
     schema = keyless(source, fresh_schema)
     mysql_target.create_user("dm_plain", "", privileges=CREATES)
     there = replace(mysql_target, user="dm_plain")
-    migration = Migration(there, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(there, source, schema)
     (setting,) = demands
     with globals_of(mysql_target, demands):
         config = SourceConfig.model_validate({"source-id": "one"})
@@ -75,7 +75,7 @@ def test_an_account_without_the_privilege_gets_the_settings_name(
 
 def test_mariadb_may_demand_keys_too(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
     schema = keyless(source, fresh_schema)
-    migration = Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mariadb_target, source, schema)
     with (
         globals_of(mariadb_target, {"innodb_force_primary_key": 1}),
         pytest.raises(KeyDemanded, match="innodb_force_primary_key"),
@@ -113,16 +113,15 @@ IN_TIDB = {
     ],
 )
 def test_a_schema_keeps_its_default(
-    source: Server, target: Server, fresh_schema: FreshSchema, collation: str, becomes: str | None
+    source: Server, target: Server, schema: str, collation: str, becomes: str | None
 ) -> None:
     if becomes is not None and ("0900" in collation) is (source.flavour == "mariadb"):
         return  # a collation of the other flavour
     if target.flavour == "tidb":
         becomes = IN_TIDB.get(collation)
-    schema = fresh_schema(source)
     source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
     source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, source, schema)
     strict = replace(migration, task={"collation_compatible": "strict"})
     if becomes is None or source.flavour == target.flavour:
         migration = strict  # which then means the same
@@ -145,7 +144,7 @@ def test_a_default_that_the_target_lacks_is_reported(
         schema = fresh_schema(mysql_source, suffix=suffix)
         mysql_source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
         mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY) COLLATE latin1_bin", database=schema)
-        migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+        migration = Migration.of(mariadb_target, mysql_source, schema)
         with pytest.raises(TargetRefused, match=rf"on {schema}: (1115|1273)\b"):
             replace(migration, task={"collation_compatible": "strict"}).go()
         result = migration.finish()
@@ -170,9 +169,8 @@ def test_schemas_that_differ_and_merge_are_reported(source: Server, target: Serv
 
 
 def test_a_table_of_the_same_flavour_is_made_with_all_that_it_has(
-    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+    mysql_source: Server, mysql_target: Server, schema: str
 ) -> None:
-    schema = fresh_schema(mysql_source)
     keys = (
         "(CAST(j->>'$.a' AS CHAR(10)))",
         "(CAST(j->>'$.b' AS CHAR(10) CHARACTER SET latin1) COLLATE latin1_bin)",
@@ -195,7 +193,7 @@ def test_a_table_of_the_same_flavour_is_made_with_all_that_it_has(
         database=schema,
     )
 
-    Migration(mysql_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").finish()
+    Migration.of(mysql_target, mysql_source, schema).finish()
 
     for name in tables:
         shown = [server.sql(f"SHOW CREATE TABLE {name}", database=schema) for server in (mysql_source, mysql_target)]

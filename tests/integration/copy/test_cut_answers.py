@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.schema.codec import RowReader
 from airflow_provider_dm.engine.verify import piece
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import Migration, assert_same, endpoint
 from tests.integration.verify.test_verification import verified
 
 MOST = 3
@@ -57,7 +57,7 @@ def schema(source: Server, fresh_schema: FreshSchema) -> str:
 def copied(source: Server, target: Server, schema: str, *tables: str) -> Migration:
     lists = {"one": {"do-dbs": [schema], "do-tables": [{"db-name": schema, "tbl-name": name} for name in tables]}}
     task = {"block-allow-list": lists}
-    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", task)
+    return Migration.of(target, source, schema, task=task)
 
 
 def test_pages_go_on_until_nothing_is_left(
@@ -67,8 +67,7 @@ def test_pages_go_on_until_nothing_is_left(
     monkeypatch.setattr(page, "FIRST_ROWS", 7)
     result = copied(source, target, schema, "keyed", "pairs").finish()
     assert result["rows"] == 2 * 45
-    tables = {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("keyed", "pairs")}
-    assert differences(target, tables).equal
+    assert_same(source, target, schema, "keyed", "pairs")
 
 
 def test_a_table_without_a_key_is_counted(

@@ -23,7 +23,6 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.following import Following
 from testbed import Server
-from tests.conftest import FreshSchema
 from tests.integration.copy.altering import MOMENTS, Kit
 from tests.integration.copy.migrations import differences, endpoint
 from tests.integration.sync.conftest import rows_of
@@ -160,7 +159,7 @@ def _dies(*_arguments: object) -> None:
 
 @pytest.mark.parametrize("dies_at", ["the commit", "the TRUNCATE"])
 @pytest.mark.parametrize("kind", [OperatorKind.SKIP, OperatorKind.REPLACE])
-def test_a_person_comes_when_a_table_is_emptied_as_its_key_changes(
+def test_an_emptied_table_whose_key_changes_needs_a_person(
     one_kit: Kit, kind: OperatorKind, dies_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is done in the place of the statement, the table is copied anew."""
@@ -333,11 +332,8 @@ def test_without_a_log_a_table_that_is_altered_stops_the_load(one_kit: Kit) -> N
     ],
     ids=["gone", "renamed", "retyped"],
 )
-def test_what_is_altered_before_it_is_measured_is_not_measured(
-    source: Server, fresh_schema: FreshSchema, change: str
-) -> None:
+def test_what_is_altered_before_it_is_measured_is_not_measured(source: Server, schema: str, change: str) -> None:
     """The load begins; its log has the change of the table."""
-    schema = fresh_schema(source)
     source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (3), (9)", database=schema)
     at, name = endpoint("source", source), TableName(schema, "a")
     with connected(at) as connection:

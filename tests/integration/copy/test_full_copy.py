@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_dm.engine.copy import begin_load, page
+from airflow_provider_dm.engine.copy import begin_load
 from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy, TargetNotEmpty
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
 from airflow_provider_dm.engine.errors import InvalidInput
@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
 from airflow_provider_dm.engine.schema.errors import UnsupportedColumnType
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences, merging
+from tests.integration.copy.migrations import Migration, assert_same, differences, merging, set_page_rows
 
 TABLES = {
     "composite": """CREATE TABLE composite (a INT NOT NULL, b VARCHAR(20) NOT NULL, c DATE NOT NULL, v DOUBLE,
@@ -60,39 +60,27 @@ def fill(server: Server, schema: str) -> None:
 
 
 def test_every_kind_of_table_arrives(
-    source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(source)
     fill(source, schema)
-    monkeypatch.setattr(page, "FIRST_ROWS", 3)
-    monkeypatch.setattr(page, "MOST_ROWS", 5)
+    set_page_rows(monkeypatch, 3, 5)
 
-    result = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    result = Migration.of(target, source, schema).finish()
 
-    report = differences(target, {f"{schema}.{table}": [(source, f"{schema}.{table}")] for table in TABLES})
-    assert report.equal, report
+    report = assert_same(source, target, schema, *TABLES)
     assert result["rows"] == report.rows
     assert result["sources"]["one"]["tables"] == len(TABLES)
     assert not result["sources"]["one"]["written_to_meanwhile"]
 
 
 def test_shards_of_two_sources_merge_into_a_table_that_is_created(
-    mariadb_source: Server, mysql_source: Server, target: Server, fresh_schema: FreshSchema
+    mariadb_source: Server, mysql_source: Server, target: Server, schema: str
 ) -> None:
-    schema = fresh_schema(mariadb_source, mysql_source)
     for server, shard, first in ((mariadb_source, "t_0", 0), (mariadb_source, "t_1", 100), (mysql_source, "t_0", 200)):
         server.sql(f"CREATE TABLE {shard} (id INT PRIMARY KEY, v VARCHAR(9), KEY v (v))", database=schema)
         with server.connect(database=schema) as connection, connection.cursor() as cursor:
             cursor.executemany(f"INSERT INTO {shard} VALUES (%s, %s)", [(first + n, f"v{n}") for n in range(100)])
-    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": f"{schema}_all", "target-table": "t"}
-    migration = Migration(
-        target,
-        {"maria": mariadb_source, "my": mysql_source},
-        {"maria": [schema], "my": [schema]},
-        f"{schema}_meta",
-        task={"routes": {"merge": route}},
-        instance={"route-rules": ["merge"]},
-    )
+    migration = merging(target, {"maria": mariadb_source, "my": mysql_source}, schema, into=f"{schema}_all")
 
     result = migration.finish()
     again = migration.finish()
@@ -105,9 +93,8 @@ def test_shards_of_two_sources_merge_into_a_table_that_is_created(
 
 
 def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
-    mariadb_source: Server, target: Server, fresh_schema: FreshSchema
+    mariadb_source: Server, target: Server, schema: str
 ) -> None:
-    schema = fresh_schema(mariadb_source)
     for shard in ("t_0", "t_1"):
         mariadb_source.sql(
             f"CREATE TABLE {shard} (id INT PRIMARY KEY, v CHAR(3));"
@@ -127,18 +114,16 @@ def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
 
 
 def test_many_rows_that_collide_stop_at_once(
-    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mariadb_source: Server, mysql_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both shards count from 1: the copy does not go on to the end."""
-    schema = fresh_schema(mariadb_source)
     for shard in ("t_0", "t_1"):
         mariadb_source.sql(
             f"CREATE TABLE {shard} (id INT PRIMARY KEY AUTO_INCREMENT, v CHAR(3));"
             f"INSERT INTO {shard} (v) SELECT 'x' FROM seq_1_to_6000",
             database=schema,
         )
-    monkeypatch.setattr(page, "MOST_ROWS", 600)
-    monkeypatch.setattr(page, "FIRST_ROWS", 600)
+    set_page_rows(monkeypatch, 600)
     migration = merging(mysql_target, mariadb_source, schema)
 
     with pytest.raises(RowsCollide):
@@ -149,19 +134,16 @@ def test_many_rows_that_collide_stop_at_once(
 
 
 def test_sources_that_share_a_key_stop_beside_a_further_unique_key(
-    mariadb_source: Server, mysql_source: Server, target: Server, fresh_schema: FreshSchema
+    mariadb_source: Server, mysql_source: Server, target: Server, schema: str
 ) -> None:
     """Where such a table has one owner it is written with REPLACE, which would take the other one's row away."""
-    schema = fresh_schema(mariadb_source, mysql_source)
     for server, name in ((mariadb_source, "a"), (mysql_source, "b")):
         server.sql(
             "CREATE TABLE t (id INT PRIMARY KEY, u VARCHAR(9), UNIQUE KEY (u)) COLLATE utf8mb4_bin;"
             f"INSERT INTO t VALUES (1, '{name}1'), (2, '{name}2')",
             database=schema,
         )
-    migration = Migration(
-        target, {"one": mariadb_source, "two": mysql_source}, {"one": [schema], "two": [schema]}, f"{schema}_meta"
-    )
+    migration = Migration.of(target, {"one": mariadb_source, "two": mysql_source}, schema)
 
     with pytest.raises(RowsCollide):
         migration.go()
@@ -171,18 +153,15 @@ def test_sources_that_share_a_key_stop_beside_a_further_unique_key(
 
 
 def test_sources_that_share_only_a_further_unique_value_stop(
-    mariadb_source: Server, mysql_source: Server, target: Server, fresh_schema: FreshSchema
+    mariadb_source: Server, mysql_source: Server, target: Server, schema: str
 ) -> None:
-    schema = fresh_schema(mariadb_source, mysql_source)
     for server, first in ((mariadb_source, 1), (mysql_source, 11)):
         server.sql(
             "CREATE TABLE t (id INT PRIMARY KEY, u VARCHAR(80) NOT NULL, UNIQUE KEY u (u)) COLLATE utf8mb4_bin;"
             f"INSERT INTO t VALUES ({first}, REPEAT('same', 20)), ({first + 1}, '{first}')",
             database=schema,
         )
-    migration = Migration(
-        target, {"one": mariadb_source, "two": mysql_source}, {"one": [schema], "two": [schema]}, f"{schema}_meta"
-    )
+    migration = Migration.of(target, {"one": mariadb_source, "two": mysql_source}, schema)
 
     with pytest.raises(RowsCollide) as caught:
         migration.go()
@@ -204,37 +183,17 @@ def test_keys_that_only_the_targets_collation_takes_for_one_stop(
         "CREATE TABLE t_1 (c VARCHAR(9) COLLATE utf8mb4_bin PRIMARY KEY); INSERT INTO t_1 VALUES ('x')", database=schema
     )
     mariadb_target.sql("CREATE TABLE t (c VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)", database=schema)
-    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
-    migration = Migration(
-        mariadb_target,
-        {"one": mysql_source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        task={"routes": {"merge": route}},
-        instance={"route-rules": ["merge"]},
-    )
-
     with pytest.raises(RowsCollide) as caught:
-        migration.go()
+        merging(mariadb_target, mysql_source, schema).go()
 
     assert (caught.value.table, caught.value.other_table) == (f"{schema}.t", f"{schema}.t")
 
 
-def test_shards_that_may_overwrite_each_other_do(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(mysql_source)
+def test_shards_that_may_overwrite_each_other_do(mysql_source: Server, mariadb_target: Server, schema: str) -> None:
     for shard in ("t_0", "t_1"):
         mysql_source.sql(f"CREATE TABLE {shard} (id INT PRIMARY KEY); INSERT INTO {shard} VALUES (1)", database=schema)
-    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
-    Migration(
-        mariadb_target,
-        {"one": mysql_source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        task={"routes": {"merge": route}},
-        instance={"route-rules": ["merge"], "loader": {"on-duplicate-logical": "replace"}},
-    ).finish()
+
+    merging(mariadb_target, mysql_source, schema, loader={"on-duplicate-logical": "replace"}).finish()
 
     assert mariadb_target.sql("SELECT * FROM t", database=schema) == [(1,)]
 
@@ -248,7 +207,7 @@ def test_rows_that_a_key_of_the_target_takes_for_one_are_refused(
         "CREATE TABLE t (id INT PRIMARY KEY, u INT NOT NULL); INSERT INTO t VALUES (1, 7), (2, 7)", database=schema
     )
     mysql_target.sql(f"CREATE TABLE t (id INT NOT NULL, u INT NOT NULL, {target_keys})", database=schema)
-    migration = Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mysql_target, mariadb_source, schema)
 
     with pytest.raises(DuplicateDuringCopy):
         migration.go()
@@ -259,9 +218,8 @@ def test_rows_that_a_key_of_the_target_takes_for_one_are_refused(
     assert mysql_target.sql("SELECT * FROM t", database=schema) == [(1, 7), (2, 8)]
 
 
-def test_refusals_leave_the_target_as_it_was(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
+def test_refusals_leave_the_target_as_it_was(source: Server, mariadb_target: Server, schema: str) -> None:
     """The last table is the bad one; the first must not have been created."""
-    schema = fresh_schema(source)
     source.sql("CREATE TABLE a (id INT PRIMARY KEY); INSERT INTO a VALUES (1)", database=schema)
 
     def refused(create: str, error: type[Exception], *, there: str = "") -> None:
@@ -272,7 +230,7 @@ def test_refusals_leave_the_target_as_it_was(source: Server, mariadb_target: Ser
             "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [schema]
         )
         with pytest.raises(error):
-            Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta").go()
+            Migration.of(mariadb_target, source, schema).go()
         after = mariadb_target.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [schema])
         assert after == before
         source.sql("DROP TABLE z", database=schema)
@@ -300,21 +258,15 @@ def test_replace_overwrites_rows_that_were_there(
             f"CREATE TABLE t (id INT PRIMARY KEY, v CHAR(3)); INSERT INTO t VALUES (1, '{value}')", database=schema
         )
 
-    Migration(
-        mariadb_target,
-        {"one": mysql_source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        instance={"loader": {"on-duplicate-logical": "replace"}},
-    ).finish()
+    instance = {"loader": {"on-duplicate-logical": "replace"}}
+    Migration.of(mariadb_target, mysql_source, schema, instance=instance).finish()
 
     assert mariadb_target.sql("SELECT v FROM t", database=schema) == [("new",)]
 
 
 def test_nothing_selected_and_no_relay_are_reported(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mysql_source: Server, mariadb_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(mysql_source)
     migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [f"{schema}_misspelt"]}, f"{schema}_meta")
     with pytest.raises(InvalidInput, match="the block-allow-list selects none of the"):
         migration.go()

@@ -12,10 +12,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-import pymysql
 import pytest
 
 from airflow_provider_dm.engine.config.units import Consistency
@@ -158,27 +158,15 @@ def one_reader(it: Gathering, tables: list[TableName]) -> Iterator[SnapshotReade
 @contextmanager
 def writing(server: Server, tables: list[TableName]) -> Iterator[None]:
     """One row in each transaction, by two writers, none of which ever waits for as long as WRITER_SECONDS."""
-    ended, failed = threading.Event(), list[Exception]()
 
-    def write(table: TableName) -> None:
+    def write(table: TableName, ended: threading.Event) -> None:
         with server.connect() as connection, connection.cursor() as cursor:
             cursor.execute(f"SET SESSION lock_wait_timeout = {WRITER_SECONDS}")
             while not ended.is_set():
-                try:
-                    cursor.execute(f"INSERT INTO {table.quoted()} VALUES (1)")
-                except pymysql.err.MySQLError as error:
-                    failed.append(error)
+                cursor.execute(f"INSERT INTO {table.quoted()} VALUES (1)")
 
-    threads = [threading.Thread(target=write, args=(table,)) for table in tables]
-    for thread in threads:
-        thread.start()
-    try:
+    with beside(*(partial(write, table) for table in tables)):
         yield
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
-    assert failed == []
 
 
 def gathered_by(it: Gathering, tables: list[TableName], numbers: int) -> tuple[Gathered, dict[int, int | None]]:
@@ -233,10 +221,9 @@ def test_an_open_transaction_and_a_long_select_delay_no_writer(source: Server, t
 
 
 def test_a_gather_succeeds_when_the_transaction_has_ended(
-    mysql_source: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mysql_source: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The remedy of ReadLockNotGranted, between two requests for a lock."""
-    schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE t (v INT)", database=schema)
     t, here = TableName(schema, "t"), account(mysql_source, "SELECT, LOCK TABLES, REPLICATION CLIENT")
     with open_transaction(mysql_source, t) as commit, gathering(here, Consistency.AUTO, 1) as it, joined(it):
@@ -259,10 +246,9 @@ def test_an_open_transaction_alone_takes_a_flush(source: Server, tables: list[Ta
 @pytest.mark.parametrize("consistency", [Consistency.SNAPSHOT, Consistency.NONE, Consistency.AUTO])
 @pytest.mark.parametrize("binlog_admin", ["", ", BINLOG ADMIN"])
 def test_mariadb_locates_snapshots_without_a_lock(
-    mariadb_source: Server, fresh_schema: FreshSchema, consistency: Consistency, binlog_admin: str
+    mariadb_source: Server, schema: str, consistency: Consistency, binlog_admin: str
 ) -> None:
     """With `auto`, for accounts that may take no lock."""
-    schema = fresh_schema(mariadb_source)
     mariadb_source.sql("CREATE TABLE t (v INT)", database=schema)
     tables, here = [TableName(schema, "t")], account(mariadb_source, f"SELECT, BINLOG MONITOR{binlog_admin}")
     since = end_of(here)
@@ -275,10 +261,9 @@ def test_mariadb_locates_snapshots_without_a_lock(
 
 
 def test_mariadb_shows_a_snapshots_location_while_other_sessions_read_status(
-    mariadb_source: Server, fresh_schema: FreshSchema
+    mariadb_source: Server, schema: str
 ) -> None:
     """Its sessions share the variables that show it."""
-    schema = fresh_schema(mariadb_source)
     mariadb_source.sql("CREATE TABLE t (v INT)", database=schema)
     since, shown = end_of(endpoint("one", mariadb_source)), list[tuple[BinlogSize, int]]()
 
@@ -302,10 +287,7 @@ def test_mariadb_shows_a_snapshots_location_while_other_sessions_read_status(
     assert [bisect_right(ends, place.size) for place, _ in shown] == [rows for _, rows in shown]
 
 
-def test_without_a_lock_all_snapshots_of_a_quiet_source_are_taken(
-    mariadb_source: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(mariadb_source)
+def test_without_a_lock_all_snapshots_of_a_quiet_source_are_taken(mariadb_source: Server, schema: str) -> None:
     mariadb_source.sql("CREATE TABLE t (v INT); INSERT INTO t VALUES (1)", database=schema)
     with gathering(endpoint("one", mariadb_source), Consistency.NONE, READERS) as it:
         found, rows = gathered_by(it, [TableName(schema, "t")], READERS)
@@ -386,7 +368,7 @@ def test_without_readers_there_is_no_lock(
         it.gather(tables)
 
 
-def test_a_reader_ends_when_its_driver_has_gone(source: Server, tables: list[TableName]) -> None:
+def test_an_idle_reader_ends_with_its_driver(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 1) as it, readers_of(it, tables) as readers:
         readers.start(0)
         it._wait_for_readers(lambda: False)
@@ -394,7 +376,7 @@ def test_a_reader_ends_when_its_driver_has_gone(source: Server, tables: list[Tab
         assert readers.reported(1) == {0: None}
 
 
-def test_a_reader_that_reads_ends_when_its_driver_has_gone(source: Server, tables: list[TableName]) -> None:
+def test_a_busy_reader_ends_with_its_driver(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 1) as it, one_reader(it, tables) as reader:
         assert reader.wait_until_open()
         lose_driver(source, it)
@@ -492,7 +474,7 @@ def test_a_snapshot_whose_connection_breaks_is_lost(source: Server, tables: list
             rows_of(reader, tables)
 
 
-def test_a_page_that_fails_gives_its_table_back(source: Server, tables: list[TableName]) -> None:
+def test_a_failed_page_releases_its_table(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 1) as it, one_reader(it, tables) as reader:
         with pytest.raises(SourceRefused), reader.reading(tables[0]) as connection:
             query(connection, f"SELECT nothing(v) FROM {tables[0].quoted()}")

@@ -3,8 +3,7 @@
 import pytest
 
 from testbed import Server
-from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
+from tests.integration.copy.migrations import Migration, assert_same
 from tests.integration.copy.test_full_copy import (  # noqa: F401 (run again, on other servers)
     test_every_kind_of_table_arrives,
 )
@@ -16,9 +15,8 @@ from tests.integration.verify.test_verification import (  # noqa: F401
 pytestmark = pytest.mark.hostile
 
 
-def test_rows_and_tables_are_as_many_as_there_are(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_rows_and_tables_are_as_many_as_there_are(source: Server, target: Server, schema: str) -> None:
     """More rows without a key, more rows with one, more tables, columns and chunks than any answer would have."""
-    schema = fresh_schema(source)
     numbers = ", ".join(f"({n})" for n in range(500))
     columns = ", ".join(f"c{n} INT DEFAULT {n}" for n in range(20))
     source.sql(
@@ -29,15 +27,13 @@ def test_rows_and_tables_are_as_many_as_there_are(source: Server, target: Server
         database=schema,
     )
     task = {"mydumpers": {"global": {"rows": 50}}, "name": "test"}
-    migration = Migration(
-        target, {"one": source}, {"one": [schema]}, f"{schema}_meta", task, {"mydumper-config-name": "global"}
-    )
+    migration = Migration.of(target, source, schema, task=task, instance={"mydumper-config-name": "global"})
 
     copied = migration.finish()
 
     names = ["many", "wide", "words", *(f"t{n}" for n in range(9))]
     assert copied["sources"]["one"]["tables"] == len(names)
-    assert differences(target, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in names}).equal
+    assert_same(source, target, schema, *names)
     assert verified(migration)["rows"] == 3 * 500 + 9 * 2
     target.sql(f"DELETE FROM {schema}.many LIMIT 1; DELETE FROM {schema}.words LIMIT 1")
     assert [table["target_rows"] for table in verified(migration)["tables"] if not table["equal"]] == [499, 499]

@@ -10,8 +10,7 @@ from airflow_provider_dm.engine.downstream import load_data
 from airflow_provider_dm.engine.downstream.errors import RowTooLarge
 from airflow_provider_dm.engine.mysql.errors import PacketTooLarge
 from testbed import Server
-from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
+from tests.integration.copy.migrations import Migration, assert_same
 
 LIMIT = 256 << 10
 USER = "dm_small"
@@ -29,10 +28,9 @@ def small(target: Server) -> Iterator[Server]:
 
 @pytest.mark.parametrize("fewest", [1, 1_000_000], ids=["loaded", "inserted"])
 def test_rows_are_split_below_what_the_target_takes(
-    source: Server, small: Server, fresh_schema: FreshSchema, fewest: int, monkeypatch: pytest.MonkeyPatch
+    source: Server, small: Server, schema: str, fewest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_data, "FEWEST_LOADED", fewest)
-    schema = fresh_schema(source)
     rows = ", ".join(f"({n}, REPEAT('{n % 10}', {n * 4000 % 120_000}), REPEAT('é', 5))" for n in range(60))
     source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, b LONGBLOB, e VARCHAR(9), UNIQUE KEY (id, e));"
@@ -40,21 +38,20 @@ def test_rows_are_split_below_what_the_target_takes(
         f"INSERT INTO t VALUES {rows}; INSERT INTO keyless VALUES {rows}",
         database=schema,
     )
-    result = Migration(small, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    result = Migration.of(small, source, schema).finish()
     assert result["rows"] == 120
-    assert differences(small, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("t", "keyless")}).equal
+    assert_same(source, small, schema, "t", "keyless")
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY", "NULL"])
 def test_one_row_that_is_too_large_is_named_at_once(
-    source: Server, small: Server, fresh_schema: FreshSchema, key: str, caplog: pytest.LogCaptureFixture
+    source: Server, small: Server, schema: str, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    schema = fresh_schema(source)
     source.sql(
         f"CREATE TABLE t (id INT {key}, b LONGTEXT); INSERT INTO t VALUES (1, 'a'), (2, REPEAT('x', {LIMIT}))",
         database=schema,
     )
-    migration = Migration(small, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(small, source, schema)
     with caplog.at_level(logging.WARNING), pytest.raises(RowTooLarge) as caught:
         migration.go()
     assert caught.value.table == f"{schema}.t"
@@ -64,12 +61,11 @@ def test_one_row_that_is_too_large_is_named_at_once(
     assert small.sql(f"SELECT COUNT(*) FROM {schema}.t") == [(0,)]
 
 
-def test_a_row_of_ours_that_is_too_large_is_named(source: Server, small: Server, fresh_schema: FreshSchema) -> None:
+def test_a_row_of_ours_that_is_too_large_is_named(source: Server, small: Server, schema: str) -> None:
     """A table so wide that its description does not fit."""
-    schema = fresh_schema(source)
     columns = ", ".join(f"c{'olumn' * 4}_{n} INT" for n in range(980))
     source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})", database=schema)
-    migration = Migration(small, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(small, source, schema)
     with pytest.raises(PacketTooLarge, match=rf"REPLACE INTO `{schema}_meta`.`dm_table_schema` …") as caught:
         migration.go()
     assert caught.value.limit == LIMIT

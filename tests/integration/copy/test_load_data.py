@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.conftest import loads_of
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import Migration, assert_same, endpoint, merging
 
 ROWS = 5_000
 COLUMNS = "id INT PRIMARY KEY, u INT NOT NULL UNIQUE, v VARCHAR(3)"
@@ -50,10 +50,9 @@ def test_a_page_is_loaded_where_the_target_allows_it(source: Server, loading: Se
     lists = {"one": {"do-tables": [{"db-name": filled, "tbl-name": table}]}}
     before = loads_of(loading)
 
-    Migration(loading, {"one": source}, {"one": [filled]}, f"{filled}_meta", {"block-allow-list": lists}).finish()
+    Migration.of(loading, source, filled, task={"block-allow-list": lists}).finish()
 
-    report = differences(loading, {f"{filled}.{table}": [(source, f"{filled}.{table}")]})
-    assert report.equal, report
+    assert_same(source, loading, filled, table)
     ((mode,),) = loading.sql("SELECT @@innodb_autoinc_lock_mode")
     loads = loading.flavour != "tidb" and (table == "plain" or int(mode) == 2)
     assert (loads_of(loading) > before) == loads
@@ -174,7 +173,7 @@ def test_text_becomes_in_utf8_what_the_source_says(
     loading.sql(text("t", "utf8mb4"), database=schema)
     before = loads_of(loading)
 
-    Migration(loading, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    Migration.of(loading, source, schema).finish()
 
     expected = source.sql(as_utf8, database=schema)
     assert loading.sql(as_utf8, database=schema) == expected
@@ -191,12 +190,9 @@ def test_rows_of_a_merged_table_that_meet_others_wait_as_if_they_were_inserted(
     schema = fresh_schema(source, loading)
     for number in range(2):
         rows = ", ".join(f"({one}, {one}, 'a')" for one in (number, 2 + number, 4))
-        source.sql(f"CREATE TABLE t{number} ({COLUMNS}); INSERT INTO t{number} VALUES {rows}", database=schema)
-    routes = {"all": {"schema-pattern": schema, "target-schema": schema, "target-table": "t"}}
+        source.sql(f"CREATE TABLE t_{number} ({COLUMNS}); INSERT INTO t_{number} VALUES {rows}", database=schema)
     before = loads_of(loading)
-    migration = Migration(
-        loading, {"one": source}, {"one": [schema]}, f"{schema}_meta", {"routes": routes}, {"route-rules": ["all"]}
-    )
+    migration = merging(loading, source, schema)
 
     with pytest.raises(RowsCollide):
         migration.go()

@@ -1,4 +1,4 @@
-"""What a snapshot shows of a table behind DDL: facts of the servers, measured, that copies rest on.
+"""The view of a snapshot on a table behind DDL: measured behaviour of the servers on which copies rely.
 
 After most DDL an old read view fails. After some, it shows other values than the table had, without an error; so a copy
 asks by another connection whether a table is still the one that it was (`births`).
@@ -12,7 +12,6 @@ import pymysql
 import pytest
 
 from testbed import Server
-from tests.conftest import FreshSchema
 
 ROWS: Final = ((1, 10, 100, 0), (2, 20, 200, 0))
 SAME, FAILS, WRONG = "same", "fails", "wrong"
@@ -54,8 +53,7 @@ def shown(cursor: Any) -> str:
 
 
 @pytest.mark.parametrize("ddl", DDL)
-def test_an_old_view_behind_ddl(source: Server, fresh_schema: FreshSchema, ddl: str) -> None:
-    schema = fresh_schema(source)
+def test_an_old_view_behind_ddl(source: Server, schema: str, ddl: str) -> None:
     for name, rows in (("t", ROWS), ("z", ((5, 5, 5, 5),))):
         source.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT, b INT, c INT)", database=schema)
         source.sql(f"INSERT INTO {name} VALUES {', '.join(map(str, rows))}", database=schema)
@@ -66,9 +64,8 @@ def test_an_old_view_behind_ddl(source: Server, fresh_schema: FreshSchema, ddl: 
 
 
 @pytest.mark.parametrize("binlog", [1, 0])
-def test_a_savepoint_gives_the_metadata_lock_back(source: Server, fresh_schema: FreshSchema, binlog: int) -> None:
+def test_a_savepoint_releases_the_metadata_lock(source: Server, schema: str, binlog: int) -> None:
     """Not on MariaDB with a binlog. There a SELECT that may not wait fails exactly while DDL waits."""
-    schema = fresh_schema(source)
     source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     kept = source.flavour == "mariadb" and binlog == 1
     with source.connect(database=schema) as connection, connection.cursor() as view:
@@ -83,11 +80,8 @@ def test_a_savepoint_gives_the_metadata_lock_back(source: Server, fresh_schema: 
             source.sql("SET SESSION lock_wait_timeout = 1; ALTER TABLE t ADD a INT", database=schema)
 
 
-def test_a_snapshot_shows_when_its_table_was_created_as_it_was_then(
-    mysql_source: Server, fresh_schema: FreshSchema
-) -> None:
+def test_a_snapshot_shows_when_its_table_was_created_as_it_was_then(mysql_source: Server, schema: str) -> None:
     """So a birth is asked for by another connection."""
-    schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, c INT)", database=schema)
     asked = f"SELECT create_time FROM information_schema.tables WHERE table_schema = '{schema}' AND table_name = 't'"
     with old_view(mysql_source, schema) as view:

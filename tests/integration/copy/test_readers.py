@@ -1,4 +1,4 @@
-"""What a load does when its readers, or one of its sources, end before their round."""
+"""Loads whose readers, or one of whose sources, end before their round."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
+from tests.integration.copy.migrations import Migration, assert_same
 
 TABLES = (
     "CREATE TABLE one (v INT); CREATE TABLE two (v INT);"
@@ -32,7 +32,7 @@ TABLES = (
 def migration(source: Server, target: Server, fresh_schema: FreshSchema) -> Migration:
     schema = fresh_schema(source)
     source.sql(TABLES, database=schema)
-    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", runner=LocalRunner(2))
+    return Migration.of(target, source, schema, runner=LocalRunner(2))
 
 
 def test_what_a_lost_reader_left_of_a_table_without_a_key_is_not_copied_on(
@@ -58,9 +58,7 @@ def test_what_a_lost_reader_left_of_a_table_without_a_key_is_not_copied_on(
 
     assert lost.is_set()
     assert result["sources"]["one"]["rounds"] == 2
-    tables = {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("one", "two")}
-    report = differences(target, tables)
-    assert report.equal, report
+    assert_same(source, target, schema, "one", "two")
 
 
 def test_readers_that_always_lose_their_snapshots_end_the_load(

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import Migration, assert_same, endpoint
 
 
 def test_a_load_starts_when_its_source_is_at_rest(
@@ -24,7 +24,7 @@ def test_a_load_starts_when_its_source_is_at_rest(
     """No DDL any more, and an address at which one server answers."""
     schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)", database=schema)
-    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mariadb_target, mysql_source, schema)
 
     def altered_before(connection: Connection) -> Location:
         mysql_source.sql("ALTER TABLE a ADD COLUMN w int", database=schema)
@@ -43,4 +43,4 @@ def test_a_load_starts_when_its_source_is_at_rest(
         with pytest.raises(DmError, match="an address at which only one server answers"):
             migration.go()
     migration.finish()
-    assert differences(mariadb_target, {f"{schema}.a": [(mysql_source, f"{schema}.a")]}).equal
+    assert_same(mysql_source, mariadb_target, schema, "a")

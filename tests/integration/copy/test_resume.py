@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import hold_pages
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import Migration, assert_same, endpoint, set_page_rows
 
 
 def filled(server: Server, schema: str) -> None:
@@ -37,12 +37,6 @@ def filled(server: Server, schema: str) -> None:
         + "CREATE TABLE keyless (v INT); INSERT INTO keyless SELECT v FROM t LIMIT 500",
         database=schema,
     )
-
-
-def tables(source: Server, target: Server, schema: str) -> bool:
-    report = differences(target, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("t", "keyless")})
-    assert report.equal, report
-    return True
 
 
 SLOWLY = """
@@ -57,11 +51,10 @@ load_all(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys
 
 
 def test_a_process_killed_in_the_middle_is_continued(
-    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path
+    source: Server, target: Server, schema: str, tmp_path: Path
 ) -> None:
-    schema = fresh_schema(source)
     filled(source, schema)
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, source, schema)
     migration.spec.write(tmp_path / "job.json")
     arguments = [sys.executable, "-c", SLOWLY, str(tmp_path / "job.json"), pickle.dumps(migration.claim()).hex()]
     process = subprocess.Popen(arguments, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
@@ -76,17 +69,15 @@ def test_a_process_killed_in_the_middle_is_continued(
 
     assert 0 < before < result["sources"]["one"]["rows"]
     assert result["sources"]["one"]["resumed"]
-    assert tables(source, target, schema)
+    assert_same(source, target, schema, "t", "keyless")
 
 
 def test_a_stop_leaves_what_a_start_continues(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mysql_source: Server, mariadb_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(mysql_source)
     filled(mysql_source, schema)
-    monkeypatch.setattr(page, "FIRST_ROWS", 10)
-    monkeypatch.setattr(page, "MOST_ROWS", 10)
-    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    set_page_rows(monkeypatch, 10)
+    migration = Migration.of(mariadb_target, mysql_source, schema)
     stop = threading.Event()
     with monkeypatch.context() as patch:
         hold_pages(patch, lambda: None, stop.set)
@@ -96,7 +87,7 @@ def test_a_stop_leaves_what_a_start_continues(
 
     assert isinstance(stopped, LoadStopped)
     assert 0 < stopped.result["rows"] < result["rows"]
-    assert tables(mysql_source, mariadb_target, schema)
+    assert_same(mysql_source, mariadb_target, schema, "t", "keyless")
 
 
 def test_the_needed_location_is_reported_before_a_plan_is_stored(
@@ -106,18 +97,18 @@ def test_the_needed_location_is_reported_before_a_plan_is_stored(
     schema, sources = fresh_schema(mysql_source, mariadb_source), {"one": mysql_source, "two": mariadb_source}
     for number, server in enumerate(sources.values()):
         server.sql(f"CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES ({number})", database=schema)
-    migration = Migration(mariadb_target, sources, {"one": [schema], "two": [schema]}, f"{schema}_meta")
-    told: list[tuple[str, Location]] = []
+    migration = Migration.of(mariadb_target, sources, schema)
+    reported: list[tuple[str, Location]] = []
 
     def begun(source: str, start: Location) -> None:
-        told.append((source, start))
+        reported.append((source, start))
         if source == "two":
             raise LookupError("the metadata DB is gone")
 
     for _ in range(2):
         with pytest.raises(LookupError):
             migration.go(begun=begun)
-    (first, place), (second, _), *again = told
+    (first, place), (second, _), *again = reported
     assert (first, second) == ("one", "two")
     assert again[0][0] == first
     assert place.sort_key <= again[0][1].sort_key
@@ -128,28 +119,25 @@ def test_the_needed_location_is_reported_before_a_plan_is_stored(
 
 
 def test_readers_that_take_one_chunk_at_once_write_every_row_once(
-    source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No chunk is taken by anybody: the chunk's row alone decides."""
-    schema = fresh_schema(source)
     filled(source, schema)
-    monkeypatch.setattr(page, "FIRST_ROWS", 50)
-    monkeypatch.setattr(page, "MOST_ROWS", 200)
+    set_page_rows(monkeypatch, 50, 200)
     monkeypatch.setattr(ReadRound, "_taken", lambda _task, _chunk: nullcontext(True))
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", runner=LocalRunner(4))
+    migration = Migration.of(target, source, schema, runner=LocalRunner(4))
 
     result = migration.finish()
 
     assert result["rows"] == sum(
         source.sql(f"SELECT COUNT(*) FROM {name}", database=schema)[0][0] for name in ("t", "keyless")
     )
-    assert tables(source, target, schema)
+    assert_same(source, target, schema, "t", "keyless")
 
 
 def test_chunks_of_a_reader_that_is_lost_are_copied_by_another_one(
-    source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(source)
     filled(source, schema)
     monkeypatch.setattr(page, "MOST_ROWS", 200)
     reading, calls = SnapshotReader.reading, iter(range(1_000_000))
@@ -160,20 +148,19 @@ def test_chunks_of_a_reader_that_is_lost_are_copied_by_another_one(
         return reading(reader, table)
 
     monkeypatch.setattr(SnapshotReader, "reading", loses)
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, source, schema)
 
     result = migration.finish()
 
     assert result["sources"]["one"]["rounds"] == 1
-    assert tables(source, target, schema)
+    assert_same(source, target, schema, "t", "keyless")
 
 
 def test_a_run_that_was_replaced_writes_nothing(
-    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mariadb_source: Server, mysql_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(mariadb_source)
     filled(mariadb_source, schema)
-    migration = Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mysql_target, mariadb_source, schema)
     opens = Gathering.open
 
     def is_replaced(gathering: Gathering) -> None:
@@ -187,15 +174,12 @@ def test_a_run_that_was_replaced_writes_nothing(
 
     assert mysql_target.sql("SELECT COUNT(*) FROM t", database=schema) == [(0,)]
     assert migration.finish()["sources"]["one"]["resumed"]
-    assert tables(mariadb_source, mysql_target, schema)
+    assert_same(mariadb_source, mysql_target, schema, "t", "keyless")
 
 
-def test_a_dropped_target_table_stops_a_resumed_load(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(mysql_source)
+def test_a_dropped_target_table_stops_a_resumed_load(mysql_source: Server, mariadb_target: Server, schema: str) -> None:
     filled(mysql_source, schema)
-    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mariadb_target, mysql_source, schema)
     assert isinstance(migration.go(stop=lambda: True), LoadStopped)
 
     mariadb_target.sql("RENAME TABLE t TO elsewhere", database=schema)
@@ -203,4 +187,4 @@ def test_a_dropped_target_table_stops_a_resumed_load(
         migration.go()
     mariadb_target.sql("RENAME TABLE elsewhere TO t", database=schema)
     migration.finish()
-    assert tables(mysql_source, mariadb_target, schema)
+    assert_same(mysql_source, mariadb_target, schema, "t", "keyless")

@@ -111,7 +111,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "LOCK_ATTEMPTS", 4)
 
 
-def test_a_flush_that_gives_up_stays_behind_on_mysql_alone(source: Server, fresh_schema: FreshSchema) -> None:
+def test_only_mysql_keeps_a_flush_that_has_timed_out(source: Server, fresh_schema: FreshSchema) -> None:
     """The facts that the order of the locks rests on: what a request leaves behind a SELECT, and what ends it."""
     table, _ = made(source, fresh_schema(source))
     with long_select(source, table) as select:
@@ -132,7 +132,9 @@ def test_a_flush_that_gives_up_stays_behind_on_mysql_alone(source: Server, fresh
         insert(source, table)
 
 
-def test_writers_go_on_while_a_lock_is_not_granted(mysql_source: Server, tables: list[TableName], hurry: None) -> None:
+def test_writers_continue_while_a_lock_is_not_granted(
+    mysql_source: Server, tables: list[TableName], hurry: None
+) -> None:
     """Neither lock can be granted: one waits for the transaction, the other would wait for the SELECT."""
     t, u = tables
     with long_select(mysql_source, t), open_transaction(mysql_source, u), writing(mysql_source, t) as failed:
@@ -208,7 +210,7 @@ def test_a_transaction_over_several_tables(
 def test_the_session_is_named_that_a_flush_left_behind_waits_for(
     mysql_source: Server, tables: list[TableName], hurry: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A SELECT that begins between the look and the flush. The remedy that the error names lets the writers go on."""
+    """A SELECT that begins between the check and the flush. The remedy of the error lets the writers continue."""
     t, u = tables
     monkeypatch.setattr(snapshot._Locker, "_check_flush", lambda _locker: True)
     with long_select(mysql_source, t) as session, open_transaction(mysql_source, u):
@@ -275,10 +277,7 @@ def test_tables_that_are_gone_need_no_lock(mysql_source: Server, tables: list[Ta
     assert read_under_lock(endpoint("one", mysql_source), [gone], end_of_log).blocked_seconds == 0
 
 
-def test_the_result_has_how_long_writers_were_blocked(
-    source: Server, target: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(source)
+def test_the_result_has_how_long_writers_were_blocked(source: Server, target: Server, schema: str) -> None:
     made(source, schema)
-    result = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    result = Migration.of(target, source, schema).finish()
     assert result["sources"]["one"]["writers_blocked_seconds"] > 0

@@ -17,7 +17,7 @@ from tests.exactness.others import ADDRESSES, COMPRESSED, COMPUTED, GEOMETRY, HI
 from tests.exactness.samples import SAMPLES
 from tests.exactness.sorts import Sample
 from tests.exactness.strings import MEMBERS
-from tests.integration.copy.migrations import Migration
+from tests.integration.copy.migrations import Migration, set_page_rows
 
 CHARSETS: Final = tuple(sample for sample in SAMPLES if sample.name.startswith("charsets"))
 SPECIAL: Final = (MEMBERS, JSON, GEOMETRY, VECTOR, ADDRESSES, COMPRESSED, COMPUTED, HIDDEN, *CHARSETS)
@@ -57,13 +57,13 @@ def test_they_are_copied_and_verified(
         for sample in filter(BY_HAND.__contains__, samples):
             tables.create(target, schema, sample, there=True)
     monkeypatch.setattr(page, "FIRST_ROWS", 7)
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, source, schema)
 
     migration.finish()
 
     assert unequal(source, target, schema, samples) == []
-    told = verified(migration)
-    assert told["verified"], told
+    verification = verified(migration)
+    assert verification["verified"], verification
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,10 @@ def test_they_are_copied_and_verified(
     ],
     ids=lambda value: value.name if isinstance(value, Sample) else value,
 )
-def test_damage_is_seen(
-    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, sample: Sample, damage: str
-) -> None:
-    schema = fresh_schema(mysql_source)
+def test_damage_is_found(mysql_source: Server, mysql_target: Server, schema: str, sample: Sample, damage: str) -> None:
     tables.create(mysql_source, schema, sample)
     tables.fill(mysql_source, schema, sample, Random(1), ROWS)
-    migration = Migration(mysql_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mysql_target, mysql_source, schema)
     migration.finish()
     assert verified(migration)["verified"]
 
@@ -94,9 +91,8 @@ def test_damage_is_seen(
 
 
 def test_a_generated_primary_key_pages_and_stays_invisible(
-    mysql_source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mysql_source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(mysql_source)
     tables.run(
         mysql_source,
         schema,
@@ -109,7 +105,7 @@ def test_a_generated_primary_key_pages_and_stays_invisible(
     mysql_source.sql("SET GLOBAL show_gipk_in_create_table_and_information_schema = OFF")
     monkeypatch.setattr(page, "FIRST_ROWS", 7)
     try:
-        Migration(target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").finish()
+        Migration.of(target, mysql_source, schema).finish()
     finally:
         mysql_source.sql("SET GLOBAL show_gipk_in_create_table_and_information_schema = ON")
     seen = [(n + 1, n) if target.flavour == "tidb" else (n,) for n in range(50)]  # TiDB has no invisible columns
@@ -118,9 +114,8 @@ def test_a_generated_primary_key_pages_and_stays_invisible(
 
 
 def test_rows_are_paged_by_addresses(
-    mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mariadb_source: Server, mariadb_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(mariadb_source)
     for kind, sort in (("uuid", ADDRESSES.sorts[0]), ("inet4", ADDRESSES.sorts[3]), ("inet6", ADDRESSES.sorts[5])):
         dice = Random(kind)
         values = ", ".join(f"({sort.draw(dice)}, {number})" for number in range(60))
@@ -128,10 +123,9 @@ def test_rows_are_paged_by_addresses(
             f"CREATE TABLE by_{kind} (k {kind} PRIMARY KEY, v INT); INSERT IGNORE INTO by_{kind} VALUES {values}",
             database=schema,
         )
-    monkeypatch.setattr(page, "FIRST_ROWS", 3)
-    monkeypatch.setattr(page, "MOST_ROWS", 5)
+    set_page_rows(monkeypatch, 3, 5)
 
-    Migration(mariadb_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta").finish()
+    Migration.of(mariadb_target, mariadb_source, schema).finish()
 
     for kind in ("uuid", "inet4", "inet6"):
         ours, theirs = (
@@ -144,23 +138,21 @@ def test_rows_are_paged_by_addresses(
 
 @pytest.mark.parametrize("column", ["u UUID", "i INET6", "b BLOB, UNIQUE (b)", "g INT AS (id + 1) VIRTUAL"])
 def test_what_mysql_does_not_have_is_refused(
-    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, column: str
+    mariadb_source: Server, mysql_target: Server, schema: str, column: str
 ) -> None:
-    schema = fresh_schema(mariadb_source)
     mariadb_source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {column})", database=schema)
     with pytest.raises(CannotCreateTarget):
-        Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta").go()
+        Migration.of(mysql_target, mariadb_source, schema).go()
 
 
-def test_floats_without_decimals_are_copied(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_floats_without_decimals_are_copied(source: Server, target: Server, schema: str) -> None:
     """FLOAT(M,0): a limit of no digits behind the point is not no limit."""
-    schema = fresh_schema(source)
     source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, f FLOAT(5,0), d DOUBLE(12,0) UNSIGNED, z FLOAT(6,2) ZEROFILL);"
         "INSERT INTO t VALUES (1, 99999, 999999999999, 1.25), (2, -1.6, 0.4, 0), (3, NULL, NULL, NULL)",
         database=schema,
     )
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, source, schema)
     migration.finish()
     shown = "SELECT id, f, d, z FROM t ORDER BY id"
     assert target.sql(shown, database=schema) == source.sql(shown, database=schema)

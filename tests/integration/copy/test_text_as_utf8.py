@@ -33,17 +33,14 @@ def columns(*charsets: str) -> str:
     return ", ".join(f"{name} VARCHAR(20) CHARACTER SET {one} COLLATE {one}_bin" for name, one in kinds.items())
 
 
-def test_every_charset_arrives_as_the_same_characters(
-    source: Server, target: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(source)
+def test_every_charset_arrives_as_the_same_characters(source: Server, target: Server, schema: str) -> None:
     marks = ", ".join(["%s"] * len(TEXTS))
     source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns(*TEXTS)})", database=schema)
     source.sql(f"INSERT INTO t VALUES (1, {marks})", [*TEXTS.values()], database=schema)
     if target.flavour == "tidb":  # a person chooses
         wide = f"CREATE TABLE `{schema}`.t (id INT PRIMARY KEY, {columns(*IN_TIDB)})"
         target.sql(f"CREATE DATABASE `{schema}`; {wide}")
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, source, schema)
     migration.finish()
 
     compared = differences(target, {f"{schema}.t": [(source, f"{schema}.t")]})
@@ -59,7 +56,7 @@ def test_the_precheck_and_the_load_name_the_columns_that_tidb_compares_otherwise
     lacking = "b VARCHAR(9) CHARACTER SET sjis, c CHAR(3) COLLATE utf8mb4_swedish_ci, d TEXT CHARACTER SET sjis"
     source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, a INT, {lacking}) CHARACTER SET utf8mb4", database=schema)
     source.sql("CREATE TABLE shapes (id INT PRIMARY KEY, p POINT)", database=schema)
-    migration = Migration(tidb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(tidb_target, source, schema)
     found = prechecked(migration, source)
     japanese = (
         "sjis_japanese_ci becomes utf8mb4_bin, which distinguishes upper and lower case and accents (of `b`, `d`)"
@@ -83,7 +80,7 @@ def test_the_precheck_reports_a_tidb_that_compares_text_by_bytes(
     settings.write_text(f"{tidb_config(tmp_path)}new_collations_enabled_on_first_bootstrap = false\n")
     (old,) = start_own(ServerSpec("old", "tidb", (f"--config={settings}",)))
     for target, warned in ((tidb_target, False), (old, True)):
-        migration = Migration(target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+        migration = Migration.of(target, mysql_source, schema)
         assert any("new_collation_enabled" in message for message in prechecked(migration, mysql_source)) is warned
         migration.finish()
         assert target.sql("SELECT v FROM t", database=schema) == [("a",)]
@@ -97,10 +94,9 @@ def prechecked(migration: Migration, source: Server) -> dict[str, str]:
     return {one.message: one.remedy for one in report.results if one.state is not State.OK}
 
 
-def test_numbers_in_json_are_compared_by_value_and_a_key_over_an_expression_is_read(
-    mysql_source: Server, target: Server, fresh_schema: FreshSchema
+def test_json_numbers_are_compared_by_value_and_functional_keys_are_read(
+    mysql_source: Server, target: Server, schema: str
 ) -> None:
-    schema = fresh_schema(mysql_source)
     mysql_source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, j JSON, v VARCHAR(9) COLLATE utf8mb4_bin);"
         "INSERT INTO t VALUES (1, '{\"bb\": 1.0, \"a\": [3.0e5, 1e20]}', 'a');"
@@ -113,7 +109,7 @@ def test_numbers_in_json_are_compared_by_value_and_a_key_over_an_expression_is_r
         f"CREATE DATABASE `{schema}`;"
         f"CREATE TABLE `{schema}`.t (id INT PRIMARY KEY, j {document}, v VARCHAR(9) COLLATE utf8mb4_bin{key})"
     )
-    migration = Migration(target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, mysql_source, schema)
     migration.finish()
     assert verify(migration.spec, LocalRunner(2))["verified"]
     target.sql("UPDATE t SET j = '[18446744073709551615, -0.25]' WHERE id = 2", database=schema)

@@ -32,7 +32,7 @@ def prepared(source: Server, fresh_schema: FreshSchema) -> Iterator[Server]:
         end_xa(source, XID, "ROLLBACK")
 
 
-def test_one_that_stays_is_named_with_the_way_out(prepared: Server) -> None:
+def test_a_session_that_remains_is_named_with_the_remedy(prepared: Server) -> None:
     with pytest.raises(NotBegunYet) as raised:
         wait_for_prepared(endpoint("s1", prepared), seconds=0)
     assert f"stay prepared: {XID}." in str(raised.value)

@@ -184,7 +184,7 @@ def seen(definition: TableDefinition, *, doubtful: bool) -> TableDefinition:
 
 
 def _column(column: ColumnDefinition) -> ColumnDefinition:
-    # What stands for a moment that is not given, and for no text in what is compressed, each release shows in its way.
+    # Each release prints an omitted moment, and an empty compressed text, in its own way.
     odd = column.type.name in ("timestamp", "datetime") or bool(column.options)
     return replace(
         column,

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, read_tables
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 from testbed import Server
-from tests.integration.binlog.reading import FreshSchema, session
+from tests.integration.binlog.reading import session
 from tests.unit.ddl.table_of_statements import MODES
 
 SHARED = r"""
@@ -78,7 +78,7 @@ RENAME TABLE b TO old_z
 """,
 }
 MISSING = {1091, 1146}
-"""Answers to a change that was conditional, where the target cannot be told so."""
+"""Answers to a change that was conditional, which the target's SQL cannot express."""
 OF_ONE_FAMILY = {"parts", "gen", "own"}
 """Tables with partitions, or with expressions that rows depend on."""
 
@@ -124,8 +124,7 @@ def statements(flavour: str) -> list[tuple[str, str]]:
     return [(match[1] or "", match[2]) for match in found if match is not None]
 
 
-def test_the_target_has_the_mapped_tables(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_the_target_has_the_mapped_tables(source: Server, target: Server, schema: str) -> None:
     target.sql(f"CREATE DATABASE `{schema}_to` CHARACTER SET latin1")
     flavours = Flavour(source.flavour), Flavour(target.flavour)
     upstream, downstream, plain = session(source), session(target), source.connect(autocommit=True)

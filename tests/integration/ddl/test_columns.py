@@ -1,4 +1,4 @@
-"""What servers make of the statements in the table of the unit tests: the columns that we read there."""
+"""The columns that servers make of the statements in the table of the unit tests, and those that we read there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pymysql
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable
 from testbed import Server
-from tests.integration.binlog.reading import FreshSchema
 from tests.unit.ddl.table_of_statements import MODES, Entry, entries
 
 CREATED = [
@@ -39,8 +38,7 @@ def agrees(ours: ColumnDefinition, theirs: tuple[str, str]) -> bool:
     return same and ours.type.unsigned == ("unsigned" in theirs[1])
 
 
-def test_the_columns_are_those_that_the_server_makes(source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_the_columns_are_those_that_the_server_makes(source: Server, schema: str) -> None:
     compared = 0
     for entry in CREATED:
         source.sql(f"DROP DATABASE `{schema}`; CREATE DATABASE `{schema}`")

@@ -132,7 +132,7 @@ UNLIKE: Final = (
     "varchar(9) CHARACTER SET gbk → varchar(9) CHARACTER SET utf8mb4", "blob → text", "varbinary(9) → binary(9)",
     "bit(8) → int", "bit(9) → bit(8)", "year → int", "int → json", "varchar(9) → json", "date → year",
 )  # fmt: skip
-"""Conversions that are left to nobody, whatever the session."""
+"""Conversions that no session may execute."""
 LOSSY: Final = (
     "int → smallint", "int → int unsigned", "int unsigned → int", "varchar(9) → varchar(8)", "text → varchar(9)",
     "varbinary(9) → varbinary(8)", "varchar(9) CHARACTER SET utf8mb4 → varchar(9) CHARACTER SET latin1",
@@ -178,10 +178,7 @@ def test_a_strict_session_has_shown_that_values_fit() -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "loose"])
-def test_what_is_called_the_same_is(
-    strict: bool, mariadb_source: Server, mysql_source: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(mariadb_source, mysql_source)
+def test_what_is_called_the_same_is(strict: bool, mariadb_source: Server, mysql_source: Server, schema: str) -> None:
     compare(mariadb_source, mysql_source, schema, strict=strict)
 
 

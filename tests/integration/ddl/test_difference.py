@@ -39,14 +39,14 @@ def test_random_alters_are_found(source: Server, fresh_schema: FreshSchema) -> N
     while found.total() < STATEMENTS:
         sql = ddl.statement(oracle.tracker)
         if (altered := _ALTER.match(sql)) is not None:
-            found[told(oracle, sql, altered[1])] += 1
+            found[judged(oracle, sql, altered[1])] += 1
             oracle.ask(f"DROP TABLE IF EXISTS {', '.join(COPIES)}")
         if oracle.run(sql).startswith(CANNOT_TRACK) or len(oracle.history) > 40:
             oracle.begin()
     assert found["alike"] > STATEMENTS / 4, found
 
 
-def told(oracle: Oracle, sql: str, real: str) -> str:
+def judged(oracle: Oracle, sql: str, real: str) -> str:
     """Return what has come of one ALTER."""
     origin, ghost, other = (TableName(oracle.schema, name) for name in COPIES)
     try:

@@ -1,4 +1,4 @@
-"""What servers make of a statement and of the same statement written anew: it has to be one and the same.
+"""A statement and the same statement rewritten have the same result on servers.
 
 Each statement of the unit tests' table runs twice in schemas that begin with the same tables, once as its text and once
 as `statement_sql` writes its value, under its sql_mode. Afterwards SHOW CREATE of all that is there is compared.

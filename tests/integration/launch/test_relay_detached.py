@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from airflow_provider_dm.launch.relay_detached import DetachedRelay
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.secrets import PassedSecrets
 from testbed import Server
+from tests.waiting import wait_for
 
 
 class Kit:
@@ -69,13 +70,6 @@ def kit(mariadb_source: Server, tmp_path: Path) -> Iterator[Kit]:
     kit.store.close()
 
 
-def eventually(condition: Callable[[], object], seconds: float = 180) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)
-
-
 def test_a_later_starter_finds_it_and_ends_it(kit: Kit) -> None:
     first = kit.relay()
     life = first.ensure()
@@ -91,7 +85,7 @@ def test_a_later_starter_finds_it_and_ends_it(kit: Kit) -> None:
     assert kit.status().pid == pid
     second.end(120.0)
 
-    eventually(kit.ended)
+    wait_for(kit.ended)
     assert kit.status().stage is Stage.STOPPED
     assert kit.relay().ensure() is None
 
@@ -104,7 +98,7 @@ def test_one_that_ends_at_its_goal_needs_no_watching(kit: Kit) -> None:
 
 def test_the_relay_of_another_owner_is_watched_and_left_running(kit: Kit) -> None:
     with Relays([kit.upstream()], meta_url=kit.url, log_dir=kit.folder):
-        eventually(lambda: (status := kit.store.relay_status("one")) is not None and status.relay is not None)
+        wait_for(lambda: (status := kit.store.relay_status("one")) is not None and status.relay is not None)
         guest = kit.relay()
         assert isinstance(guest.ensure(), RelayStart)
         assert not guest.is_ours()
@@ -120,7 +114,7 @@ def test_what_a_person_has_to_decide_is_reported_at_once(kit: Kit) -> None:
     assert "c4nary" not in str(raised.value)
 
 
-def test_one_that_hangs_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_that_hangs_is_killed(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     first = kit.relay()
     first.ensure()
     assert first.process is not None
@@ -133,8 +127,8 @@ def test_one_that_hangs_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -
     first.process.kill()
 
 
-def test_one_that_keeps_dying_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_that_keeps_dying_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_detached, "DEATHS_ALLOWED", 1)
     with pytest.raises(RelayKeepsDying, match="crashed 2 times") as raised:
         kit.relay(environment={"PYTHONHOME": "/not/there"}).ensure()
-    assert "/not/there" in raised.value.tail  # what Python said
+    assert "/not/there" in raised.value.tail  # Python's message

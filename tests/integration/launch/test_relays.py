@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -28,13 +26,12 @@ from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import Relays, upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 from testbed import Server
+from tests.waiting import wait_for
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> Secret:
-    found = Secret(f"sqlite:///{tmp_path / 'meta.db'}")
-    migrate(found)
-    return found
+def url(meta_url: str) -> Secret:
+    return Secret(meta_url)
 
 
 def upstream(server: Server, work: Path, *, enable_relay: bool = False, password: str = "", **keys: str) -> Upstream:
@@ -44,29 +41,22 @@ def upstream(server: Server, work: Path, *, enable_relay: bool = False, password
     return Upstream(config, endpoint, work / "relay" / "one" if enable_relay else private)
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 180) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)
-
-
 def caught_up(store: MetaStore) -> RelayStatus | None:
     status = store.relay_status("one")
     return status if status is not None and status.stage is Stage.RUNNING and status.caught_up else None
 
 
-def test_a_killed_relay_comes_back_and_ends_with_the_block(source: Server, tmp_path: Path, url: Secret) -> None:
+def test_a_killed_relay_is_restarted_and_ends_with_the_block(source: Server, tmp_path: Path, url: Secret) -> None:
     with MetaStore.open(url) as store:
         with Relays([upstream(source, tmp_path)], meta_url=url, log_dir=tmp_path) as relays:
-            eventually(lambda: caught_up(store) is not None)
+            wait_for(lambda: caught_up(store) is not None)
             first = caught_up(store)
             assert first is not None
             assert first.pid is not None
 
             os.kill(first.pid, signal.SIGKILL)
 
-            eventually(lambda: (now := caught_up(store)) is not None and now.pid != first.pid)
+            wait_for(lambda: (now := caught_up(store)) is not None and now.pid != first.pid)
             assert relays.error is None
             second = caught_up(store)
             assert second is not None
@@ -80,7 +70,7 @@ def test_a_shared_directory_is_left_to_the_relay_that_has_it_until_it_ends(
 ) -> None:
     shared = upstream(mariadb_source, tmp_path, enable_relay=True)
     with MetaStore.open(url) as store, Relays([shared], meta_url=url, log_dir=tmp_path / "a") as first:
-        eventually(lambda: caught_up(store) is not None)
+        wait_for(lambda: caught_up(store) is not None)
         owner = caught_up(store)
         assert owner is not None
         with Relays([shared], meta_url=url, log_dir=tmp_path / "b") as second:
@@ -94,7 +84,7 @@ def test_a_shared_directory_is_left_to_the_relay_that_has_it_until_it_ends(
             assert owner.pid is not None
             first.__exit__(None, None, None)
 
-            eventually(lambda: (now := caught_up(store)) is not None and now.pid not in (None, owner.pid))
+            wait_for(lambda: (now := caught_up(store)) is not None and now.pid not in (None, owner.pid))
             assert second.error is None
 
 
@@ -106,16 +96,16 @@ def test_a_second_relay_of_a_source_ends_and_leaves_the_report_to_the_first(
     other = replace(first, relay_dir=tmp_path / "other")
     with MetaStore.open(url) as store:
         with Relays([first], meta_url=url, log_dir=tmp_path / "a"):
-            eventually(lambda: caught_up(store) is not None)
+            wait_for(lambda: caught_up(store) is not None)
             with Relays([other], meta_url=url, log_dir=tmp_path / "b") as second:
-                eventually(lambda: second.error is not None)
+                wait_for(lambda: second.error is not None)
             assert isinstance(second.error, RelayFailed)
             assert second.error.reported.code == RelayRunsElsewhere.code
             assert str(first.relay_dir) in str(second.error)
-            eventually(lambda: (now := caught_up(store)) is not None and now.directory == str(first.relay_dir))
+            wait_for(lambda: (now := caught_up(store)) is not None and now.directory == str(first.relay_dir))
             assert main(["stop-relay", "-s", "one", "--meta-url", url.reveal()]) == 0
         with Relays([other], meta_url=url, log_dir=tmp_path / "b") as second:
-            eventually(lambda: (now := caught_up(store)) is not None and now.directory == str(other.relay_dir))
+            wait_for(lambda: (now := caught_up(store)) is not None and now.directory == str(other.relay_dir))
             assert second.error is None
 
 
@@ -123,21 +113,21 @@ def test_a_refused_login_is_an_error_and_not_a_loop(mariadb_source: Server, tmp_
     wrong = upstream(mariadb_source, tmp_path, password="wrong-password")
 
     with Relays([wrong], meta_url=url, log_dir=tmp_path) as relays:
-        eventually(lambda: relays.error is not None)
+        wait_for(lambda: relays.error is not None)
 
     assert isinstance(relays.error, RelayFailed)
     assert relays.error.reported.code == "DM-2002"
     assert "wrong-password" not in (tmp_path / "relay-one.log").read_text()
 
 
-def test_a_relay_that_was_asked_to_stop_stays_stopped(mariadb_source: Server, tmp_path: Path, url: Secret) -> None:
+def test_a_relay_is_not_restarted_after_a_stop_request(mariadb_source: Server, tmp_path: Path, url: Secret) -> None:
     with MetaStore.open(url) as store:
         with Relays([upstream(mariadb_source, tmp_path)], meta_url=url, log_dir=tmp_path) as relays:
-            eventually(lambda: caught_up(store) is not None)
+            wait_for(lambda: caught_up(store) is not None)
 
             store.set_relay_desired("one", Stage.STOPPED)
 
-            eventually(lambda: relays.error is not None)
+            wait_for(lambda: relays.error is not None)
 
     assert isinstance(relays.error, RelayStopped)
 
@@ -151,17 +141,17 @@ def test_a_sync_can_do_without_its_shared_relay_and_a_load_cannot(
     task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
     shared = upstream_of(task, plain.config, plain.endpoint, TaskDir.of("shop", tmp_path))
     with MetaStore.open(url) as store, Relays([shared], meta_url=url, log_dir=tmp_path) as relays:
-        eventually(lambda: caught_up(store) is not None)
+        wait_for(lambda: caught_up(store) is not None)
 
         store.set_relay_desired("one", Stage.STOPPED)
 
-        eventually(lambda: isinstance(relays.failure("full_migration"), RelayStopped))
+        wait_for(lambda: isinstance(relays.failure("full_migration"), RelayStopped))
         assert relays.failure("incremental_sync") is None
         assert relays.error is None
 
         store.set_relay_desired("one", Stage.RUNNING)
 
-        eventually(lambda: caught_up(store) is not None)
+        wait_for(lambda: caught_up(store) is not None)
         assert relays.failure("full_migration") is None
 
 
@@ -175,7 +165,7 @@ def test_a_private_log_is_pulled_under_its_bound(source: Server, tmp_path: Path,
     source.sql("FLUSH BINARY LOGS")
     try:
         with MetaStore.open(url) as store, Relays([private], meta_url=url, log_dir=tmp_path) as relays:
-            eventually(lambda: (now := caught_up(store)) is not None and now.task == "shop")
+            wait_for(lambda: (now := caught_up(store)) is not None and now.task == "shop")
             for _ in range(8):
                 source.sql("INSERT INTO spooled.t VALUES (REPEAT('x', 500000))")
 
@@ -183,10 +173,10 @@ def test_a_private_log_is_pulled_under_its_bound(source: Server, tmp_path: Path,
                 dumps = source.sql("SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
                 return not dumps and held(private) >= 1 << 20
 
-            eventually(waits)
+            wait_for(waits)
             assert held(private) < 3 << 20
             assert relays.error is None
-            eventually(lambda: caught_up(store) is None)
+            wait_for(lambda: caught_up(store) is None)
             assert (status := store.relay_status("one")) is not None
             assert (status.stage, status.error) == (Stage.RUNNING, None)
     finally:
@@ -218,7 +208,7 @@ def test_a_beginning_that_has_no_effect_is_warned_of_and_the_remedy_works(
         capfd.readouterr()
         shared = upstream(source, tmp_path, enable_relay=True, **keys(at))
         with MetaStore.open(url) as store, Relays([shared], meta_url=url, log_dir=tmp_path):
-            eventually(lambda: caught_up(store) is not None)
+            wait_for(lambda: caught_up(store) is not None)
             assert main(["stop-relay", "-s", "one", "--meta-url", url.reveal()]) == 0
         return RelayReader(shared.relay_dir).held()[0].name, start_without_effect(shared.config, shared.relay_dir)[0]
 

@@ -44,6 +44,7 @@ from tests.integration.copy.migrations import Migration, differences, endpoint
 from tests.relay_thread import RelayThread
 
 META_VARIABLE = "DM_TEST_MERGE_META"
+PESSIMISTIC = {"task-mode": "all", "shard-mode": "pessimistic"}
 EACH_TRANSACTION = EpochSize(limit=1, one_task=1 << 20, smallest=1)
 """An epoch ends with its first transaction."""
 
@@ -353,3 +354,17 @@ def one_pair(
 def one_source(mariadb_source: Server, mysql_target: Server, shops_of: Callable[..., Shops]) -> Shops:
     """The same, of one source."""
     return shops_of(mysql_target, a=mariadb_source)
+
+
+@pytest.fixture
+def pair(one_pair: Shops) -> Shops:
+    """Return the shops of two sources, in shard-mode pessimistic."""
+    one_pair.task = PESSIMISTIC
+    return one_pair
+
+
+@pytest.fixture
+def single(one_source: Shops) -> Shops:
+    """Return the shops of one source, in shard-mode pessimistic."""
+    one_source.task = PESSIMISTIC
+    return one_source

@@ -1,4 +1,4 @@
-"""What tests of shard DDL ask of a merged table and its locks."""
+"""Queries of the tests of shard DDL on a merged table and its locks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from tests.integration.merge.conftest import Shops
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
-PESSIMISTIC = {"task-mode": "all", "shard-mode": "pessimistic"}
 
 
 class Died(Exception):

@@ -70,7 +70,7 @@ def test_a_row_that_waits_is_shown_and_changed_by_its_log(one_pair: Shops) -> No
     one_pair.sync("b", size=EACH_TRANSACTION)
     assert one_pair.meta_rows("dm_contested_row") == 1
 
-    one_pair.sync("a")  # whoever gives the place free moves the row
+    one_pair.sync("a")  # the source that frees the place moves the row
     assert one_pair.meta_rows("dm_contested_row") == 0
     assert one_pair.rows() == [(1, "changed")]
 
@@ -94,7 +94,7 @@ def test_a_row_that_waits_keeps_what_the_target_computes(one_pair: Shops) -> Non
 
 
 def test_a_foreign_row_in_a_merged_table_is_reported(one_pair: Shops) -> None:
-    """Nobody's log will ever delete that row."""
+    """No source's log will ever delete that row."""
     exact(one_pair)
     one_pair.target.sql("INSERT INTO o VALUES (7, 'not ours')", database=one_pair.schema)
     one_pair.write("b", "INSERT INTO o_1 VALUES (7, 'a secret')")
@@ -120,10 +120,10 @@ def test_a_run_without_the_other_source_reports_that_it_needs_it(one_pair: Shops
     assert one_pair.compared().equal
 
 
-def test_rows_that_cannot_be_moved_now_are_moved_at_a_later_look(
+def test_rows_that_cannot_be_moved_now_are_moved_by_a_later_check(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Somebody holds a lock for longer than any transaction waits."""
+    """Another client holds a lock for longer than any transaction waits."""
 
     def impatient(endpoint: Endpoint, body: Callable[[Connection], Any]) -> Any:
         def waiting_a_second(connection: Connection) -> Any:
@@ -151,7 +151,7 @@ def test_rows_that_cannot_be_moved_now_are_moved_at_a_later_look(
     assert one_pair.meta_rows("dm_contested_row") == 0
 
 
-def test_many_rows_that_wait_are_looked_into_at_once(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_waiting_rows_are_examined_at_once(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "MOST_WHILE_SYNCING", 10)
     monkeypatch.setattr(contests, "CONTEST_SECONDS", inf)
     exact(one_pair)

@@ -1,4 +1,4 @@
-"""What people see of a source whose rows are held back: it is not caught up."""
+"""The status of a source whose rows are held back: it has not caught up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.shard_ddl import resync
 from testbed import Server
 from tests.integration.merge.conftest import Shops
-from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, Died
+from tests.integration.merge.sharding import PLAIN, Died
 from tests.integration.merge.test_shard_ddl import dies_once
 
 
@@ -21,32 +21,30 @@ def one_source(mariadb_source: Server, mysql_target: Server, shops_of: Callable[
 
 
 def test_the_lag_counts_from_the_ddl_until_the_rows_behind_it_are_applied(
-    one_source: Shops, monkeypatch: pytest.MonkeyPatch
+    single: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a later run, and in one that goes on in the middle of applying the rows."""
-    shops = one_source
-    shops.task = PESSIMISTIC
-    shops.create(PLAIN, "a:o_1", "a:o_2")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a')", "INSERT INTO o_2 VALUES (11, 'a')")
-    shops.load()
-    shops.write("a", "ALTER TABLE o_1 ADD COLUMN c int")
-    shops.write("a", "INSERT INTO o_1 VALUES (2, 'held back', 1)", "INSERT INTO o_2 VALUES (12, 'b')")
-    group, _ = [_held_back_in_a_run(shops) for _ in range(2)]
-    assert (group["synced"], group["unsynced"]) == ([f"`{shops.schema}`.`o_1`"], [f"`{shops.schema}`.`o_2`"])
+    single.create(PLAIN, "a:o_1", "a:o_2")
+    single.write("a", "INSERT INTO o_1 VALUES (1, 'a')", "INSERT INTO o_2 VALUES (11, 'a')")
+    single.load()
+    single.write("a", "ALTER TABLE o_1 ADD COLUMN c int")
+    single.write("a", "INSERT INTO o_1 VALUES (2, 'held back', 1)", "INSERT INTO o_2 VALUES (12, 'b')")
+    group, _ = [_held_back_in_a_run(single) for _ in range(2)]
+    assert (group["synced"], group["unsynced"]) == ([f"`{single.schema}`.`o_1`"], [f"`{single.schema}`.`o_2`"])
     assert group["firstLocation"].startswith("position: (")
 
-    shops.write("a", "ALTER TABLE o_2 ADD COLUMN c int")
-    shops.relay()
-    spec, began, shown = shops.migration().spec, group["since"], SyncProgress()
+    single.write("a", "ALTER TABLE o_2 ADD COLUMN c int")
+    single.relay()
+    spec, began, shown = single.migration().spec, group["since"], SyncProgress()
     for _ in range(2):
         dies_once(monkeypatch, resync._Lane, "_epoch")
         shown = SyncProgress()
         with pytest.raises(Died):
-            shops.sync_one("a", spec=spec, progress=shown)
+            single.sync_one("a", spec=spec, progress=shown)
         assert shown.lag_seconds(began + 7200) == 7200
-    shops.sync_one("a", spec=spec, progress=shown)
+    single.sync_one("a", spec=spec, progress=shown)
     assert (shown.unresolved_groups, shown.held_back_seconds(), shown.held_back_bytes) == ([], None, 0)
-    assert shops.compared().equal, shops.compared()
+    assert single.compared().equal, single.compared()
 
 
 def _held_back_in_a_run(shops: Shops) -> dict[str, Any]:
@@ -64,20 +62,19 @@ def _held_back_in_a_run(shops: Shops) -> dict[str, Any]:
 
 
 def test_the_lag_counts_from_a_row_that_waits_for_its_place(one_pair: Shops) -> None:
-    shops = one_pair
-    shops.task = {"task-mode": "all"}
-    shops.create("id int NOT NULL PRIMARY KEY, v varchar(20), u int UNIQUE", "a:o_1", "b:o_2")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a', 7)")
-    shops.load()
-    shops.write("a", "DELETE FROM o_1 WHERE id = 1")
-    shops.write("b", "INSERT INTO o_2 VALUES (2, 'b', 7)")
-    with shops.syncing("b") as syncing:
+    one_pair.task = {"task-mode": "all"}
+    one_pair.create("id int NOT NULL PRIMARY KEY, v varchar(20), u int UNIQUE", "a:o_1", "b:o_2")
+    one_pair.write("a", "INSERT INTO o_1 VALUES (1, 'a', 7)")
+    one_pair.load()
+    one_pair.write("a", "DELETE FROM o_1 WHERE id = 1")
+    one_pair.write("b", "INSERT INTO o_2 VALUES (2, 'b', 7)")
+    with one_pair.syncing("b") as syncing:
         shown = syncing.shown
         syncing.wait_until(lambda: shown.caught_up and shown.at_end and shown.contested_rows)
         assert shown.contested_since is not None
         assert (shown.lag_seconds(shown.contested_since + 3600) or 0) >= 3600
         assert "1 rows wait for their places" in progress_line(shown.to_json())
-        with shops.syncing("a"):
+        with one_pair.syncing("a"):
             syncing.wait_until(lambda: not shown.contested_rows)
         assert shown.held_back_seconds() is None
-    assert shops.compared().equal, shops.compared()
+    assert one_pair.compared().equal, one_pair.compared()

@@ -69,7 +69,7 @@ def begun(shops: Shops, pool: ThreadPoolExecutor, until: str, broken: str = "") 
     return Run(shops, app, pool.submit(work, app))
 
 
-def test_without_an_end_it_waits_for_its_resumption_while_the_others_go_on(one_pair: Shops) -> None:
+def test_without_an_end_a_paused_source_waits_and_the_others_continue(one_pair: Shops) -> None:
     with ThreadPoolExecutor(1) as pool:
         run = begun(one_pair, pool, "forever")
         try:
@@ -93,7 +93,7 @@ def test_without_an_end_it_waits_for_its_resumption_while_the_others_go_on(one_p
             for name in ("a", "b"):
                 run.break_target(name)
                 run.write(name, 3)
-            outcome = run.running.result(180)  # nobody works any more
+            outcome = run.running.result(180)  # no source is synced any more
         finally:
             run.app.end()
     assert outcome.failure is not None
@@ -118,7 +118,7 @@ def test_a_source_stopped_after_its_error_does_not_fail_the_other_sources(one_pa
 
 
 @pytest.mark.parametrize("broken", ["a", "b"])
-def test_with_an_end_the_others_come_to_theirs(one_pair: Shops, broken: str) -> None:
+def test_with_an_end_the_other_sources_reach_it(one_pair: Shops, broken: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         run = begun(one_pair, pool, "caught-up", broken=broken)
         outcome = run.running.result(180)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.write import apply
 from tests.integration.merge.conftest import Shops, instances
@@ -51,52 +48,35 @@ def test_an_exact_sync_notices_that_another_source_joins(one_pair: Shops) -> Non
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a')")
     one_pair.load(["a"])
     one_pair.sync("a", only=True)
-    stop, shown, errors = threading.Event(), SyncProgress(), list[BaseException]()
-    forever = one_pair.migration(["a"]).spec.model_copy(update={"until": "forever"})
+    with one_pair.syncing("a") as syncing:
+        one_pair.write("b", "INSERT INTO o_1 VALUES (5, 'b'), (6, 'b')")
 
-    def sync() -> None:
-        try:
-            one_pair.sync_one("a", spec=forever, stop=stop, progress=shown)
-        except BaseException as error:  # noqa: BLE001 (shown below)
-            errors.append(error)
+        def goes_to_a() -> None:
+            one_pair.write("b", "DELETE FROM o_1 WHERE id = 5")
+            one_pair.write("a", "INSERT INTO o_0 VALUES (5, 'a')")
+            syncing.wait_until(lambda: syncing.shown.changes)
 
-    thread = threading.Thread(target=sync)
-    thread.start()
-    while shown.location is None:
-        time.sleep(0.05)
-    one_pair.write("b", "INSERT INTO o_1 VALUES (5, 'b'), (6, 'b')")
+        one_pair.load(["b"], copied=goes_to_a)
+        one_pair.sync("b")
 
-    def goes_to_a() -> None:
-        one_pair.write("b", "DELETE FROM o_1 WHERE id = 5")
-        one_pair.write("a", "INSERT INTO o_0 VALUES (5, 'a')")
-        deadline = time.monotonic() + 180
-        while not shown.changes and not errors and time.monotonic() < deadline:
-            time.sleep(0.05)
-
-    one_pair.load(["b"], copied=goes_to_a)
-    one_pair.sync("b")
-    stop.set()
-    thread.join()
-
-    assert not errors, errors
+    assert not syncing.running.result().finished
     one_pair.sync()
     assert one_pair.compared().equal, one_pair.compared()
     assert (5, "a") in one_pair.rows()
 
 
 def test_first_shards_that_two_sources_create_at_one_moment(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither knew of the other when it looked. Their starts are exact, so a row meets the other source's and waits."""
-    shops = one_pair
-    shops.create(PLAIN, "a:own_a", "b:own_b")
-    shops.target.sql(f"CREATE DATABASE {shops.schema}")
+    """Neither knew of the other at its check. Their starts are exact, so a colliding row waits."""
+    one_pair.create(PLAIN, "a:own_a", "b:own_b")
+    one_pair.target.sql(f"CREATE DATABASE {one_pair.schema}")
     for table in ("own_a", "own_b"):
-        shops.target.sql(f"CREATE TABLE {table} ({PLAIN})", database=shops.schema)
-    starts = {name: shops.place(name) for name in shops.sources}
-    shops.create(PLAIN, "a:o_0", "b:o_1")
-    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a')", "DELETE FROM o_0", "INSERT INTO o_0 VALUES (2, 'a')")
-    shops.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
+        one_pair.target.sql(f"CREATE TABLE {table} ({PLAIN})", database=one_pair.schema)
+    starts = {name: one_pair.place(name) for name in one_pair.sources}
+    one_pair.create(PLAIN, "a:o_0", "b:o_1")
+    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')", "DELETE FROM o_0", "INSERT INTO o_0 VALUES (2, 'a')")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
     exact = {"safe-mode-duration": "0s"}
-    spec = shops.begin([{**one, "syncer": exact} for one in instances(shops, **starts)])
+    spec = one_pair.begin([{**one, "syncer": exact} for one in instances(one_pair, **starts)])
     commit = Following._commit
 
     def a_comes_first(following: Following, *args: Any) -> None:
@@ -104,14 +84,14 @@ def test_first_shards_that_two_sources_create_at_one_moment(one_pair: Shops, mon
             commit(following, *args)
             raise Strike
         with ThreadPoolExecutor(1) as pool, pytest.raises(Strike):
-            pool.submit(shops.sync_one, "a", spec=spec).result()
+            pool.submit(one_pair.sync_one, "a", spec=spec).result()
         commit(following, *args)
 
     with monkeypatch.context() as patch:
         patch.setattr(Following, "_commit", a_comes_first)
-        shops.sync("b", spec=spec)
-    shops.sync("a", "b", spec=spec)
-    assert shops.rows() == [(1, "b"), (2, "a")]
+        one_pair.sync("b", spec=spec)
+    one_pair.sync("a", "b", spec=spec)
+    assert one_pair.rows() == [(1, "b"), (2, "a")]
 
 
 @dataclass
@@ -137,7 +117,7 @@ class CopyingRunner:
 
 @pytest.fixture
 def unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sync that has begun looks around only when something makes it: a source that joins goes unnoticed."""
+    """A running sync checks for other sources only on certain events: a source that joins is not noticed."""
     monkeypatch.setattr(noting, "NOTE_SECONDS", 3600.0)
 
 

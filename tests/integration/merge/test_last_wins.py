@@ -20,8 +20,7 @@ from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Wave
 from tests.chaos.colliding import play
-from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
-from tests.integration.merge.sharding import PESSIMISTIC
+from tests.integration.merge.conftest import EACH_TRANSACTION, PESSIMISTIC, Shops
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
 UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
@@ -94,175 +93,170 @@ def test_the_last_one_to_write_a_row_wins(shops: Shops) -> None:
 
 def test_one_table_has_one_law(one_pair: Shops) -> None:
     """Two sources are refused whose keys go into it in different ways, or of which only one has safe mode."""
-    shops = one_pair
     text = "id varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_{} NOT NULL PRIMARY KEY, v int"
-    shops.create(text.format("bin"), "a:o_1")
-    shops.create(text.format("general_ci"), "b:o_2")
-    shops.target.sql(f"CREATE DATABASE IF NOT EXISTS {shops.schema}")
-    shops.target.sql(f"CREATE TABLE o ({text.format('general_ci')})", database=shops.schema)
-    shops.instance = SAFE
+    one_pair.create(text.format("bin"), "a:o_1")
+    one_pair.create(text.format("general_ci"), "b:o_2")
+    one_pair.target.sql(f"CREATE DATABASE IF NOT EXISTS {one_pair.schema}")
+    one_pair.target.sql(f"CREATE TABLE o ({text.format('general_ci')})", database=one_pair.schema)
+    one_pair.instance = SAFE
     with pytest.raises(NotSupportedYet, match="for some of its sources only"):
-        shops.load()
+        one_pair.load()
     one_of_two = {"mysql-instances": [{"source-id": name, "route-rules": ["merge"]} for name in "ab"]}
     one_of_two["mysql-instances"][0] |= SAFE
-    shops.task = one_of_two
+    one_pair.task = one_of_two
     with pytest.raises(NotSupportedYet, match=r"some of (its|the) sources"):
-        shops.load()
+        one_pair.load()
 
 
-def test_rows_that_wait_are_written_over_once_safe_mode_is_there(
-    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_rows_are_overwritten_in_safe_mode(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are, in front of the rest of an epoch, which is half written by the law of owners."""
-    shops = one_pair
-    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
-    shops.load()
-    shops.sync("a", "b", "a")
-    shops.write("a", f"INSERT INTO o_0 VALUES {', '.join(f'({number}, 0)' for number in range(1, 32))}")
-    shops.write("b", f"INSERT INTO o_1 VALUES {', '.join(f'({number}, 0)' for number in range(1, 31))}")
-    shops.sync("a")
+    one_pair.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    one_pair.load()
+    one_pair.sync("a", "b", "a")
+    one_pair.write("a", f"INSERT INTO o_0 VALUES {', '.join(f'({number}, 0)' for number in range(1, 32))}")
+    one_pair.write("b", f"INSERT INTO o_1 VALUES {', '.join(f'({number}, 0)' for number in range(1, 31))}")
+    one_pair.sync("a")
     with pytest.raises(RowsCollide):
-        shops.sync("b")
-    shops.write("b", "UPDATE o_1 SET v = 'b'; INSERT INTO o_1 VALUES (31, 'b')")
+        one_pair.sync("b")
+    one_pair.write("b", "UPDATE o_1 SET v = 'b'; INSERT INTO o_1 VALUES (31, 'b')")
     with failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0)), pytest.raises(MissingRow):
-        shops.sync("b")
+        one_pair.sync("b")
 
     one_of_two = {"mysql-instances": [{"source-id": name, "route-rules": ["merge"]} for name in "ab"]}
     one_of_two["mysql-instances"][0] |= SAFE
-    shops.task = one_of_two
+    one_pair.task = one_of_two
     with pytest.raises(NotSupportedYet, match="some of the sources of a merged table"):
-        shops.sync("a")
-    shops.task, shops.instance = {}, SAFE
-    assert sync(shops, "b") == {"b:o_1": (0, 31)}
-    assert shops.rows() == [(number, "b") for number in range(1, 32)]
-    assert shops.meta_rows("dm_contested_row") == 0
+        one_pair.sync("a")
+    one_pair.task, one_pair.instance = {}, SAFE
+    assert sync(one_pair, "b") == {"b:o_1": (0, 31)}
+    assert one_pair.rows() == [(number, "b") for number in range(1, 32)]
+    assert one_pair.meta_rows("dm_contested_row") == 0
 
-    shops.write("a", "DELETE FROM o_0 WHERE id = 2", "UPDATE o_0 SET v = 'a' WHERE id = 3")
-    assert sync(shops, "a") == {}
-    shops.instance = {}
-    shops.write("b", "DELETE FROM o_1 WHERE id = 1")
-    shops.sync("b")
-    assert shops.rows()[0] == (3, "a")
-    shops.write("b", "UPDATE o_1 SET v = 'c' WHERE id = 2")
+    one_pair.write("a", "DELETE FROM o_0 WHERE id = 2", "UPDATE o_0 SET v = 'a' WHERE id = 3")
+    assert sync(one_pair, "a") == {}
+    one_pair.instance = {}
+    one_pair.write("b", "DELETE FROM o_1 WHERE id = 1")
+    one_pair.sync("b")
+    assert one_pair.rows()[0] == (3, "a")
+    one_pair.write("b", "UPDATE o_1 SET v = 'c' WHERE id = 2")
     with pytest.raises(MissingRow):
-        shops.sync("b")
+        one_pair.sync("b")
 
 
 def test_half_an_epoch_is_completed_after_others_overwrite_its_rows(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shops = one_pair
-    shops.instance = SAFE
-    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    one_pair.instance = SAFE
+    one_pair.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     numbers = ", ".join(f"({number}, 0)" for number in range(10, 40))
-    shops.write("a", f"INSERT INTO o_0 VALUES {numbers}")
-    shops.load(copied=lambda: shops.write("b", "INSERT INTO o_1 VALUES (9, 'b')"))
-    shops.sync("a")
-    shops.write("a", "UPDATE o_0 SET v = 'a'")
+    one_pair.write("a", f"INSERT INTO o_0 VALUES {numbers}")
+    one_pair.load(copied=lambda: one_pair.write("b", "INSERT INTO o_1 VALUES (9, 'b')"))
+    one_pair.sync("a")
+    one_pair.write("a", "UPDATE o_0 SET v = 'a'")
     halfway = failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0))
     with halfway, pytest.raises(MissingRow):
-        shops.sync("a")
-    shops.sync("b")
-    shops.write("b", f"INSERT INTO o_1 VALUES {numbers}", "DELETE FROM o_1 WHERE id >= 10")
-    counted = sync(shops, "b", size=EACH_TRANSACTION)
+        one_pair.sync("a")
+    one_pair.sync("b")
+    one_pair.write("b", f"INSERT INTO o_1 VALUES {numbers}", "DELETE FROM o_1 WHERE id >= 10")
+    counted = sync(one_pair, "b", size=EACH_TRANSACTION)
     assert counted == {"b:o_1": (0, 30)}
-    assert shops.rows() == [(9, "b")]
+    assert one_pair.rows() == [(9, "b")]
 
-    counted = sync(shops, "a")
+    counted = sync(one_pair, "a")
 
-    assert counted == {"a:o_0": (len(shops.rows()) - 1, 0)}
-    assert 1 < len(shops.rows()) < 31
-    assert {value for _, value in shops.rows()} == {"a", "b"}
+    assert counted == {"a:o_0": (len(one_pair.rows()) - 1, 0)}
+    assert 1 < len(one_pair.rows()) < 31
+    assert {value for _, value in one_pair.rows()} == {"a", "b"}
 
 
 def test_merged_tables_without_a_key_are_exact_all_the_same(one_source: Shops) -> None:
-    shops = one_source
-    shops.instance = {**SAFE, "loader": {"on-duplicate-logical": "replace"}}
-    shops.create("v int, w int", "a:o_0", "a:o_2")
-    shops.write("a", "INSERT INTO o_0 VALUES (1, 1), (1, 1)", "INSERT INTO o_2 VALUES (1, 1)")
-    shops.load()
-    shops.write("a", "DELETE FROM o_2; INSERT INTO o_2 VALUES (1, 1), (2, 2)", "DELETE FROM o_0 LIMIT 1")
-    assert sync(shops, "a") == {}
-    assert shops.compared().equal, shops.compared()
-    shops.target.sql("DELETE FROM o WHERE v = 2", database=shops.schema)
-    shops.write("a", "DELETE FROM o_2 WHERE v = 2")
+    one_source.instance = {**SAFE, "loader": {"on-duplicate-logical": "replace"}}
+    one_source.create("v int, w int", "a:o_0", "a:o_2")
+    one_source.write("a", "INSERT INTO o_0 VALUES (1, 1), (1, 1)", "INSERT INTO o_2 VALUES (1, 1)")
+    one_source.load()
+    one_source.write("a", "DELETE FROM o_2; INSERT INTO o_2 VALUES (1, 1), (2, 2)", "DELETE FROM o_0 LIMIT 1")
+    assert sync(one_source, "a") == {}
+    assert one_source.compared().equal, one_source.compared()
+    one_source.target.sql("DELETE FROM o WHERE v = 2", database=one_source.schema)
+    one_source.write("a", "DELETE FROM o_2 WHERE v = 2")
     with pytest.raises(MissingRow):
-        shops.sync("a")
+        one_source.sync("a")
 
 
 def test_rows_that_a_shard_holds_back_count_as_written_in_the_re_sync(one_pair: Shops) -> None:
     """In front of a DDL, while it waits, in the re-sync, and behind it."""
-    shops = one_pair
-    shops.task, shops.instance = PESSIMISTIC, SAFE
-    shops.create(UNIQUE, "a:o_0", "a:o_2", "b:o_1")
-    shops.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a'), (2, 2, 'moves'), (3, 3, 'a'), (4, 4, 'a'), (5, 5, 'a')")
-    shops.write("b", "INSERT INTO o_1 VALUES (1, 101, 'b'), (21, 21, 'b')")
-    shops.load()
-    sync(shops, "a", "b", "a")
-    shops.write("a", "DELETE FROM o_0 WHERE id = 1")
-    shops.write("b", "UPDATE o_1 SET v = 'alone' WHERE id = 1")
-    assert sync(shops, "a", "b") in ({"b:o_1": (1, 0)}, {})
-    assert shops.rows()[0] == (1, 101, "alone")
+    one_pair.task, one_pair.instance = PESSIMISTIC, SAFE
+    one_pair.create(UNIQUE, "a:o_0", "a:o_2", "b:o_1")
+    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a'), (2, 2, 'moves'), (3, 3, 'a'), (4, 4, 'a'), (5, 5, 'a')")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (1, 101, 'b'), (21, 21, 'b')")
+    one_pair.load()
+    sync(one_pair, "a", "b", "a")
+    one_pair.write("a", "DELETE FROM o_0 WHERE id = 1")
+    one_pair.write("b", "UPDATE o_1 SET v = 'alone' WHERE id = 1")
+    assert sync(one_pair, "a", "b") in ({"b:o_1": (1, 0)}, {})
+    assert one_pair.rows()[0] == (1, 101, "alone")
 
-    shops.write("a", "ALTER TABLE o_0 ADD COLUMN c int NOT NULL DEFAULT 7", "UPDATE o_0 SET c = 8 WHERE id = 4")
-    shops.write("a", "DELETE FROM o_0 WHERE id IN (2, 5); INSERT INTO o_2 VALUES (2, 2, 'moved')")
-    shops.write("b", "INSERT INTO o_1 VALUES (3, 33, 'b'), (24, 4, 'b'), (5, 55, 'moved')")
-    assert sync(shops, "a", "b") == {"a:o_2": (0, 1), "b:o_1": (0, 3)}
+    one_pair.write("a", "ALTER TABLE o_0 ADD COLUMN c int NOT NULL DEFAULT 7", "UPDATE o_0 SET c = 8 WHERE id = 4")
+    one_pair.write("a", "DELETE FROM o_0 WHERE id IN (2, 5); INSERT INTO o_2 VALUES (2, 2, 'moved')")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (3, 33, 'b'), (24, 4, 'b'), (5, 55, 'moved')")
+    assert sync(one_pair, "a", "b") == {"a:o_2": (0, 1), "b:o_1": (0, 3)}
     moved = [(2, 2, "moved"), (3, 33, "b"), (5, 55, "moved")]
-    assert shops.rows() == [(1, 101, "alone"), *moved, (21, 21, "b"), (24, 4, "b")]
+    assert one_pair.rows() == [(1, 101, "alone"), *moved, (21, 21, "b"), (24, 4, "b")]
 
-    shops.write("a", "UPDATE o_0 SET v = 'late' WHERE id = 3", "ALTER TABLE o_2 ADD c int NOT NULL DEFAULT 7")
-    shops.write("b", "ALTER TABLE o_1 ADD c int NOT NULL DEFAULT 7", "UPDATE o_1 SET c = 9 WHERE id = 24")
-    assert sync(shops, *"baba") == {"a:o_0": (1, 1)}
+    one_pair.write("a", "UPDATE o_0 SET v = 'late' WHERE id = 3", "ALTER TABLE o_2 ADD c int NOT NULL DEFAULT 7")
+    one_pair.write("b", "ALTER TABLE o_1 ADD c int NOT NULL DEFAULT 7", "UPDATE o_1 SET c = 9 WHERE id = 24")
+    assert sync(one_pair, *"baba") == {"a:o_0": (1, 1)}
     # The held DELETEs have removed the rows 2 and 5, which other tables had written since: docs/how-to/safe-mode.md.
-    assert shops.rows() == [(1, 101, "alone", 7), (3, 3, "late", 7), (4, 4, "a", 8), (21, 21, "b", 7)]
-    shops.write("a", "UPDATE o_2 SET c = 1 WHERE id = 2")
-    shops.write("b", "UPDATE o_1 SET c = 1 WHERE id = 5; DELETE FROM o_1 WHERE id IN (3, 24)")
-    shops.write("a", "DELETE FROM o_0 WHERE id = 3; INSERT INTO o_2 VALUES (3, 3, 'anew', 1)")
-    sync(shops, "b", "a")
-    assert shops.meta_rows("dm_contested_row") == 0
-    assert shops.compared().equal, shops.compared()
+    assert one_pair.rows() == [(1, 101, "alone", 7), (3, 3, "late", 7), (4, 4, "a", 8), (21, 21, "b", 7)]
+    one_pair.write("a", "UPDATE o_2 SET c = 1 WHERE id = 2")
+    one_pair.write("b", "UPDATE o_1 SET c = 1 WHERE id = 5; DELETE FROM o_1 WHERE id IN (3, 24)")
+    one_pair.write("a", "DELETE FROM o_0 WHERE id = 3; INSERT INTO o_2 VALUES (3, 3, 'anew', 1)")
+    sync(one_pair, "b", "a")
+    assert one_pair.meta_rows("dm_contested_row") == 0
+    assert one_pair.compared().equal, one_pair.compared()
 
     for name, table in (("a", "o_0"), ("a", "o_2"), ("b", "o_1")):
-        shops.write(name, f"ALTER TABLE {table} MODIFY COLUMN id varchar(20) NOT NULL")
-    sync(shops, *"abab")
-    assert shops.compared().equal, shops.compared()
+        one_pair.write(name, f"ALTER TABLE {table} MODIFY COLUMN id varchar(20) NOT NULL")
+    sync(one_pair, *"abab")
+    assert one_pair.compared().equal, one_pair.compared()
 
 
 def test_a_row_that_waits_during_a_ddl_when_the_rules_change(one_source: Shops) -> None:
     """Where rows overwrite each other, it would remove the row in its place, whose next value is held back; or, without
     an image, not be found by the log that was held back, which deletes it in safe mode."""
-    shops = one_source
-    rule = {"schema-pattern": shops.schema, "table-pattern": "o_3", "events": ["update"], "action": "Ignore"}
-    shops.task = {**PESSIMISTIC, "filters": {"sale": rule}}
-    usual, overwriting = shops.instance, ({"filter-rules": ["sale"]}, {"loader": {"on-duplicate-logical": "replace"}})
+    rule = {"schema-pattern": one_source.schema, "table-pattern": "o_3", "events": ["update"], "action": "Ignore"}
+    one_source.task = {**PESSIMISTIC, "filters": {"sale": rule}}
+    usual, overwriting = (
+        one_source.instance,
+        ({"filter-rules": ["sale"]}, {"loader": {"on-duplicate-logical": "replace"}}),
+    )
 
     def refused() -> None:
-        for shops.instance in overwriting:
+        for one_source.instance in overwriting:
             with pytest.raises(RulesChanged, match="Take the filter or the setting back"):
-                sync(shops, "a")
-        shops.instance = usual
+                sync(one_source, "a")
+        one_source.instance = usual
 
-    shops.create(UNIQUE, "a:o_0", "a:o_2", "a:o_3")
-    shops.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a')")
-    shops.load()
-    shops.write("a", "ALTER TABLE o_0 ADD c int NOT NULL DEFAULT 7", "UPDATE o_0 SET u = 7")
-    shops.write("a", "INSERT INTO o_2 VALUES (2, 1, 'b')", "ALTER TABLE o_2 ADD c int NOT NULL DEFAULT 7")
+    one_source.create(UNIQUE, "a:o_0", "a:o_2", "a:o_3")
+    one_source.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a')")
+    one_source.load()
+    one_source.write("a", "ALTER TABLE o_0 ADD c int NOT NULL DEFAULT 7", "UPDATE o_0 SET u = 7")
+    one_source.write("a", "INSERT INTO o_2 VALUES (2, 1, 'b')", "ALTER TABLE o_2 ADD c int NOT NULL DEFAULT 7")
     with pytest.raises(RowWaitsForHeldRow):
-        sync(shops, "a")
+        sync(one_source, "a")
     refused()
-    shops.write("a", "DELETE FROM o_2")
-    sync(shops, "a")
-    assert shops.target.sql("SELECT image FROM dm_contested_row", database=shops.meta) == [(b"",)]
+    one_source.write("a", "DELETE FROM o_2")
+    sync(one_source, "a")
+    assert one_source.target.sql("SELECT image FROM dm_contested_row", database=one_source.meta) == [(b"",)]
     refused()
-    shops.instance = SAFE
-    shops.write("a", "ALTER TABLE o_3 ADD c int NOT NULL DEFAULT 7")
-    sync(shops, "a")
-    for shops.instance in overwriting:  # now that nothing waits
-        shops.write("a", "INSERT INTO o_2 VALUES (2, 1, 'b', 7)", "DELETE FROM o_2")
-        sync(shops, "a")
-    assert shops.compared().equal, shops.compared()
-    assert shops.meta_rows("dm_contested_row") == 0
+    one_source.instance = SAFE
+    one_source.write("a", "ALTER TABLE o_3 ADD c int NOT NULL DEFAULT 7")
+    sync(one_source, "a")
+    for one_source.instance in overwriting:  # now that nothing waits
+        one_source.write("a", "INSERT INTO o_2 VALUES (2, 1, 'b', 7)", "DELETE FROM o_2")
+        sync(one_source, "a")
+    assert one_source.compared().equal, one_source.compared()
+    assert one_source.meta_rows("dm_contested_row") == 0
 
 
 def test_what_is_not_in_the_target_in_the_end_was_counted(one_pair: Shops) -> None:

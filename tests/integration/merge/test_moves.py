@@ -12,9 +12,9 @@ import pymysql
 import pytest
 
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.sync.progress import SyncProgress
 from testbed import Server
 from tests.beside import beside
+from tests.integration.copy.migrations import set_page_rows
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
@@ -125,8 +125,7 @@ def test_a_value_that_moves_within_one_source_during_its_copy_is_no_collision(
     one_source: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every row takes the value of the one before it between two pages: far more than may wait."""
-    monkeypatch.setattr(page, "FIRST_ROWS", 500)
-    monkeypatch.setattr(page, "MOST_ROWS", 500)
+    set_page_rows(monkeypatch, 500)
     one_source.create(UNIQUE, "a:o_0", "a:o_1")
     rows = ", ".join(f"({number}, {number}, 'x')" for number in range(6000))
     one_source.write("a", f"INSERT INTO o_0 VALUES {rows}", "INSERT INTO o_1 VALUES (9000, 9000, 'y')")
@@ -241,8 +240,7 @@ def moving(shops: Shops, kind: str, seed: int) -> Iterator[None]:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bits"])
 def test_every_kind_of_key_is_distinguished(one_pair: Shops, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy and log must see the same key, whatever its type."""
-    monkeypatch.setattr(page, "FIRST_ROWS", 3)
-    monkeypatch.setattr(page, "MOST_ROWS", 3)
+    set_page_rows(monkeypatch, 3)
     one_pair.create(KINDS[kind], "a:o_0", "a:o_1", "b:o_2")
     with moving(one_pair, kind, seed=7):
         one_pair.load()
@@ -289,28 +287,11 @@ def test_rows_change_behind_the_snapshot_of_a_table_whose_key_cannot_be_paged(on
 def test_two_syncs_at_once_while_rows_move(one_pair: Shops) -> None:
     one_pair.create(UNIQUE, "a:o_0", "a:o_1", "b:o_2")
     one_pair.load()
-    stop, shown = threading.Event(), {name: SyncProgress() for name in one_pair.sources}
-    forever = one_pair.migration().spec.model_copy(update={"until": "forever"})
-    errors: list[BaseException] = []
-
-    def sync(name: str) -> None:
-        try:
-            one_pair.sync_one(name, spec=forever, stop=stop, progress=shown[name])
-        except BaseException as error:  # noqa: BLE001 (shown below)
-            errors.append(error)
-
-    threads = [threading.Thread(target=sync, args=(name,)) for name in one_pair.sources]
-    with moving(one_pair, "unique", seed=11):
-        for thread in threads:
-            thread.start()
-        deadline = time.monotonic() + 300
-        while min(progress.changes for progress in shown.values()) < 20 and not errors:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors
+    with one_pair.syncing("a") as a, one_pair.syncing("b") as b, moving(one_pair, "unique", seed=11):
+        a.wait_until(lambda: a.shown.changes >= 20)
+        b.wait_until(lambda: b.shown.changes >= 20)
+    assert not a.running.result().finished
+    assert not b.running.result().finished
     for _ in range(2):
         one_pair.sync()
 

@@ -34,7 +34,7 @@ def test_a_key_may_have_other_types_at_each_source(one_pair: Shops) -> None:
     one_pair.sync("b", "a")
     move(2)
     (result,) = one_pair.sync("a")
-    assert result.contested_rows == 1, "it is looked into, and collides with nothing"
+    assert result.contested_rows == 1, "it is examined, and collides with no row"
     one_pair.sync("b")
     move(3)
     (result,) = one_pair.sync("b")
@@ -57,7 +57,7 @@ def test_shards_of_one_source_must_have_the_same_types(one_source: Shops) -> Non
 
 
 def filled(shops: Shops, columns: str = PLAIN, **sources: str) -> None:
-    """Tables of `a` and `b`, and a target that somebody has made."""
+    """Tables of `a` and `b`, and a target that a person has made."""
     shops.create(columns, "a:o_0")
     shops.create(sources.get("b", columns), "b:o_1")
     shops.target.sql(f"CREATE DATABASE {shops.schema}")

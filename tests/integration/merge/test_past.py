@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_dm.engine.merge.errors import RowsCollide
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from tests.integration.merge.conftest import Shops, instances
-from tests.integration.merge.sharding import PESSIMISTIC, columns
+from tests.integration.merge.sharding import columns
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
 
@@ -25,25 +25,23 @@ def filled(shops: Shops, *tables: str) -> None:
 
 
 @pytest.mark.parametrize("syncer", [{}, {"safe-mode-duration": "0s"}], ids=["meta", "an exact start"])
-def test_shards_make_ddl_directly_behind_the_start(one_pair: Shops, syncer: dict[str, Any]) -> None:
+def test_shards_make_ddl_directly_behind_the_start(pair: Shops, syncer: dict[str, Any]) -> None:
     """It stopped with DM-6032 for ever: records of rows ended only at the ends of all logs, behind the DDL."""
-    shops = one_pair
-    shops.task = PESSIMISTIC
-    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
-    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a')", "INSERT INTO o_2 VALUES (2, 'a')")
-    shops.write("b", "INSERT INTO o_1 VALUES (3, 'b')")
-    filled(shops, "a:o_0", "a:o_2", "b:o_1")
-    starts = {name: shops.place(name) for name in shops.sources}
+    pair.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')", "INSERT INTO o_2 VALUES (2, 'a')")
+    pair.write("b", "INSERT INTO o_1 VALUES (3, 'b')")
+    filled(pair, "a:o_0", "a:o_2", "b:o_1")
+    starts = {name: pair.place(name) for name in pair.sources}
     for source, table in (("a", "o_0"), ("b", "o_1"), ("a", "o_2")):
-        shops.write(source, f"ALTER TABLE {table} ADD COLUMN c int NOT NULL DEFAULT 7", f"UPDATE {table} SET c = 8")
-        shops.write(source, f"INSERT INTO {table} VALUES (1{table[-1]}, 'new', 9)")
-    spec = shops.begin([{**one, "syncer": syncer} for one in instances(shops, **starts)])
+        pair.write(source, f"ALTER TABLE {table} ADD COLUMN c int NOT NULL DEFAULT 7", f"UPDATE {table} SET c = 8")
+        pair.write(source, f"INSERT INTO {table} VALUES (1{table[-1]}, 'new', 9)")
+    spec = pair.begin([{**one, "syncer": syncer} for one in instances(pair, **starts)])
 
     for name in "abab":
-        shops.sync(name, spec=spec)
+        pair.sync(name, spec=spec)
 
-    assert columns(shops) == ["id", "v", "c"]
-    assert shops.compared().equal, shops.compared()
+    assert columns(pair) == ["id", "v", "c"]
+    assert pair.compared().equal, pair.compared()
 
 
 def test_moves_around_the_start(shops: Shops, first: str) -> None:
@@ -85,33 +83,31 @@ def test_moves_around_the_start(shops: Shops, first: str) -> None:
 
 def test_a_source_begins_where_another_has_been_writing(one_pair: Shops) -> None:
     """A start in the past goes by no records of rows, so none of the sources has to wait for another."""
-    shops = one_pair
-    shops.create(PLAIN, "a:o_0", "b:o_1")
-    filled(shops)
-    start = shops.place("b")
-    shops.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
-    now = shops.place("a")
-    spec = shops.begin(instances(shops, a=now), ["a"])
-    shops.write("a", "INSERT INTO o_0 VALUES (2, 'a')")
-    shops.sync("a", spec=spec)
+    one_pair.create(PLAIN, "a:o_0", "b:o_1")
+    filled(one_pair)
+    start = one_pair.place("b")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
+    now = one_pair.place("a")
+    spec = one_pair.begin(instances(one_pair, a=now), ["a"])
+    one_pair.write("a", "INSERT INTO o_0 VALUES (2, 'a')")
+    one_pair.sync("a", spec=spec)
 
-    spec = shops.begin(instances(shops, a=now, b=start))
-    shops.sync("b", "a", spec=spec)
-    assert shops.compared().equal, shops.compared()
+    spec = one_pair.begin(instances(one_pair, a=now, b=start))
+    one_pair.sync("b", "a", spec=spec)
+    assert one_pair.compared().equal, one_pair.compared()
 
 
 def test_a_row_that_collides_behind_the_past_waits(one_pair: Shops) -> None:
     """Merged tables are exact from the location on: nothing is written over there."""
-    shops = one_pair
-    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
-    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
-    filled(shops, "a:o_0")
-    starts = {name: shops.place(name) for name in shops.sources}
-    shops.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
-    spec = shops.begin([{**one, "syncer": {"safe-mode-duration": "0s"}} for one in instances(shops, **starts)])
+    one_pair.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
+    filled(one_pair, "a:o_0")
+    starts = {name: one_pair.place(name) for name in one_pair.sources}
+    one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
+    spec = one_pair.begin([{**one, "syncer": {"safe-mode-duration": "0s"}} for one in instances(one_pair, **starts)])
     with pytest.raises(RowsCollide):
-        shops.sync("b", spec=spec)
-    assert (shops.rows(), shops.meta_rows("dm_contested_row")) == ([(1, "a")], 1)
-    shops.write("a", "DELETE FROM o_0")
-    shops.sync("a", "b", spec=spec)
-    assert shops.rows() == [(1, "b")]
+        one_pair.sync("b", spec=spec)
+    assert (one_pair.rows(), one_pair.meta_rows("dm_contested_row")) == ([(1, "a")], 1)
+    one_pair.write("a", "DELETE FROM o_0")
+    one_pair.sync("a", "b", spec=spec)
+    assert one_pair.rows() == [(1, "b")]

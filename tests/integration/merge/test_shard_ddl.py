@@ -22,8 +22,8 @@ from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, sourc
 from airflow_provider_dm.engine.verify import verification
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
 from airflow_provider_dm.engine.verify.verification import failure, verify
-from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
-from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, Died, columns, locks, waiting_for
+from tests.integration.merge.conftest import EACH_TRANSACTION, PESSIMISTIC, Shops
+from tests.integration.merge.sharding import PLAIN, Died, columns, locks, waiting_for
 
 
 def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,35 +148,33 @@ STEPS = [
 ]
 
 
-def test_a_run_dies_at_every_step_and_the_next_continues(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_dies_at_every_step_and_the_next_continues(pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs die around each step: in the end every DDL has been run once, and all rows are there once."""
-    shops = one_pair
-    shops.task = PESSIMISTIC
-    shops.create(f"{PLAIN}, u int, UNIQUE KEY u (u)", "a:o_1", "a:o_2", "b:o_3", "b:o_4")
-    shops.load()
+    pair.create(f"{PLAIN}, u int, UNIQUE KEY u (u)", "a:o_1", "a:o_2", "b:o_3", "b:o_4")
+    pair.load()
     for number, (owner, name) in enumerate(STEPS):
         for place, table in (("a", "o_1"), ("b", "o_3"), ("a", "o_2"), ("b", "o_4")):
             row = 1000 * number + 10 * int(table[-1])
-            shops.write(
+            pair.write(
                 place, f"INSERT INTO {table} (id, v, u) VALUES ({row}, 'V1', {row}), ({row + 1}, 'V1', {row + 1})"
             )
-            shops.write(place, f"ALTER TABLE {table} ADD COLUMN c{number} int NOT NULL DEFAULT {number}")
-            shops.write(
+            pair.write(place, f"ALTER TABLE {table} ADD COLUMN c{number} int NOT NULL DEFAULT {number}")
+            pair.write(
                 place,
                 f"UPDATE {table} SET u = u + 100, c{number} = 5 WHERE id = {row}; "
                 f"DELETE FROM {table} WHERE id = {row + 1}",
             )
-            shops.write(place, f"INSERT INTO {table} (id, v, u, c{number}) VALUES ({row + 2}, 'V2', {row + 1}, 6)")
-        dies = partial(_dies, shops, monkeypatch=monkeypatch, owner=owner, name=name)
-        told = [dies(source, before=before) for source, before in zip("abaabb", (True, False) * 3, strict=True)]
-        assert any(told[::2]), name
-        assert any(told[1::2]), name
-        report = shops.prechecked()
+            pair.write(place, f"INSERT INTO {table} (id, v, u, c{number}) VALUES ({row + 2}, 'V2', {row + 1}, 6)")
+        dies = partial(_dies, pair, monkeypatch=monkeypatch, owner=owner, name=name)
+        deaths = [dies(source, before=before) for source, before in zip("abaabb", (True, False) * 3, strict=True)]
+        assert any(deaths[::2]), name
+        assert any(deaths[1::2]), name
+        report = pair.prechecked()
         assert [one for one in report.failures if one.name.startswith("table_")] == [], name
-        shops.sync("a", "b", "a", "b")
-    assert shops.compared().equal, shops.compared()
-    assert columns(shops) == ["id", "v", "u", *(f"c{number}" for number in range(len(STEPS)))]
-    assert locks(shops) == []
+        pair.sync("a", "b", "a", "b")
+    assert pair.compared().equal, pair.compared()
+    assert columns(pair) == ["id", "v", "u", *(f"c{number}" for number in range(len(STEPS)))]
+    assert locks(pair) == []
 
 
 def _dies(
@@ -199,15 +197,13 @@ def _dies(
     return False
 
 
-def test_what_shards_may_do_in_the_middle_of_a_ddl(one_source: Shops) -> None:
+def test_what_shards_may_do_in_the_middle_of_a_ddl(single: Shops) -> None:
     """One by gh-ost, one that is emptied, one that is dropped, one that begins with the form from before, and one with
     the newest; an equivalent statement with another text."""
-    shops = one_source
-    shops.task = PESSIMISTIC
-    shops.create(PLAIN, "a:o_1", "a:o_2", "a:o_3", "a:o_4")
+    single.create(PLAIN, "a:o_1", "a:o_2", "a:o_3", "a:o_4")
     for number in (1, 2, 3, 4):
-        shops.write("a", f"INSERT INTO o_{number} VALUES ({number}0, 'V1'), ({number}1, 'V1'), ({number}2, 'V1')")
-    shops.load()
+        single.write("a", f"INSERT INTO o_{number} VALUES ({number}0, 'V1'), ({number}1, 'V1'), ({number}2, 'V1')")
+    single.load()
     for statement in (
         "CREATE TABLE _o_1_gho LIKE o_1",
         "ALTER TABLE _o_1_gho ADD COLUMN c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
@@ -229,37 +225,35 @@ def test_what_shards_may_do_in_the_middle_of_a_ddl(one_source: Shops) -> None:
         "ALTER TABLE o_3 ADD c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
         "INSERT INTO o_3 VALUES (33, 'V2', 1)",
     ):
-        shops.write("a", statement)
-    (waits,) = shops.sync()
-    assert waiting_for(waits) == [f"for {shops.schema}.o_5 of this source"]
-    shops.write(
+        single.write("a", statement)
+    (waits,) = single.sync()
+    assert waiting_for(waits) == [f"for {single.schema}.o_5 of this source"]
+    single.write(
         "a",
         "UPDATE o_6 SET c = 7; DELETE FROM o_5 WHERE id = 50",
         "ALTER TABLE o_5 ADD c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
     )
-    (result,) = shops.sync()
+    (result,) = single.sync()
     assert result.unresolved_groups == ()
     left = [(31, "V1", 3), (30, "V1", 3), (32, "V1", 3), *((number, "V1", 3) for number in (40, 41, 42))]
     of_sources = [
         row
         for number in (1, 2, 3, 5, 6)
-        for row in shops.sources["a"].sql(f"SELECT id, v, c FROM o_{number}", database=shops.schema)
+        for row in single.sources["a"].sql(f"SELECT id, v, c FROM o_{number}", database=single.schema)
     ]
-    assert sorted(shops.target.sql("SELECT id, v, c FROM o", database=shops.schema)) == sorted([*of_sources, *left])
+    assert sorted(single.target.sql("SELECT id, v, c FROM o", database=single.schema)) == sorted([*of_sources, *left])
 
 
-def test_a_key_of_two_shards_is_a_collision_also_when_one_of_them_was_held(one_source: Shops) -> None:
-    shops = one_source
-    shops.task = PESSIMISTIC
-    shops.create(PLAIN, "a:o_1", "a:o_2")
-    shops.load()
-    shops.write(
+def test_a_key_of_two_shards_is_a_collision_also_when_one_of_them_was_held(single: Shops) -> None:
+    single.create(PLAIN, "a:o_1", "a:o_2")
+    single.load()
+    single.write(
         "a", "ALTER TABLE o_1 ADD c int", "INSERT INTO o_1 VALUES (1, 'held', 2)", "INSERT INTO o_2 VALUES (1, 'V1')"
     )
-    shops.write("a", "ALTER TABLE o_2 ADD c int")
+    single.write("a", "ALTER TABLE o_2 ADD c int")
     with pytest.raises(RowsCollide, match=r"o_1.*o_2|o_2.*o_1"):
-        shops.sync()
-    assert shops.rows() == [(1, "V1", None)]
+        single.sync()
+    assert single.rows() == [(1, "V1", None)]
 
 
 UNIQUE = "id int NOT NULL PRIMARY KEY, v varchar(20), u int UNIQUE"
@@ -283,96 +277,86 @@ C = "ADD COLUMN c int NOT NULL DEFAULT 7"
 
 
 @pytest.mark.parametrize("has_made_it", [False, True], ids=["behind its DDL", "in front of its DDL"])
-def test_rows_that_move_from_a_held_shard_wait_for_a_person(one_pair: Shops, *, has_made_it: bool) -> None:
+def test_rows_that_move_from_a_held_shard_wait_for_a_person(pair: Shops, *, has_made_it: bool) -> None:
     """Their places become free behind the DDL, which waits for them. The remedy of DM-6057 is walked."""
-    shops = one_pair
-    shops.task = PESSIMISTIC
-    shops.create(UNIQUE, "a:o_1", "a:o_2", "b:o_3")
-    shops.write(
-        "a", "INSERT INTO o_1 VALUES (1, 'moves', 1), (2, 'u moves', 2)", "INSERT INTO o_2 VALUES (11, 'a', 11)"
-    )
-    shops.load()
-    shops.write("a", f"ALTER TABLE o_1 {C}", "UPDATE o_1 SET v = 'changed', c = 8", "DELETE FROM o_1 WHERE id = 1")
-    shops.write("a", "UPDATE o_1 SET u = 102 WHERE id = 2")
-    shops.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1), (22, 'has u', 2)")
+    pair.create(UNIQUE, "a:o_1", "a:o_2", "b:o_3")
+    pair.write("a", "INSERT INTO o_1 VALUES (1, 'moves', 1), (2, 'u moves', 2)", "INSERT INTO o_2 VALUES (11, 'a', 11)")
+    pair.load()
+    pair.write("a", f"ALTER TABLE o_1 {C}", "UPDATE o_1 SET v = 'changed', c = 8", "DELETE FROM o_1 WHERE id = 1")
+    pair.write("a", "UPDATE o_1 SET u = 102 WHERE id = 2")
+    pair.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1), (22, 'has u', 2)")
     if has_made_it:
-        shops.write("b", f"ALTER TABLE o_3 {C}")
-    shops.sync("a")
+        pair.write("b", f"ALTER TABLE o_3 {C}")
+    pair.sync("a")
     named = r"2 rows of b wait.* of .*o_3, .* the row \((id: 1\)|id: 2, u: 2\)) .*o_1 \(a\)"
     with pytest.raises(RowWaitsForHeldRow, match=named):
-        shops.sync("b")
+        pair.sync("b")
 
-    shops.write("b", "DELETE FROM o_3 WHERE id IN (1, 22)")
+    pair.write("b", "DELETE FROM o_3 WHERE id IN (1, 22)")
     for source, name in (("a", "o_2"), *(() if has_made_it else (("b", "o_3"),))):
-        shops.write(source, f"ALTER TABLE {name} {C}")
-    resolved(shops)
-    shops.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1, 7), (22, 'has u', 2, 7)")
-    shops.sync("b", "a")
-    assert shops.compared().equal, shops.compared()
-    assert (shops.meta_rows("dm_contested_row"), locks(shops)) == (0, [])
+        pair.write(source, f"ALTER TABLE {name} {C}")
+    resolved(pair)
+    pair.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1, 7), (22, 'has u', 2, 7)")
+    pair.sync("b", "a")
+    assert pair.compared().equal, pair.compared()
+    assert (pair.meta_rows("dm_contested_row"), locks(pair)) == (0, [])
 
 
 @pytest.mark.parametrize("has_made_it", [False, True], ids=["behind its DDL", "in front of its DDL"])
-def test_a_ddl_that_drops_the_key_in_which_rows_meet_waits_for_a_person(one_pair: Shops, *, has_made_it: bool) -> None:
+def test_a_ddl_that_drops_the_key_in_which_rows_meet_waits_for_a_person(pair: Shops, *, has_made_it: bool) -> None:
     """The source that has made it has no such key by which it could be asked for the row that holds the place."""
-    shops = one_pair
-    shops.task = PESSIMISTIC
-    shops.create(UNIQUE, "a:o_1", "b:o_3")
-    shops.write("a", "INSERT INTO o_1 VALUES (2, 'u', 2)")
-    shops.load()
-    shops.write("a", "ALTER TABLE o_1 DROP COLUMN u")
-    shops.write("b", "INSERT INTO o_3 VALUES (22, 'has u', 2)")
+    pair.create(UNIQUE, "a:o_1", "b:o_3")
+    pair.write("a", "INSERT INTO o_1 VALUES (2, 'u', 2)")
+    pair.load()
+    pair.write("a", "ALTER TABLE o_1 DROP COLUMN u")
+    pair.write("b", "INSERT INTO o_3 VALUES (22, 'has u', 2)")
     if has_made_it:
-        shops.write("b", "ALTER TABLE o_3 DROP COLUMN u")
-    shops.sync("a")
+        pair.write("b", "ALTER TABLE o_3 DROP COLUMN u")
+    pair.sync("a")
     with pytest.raises(RowWaitsForHeldRow, match=r"1 rows of b wait.* the row \(id: 2, u: 2\)"):
-        shops.sync("b")
+        pair.sync("b")
     if has_made_it:
-        shops.target.sql("DROP TABLE o", database=shops.schema)
-        shops.task = {**PESSIMISTIC, "name": "again"}
-        shops.load()
-        shops.write("b", "INSERT INTO o_3 VALUES (23, 'later')")
-        shops.sync("b", "a")
-        assert shops.rows() == [(2, "u"), (22, "has u"), (23, "later")]
+        pair.target.sql("DROP TABLE o", database=pair.schema)
+        pair.task = {**PESSIMISTIC, "name": "again"}
+        pair.load()
+        pair.write("b", "INSERT INTO o_3 VALUES (23, 'later')")
+        pair.sync("b", "a")
+        assert pair.rows() == [(2, "u"), (22, "has u"), (23, "later")]
         return
-    shops.write("b", "DELETE FROM o_3", "ALTER TABLE o_3 DROP COLUMN u")
-    resolved(shops)
-    shops.write("b", "INSERT INTO o_3 VALUES (22, 'has u')")
-    shops.sync("b")
-    assert shops.rows() == [(2, "u"), (22, "has u")]
+    pair.write("b", "DELETE FROM o_3", "ALTER TABLE o_3 DROP COLUMN u")
+    resolved(pair)
+    pair.write("b", "INSERT INTO o_3 VALUES (22, 'has u')")
+    pair.sync("b")
+    assert pair.rows() == [(2, "u"), (22, "has u")]
 
 
 @pytest.mark.parametrize("safe", [False, True])
-def test_rows_that_their_shards_delete_or_change_while_they_wait_keep_no_ddl_waiting(
-    one_pair: Shops, monkeypatch: pytest.MonkeyPatch, *, safe: bool
+def test_rows_that_shards_delete_or_change_meanwhile_do_not_block_ddl(
+    pair: Shops, monkeypatch: pytest.MonkeyPatch, *, safe: bool
 ) -> None:
     """`safe`: in safe mode, with a column of the target's own because of which no row is overwritten."""
-    shops = one_pair
     monkeypatch.setattr(contests, "FINISH_SECONDS", 1.0)
-    shops.task = PESSIMISTIC
-    shops.create(UNIQUE, "a:o_1", "b:o_3")
+    pair.create(UNIQUE, "a:o_1", "b:o_3")
     if safe:
-        shops.instance = {"syncer": {"safe-mode": True}}
-        shops.target.sql(f"CREATE DATABASE `{shops.schema}`")
-        shops.target.sql(f"CREATE TABLE o ({UNIQUE}, own int, UNIQUE KEY v (v(12)))", database=shops.schema)
-    shops.create("id int", "b:alone")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'for a moment', 1), (2, 'u', 2), (3, 'and back', 3)")
-    shops.load()
-    shops.write(
-        "a", f"ALTER TABLE o_1 {C}", "DELETE FROM o_1 WHERE id IN (1, 3)", "UPDATE o_1 SET u = 102 WHERE id = 2"
-    )
-    shops.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1), (22, 'has u', 2), (3, 'away', 3)", f"ALTER TABLE o_3 {C}")
-    shops.write("b", "DELETE FROM o_3 WHERE id IN (1, 3)", "UPDATE o_3 SET u = 202 WHERE id = 22")
-    shops.write("a", "INSERT INTO o_1 VALUES (3, 'is back', 3, 9)")
-    shops.sync("a")
+        pair.instance = {"syncer": {"safe-mode": True}}
+        pair.target.sql(f"CREATE DATABASE `{pair.schema}`")
+        pair.target.sql(f"CREATE TABLE o ({UNIQUE}, own int, UNIQUE KEY v (v(12)))", database=pair.schema)
+    pair.create("id int", "b:alone")
+    pair.write("a", "INSERT INTO o_1 VALUES (1, 'for a moment', 1), (2, 'u', 2), (3, 'and back', 3)")
+    pair.load()
+    pair.write("a", f"ALTER TABLE o_1 {C}", "DELETE FROM o_1 WHERE id IN (1, 3)", "UPDATE o_1 SET u = 102 WHERE id = 2")
+    pair.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1), (22, 'has u', 2), (3, 'away', 3)", f"ALTER TABLE o_3 {C}")
+    pair.write("b", "DELETE FROM o_3 WHERE id IN (1, 3)", "UPDATE o_3 SET u = 202 WHERE id = 22")
+    pair.write("a", "INSERT INTO o_1 VALUES (3, 'is back', 3, 9)")
+    pair.sync("a")
     assert dies_once(monkeypatch, contests, "forget_image") == []
     with pytest.raises(Died):
-        shops.sync("b")
-    resolved(shops)
+        pair.sync("b")
+    resolved(pair)
     if safe:
-        shops.target.sql("ALTER TABLE o DROP COLUMN own", database=shops.schema)
-    assert shops.compared().equal, shops.compared()
-    assert shops.meta_rows("dm_contested_row") == 0
+        pair.target.sql("ALTER TABLE o DROP COLUMN own", database=pair.schema)
+    assert pair.compared().equal, pair.compared()
+    assert pair.meta_rows("dm_contested_row") == 0
 
 
 def resolved(shops: Shops) -> None:
@@ -381,34 +365,32 @@ def resolved(shops: Shops) -> None:
     assert (waits[-2:], locks(shops)) == ([(), ()], [])
 
 
-def test_a_column_that_a_filter_has_kept_is_not_taken_for_the_new_one(one_pair: Shops) -> None:
-    shops = one_pair
-    rule = {"schema-pattern": shops.schema, "events": ["drop column"], "action": "Ignore"}
+def test_a_column_kept_by_a_filter_is_not_the_new_column(one_pair: Shops) -> None:
+    rule = {"schema-pattern": one_pair.schema, "events": ["drop column"], "action": "Ignore"}
     common = {"route-rules": ["merge"], "filter-rules": ["keeps"]}
-    instances = [{"source-id": name, "block-allow-list": name, **common} for name in shops.sources]
-    shops.task = {**PESSIMISTIC, "filters": {"keeps": rule}, "mysql-instances": instances}
-    shops.create(PLAIN, "a:o_1", "b:o_2")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'old')")
-    shops.load()
+    instances = [{"source-id": name, "block-allow-list": name, **common} for name in one_pair.sources]
+    one_pair.task = {**PESSIMISTIC, "filters": {"keeps": rule}, "mysql-instances": instances}
+    one_pair.create(PLAIN, "a:o_1", "b:o_2")
+    one_pair.write("a", "INSERT INTO o_1 VALUES (1, 'old')")
+    one_pair.load()
     for source, name in (("a", "o_1"), ("b", "o_2")):
-        shops.write(source, *(f"ALTER TABLE {name} {ddl}" for ddl in ("DROP COLUMN v", "ADD COLUMN v varchar(30)")))
-    shops.sync()
+        one_pair.write(source, *(f"ALTER TABLE {name} {ddl}" for ddl in ("DROP COLUMN v", "ADD COLUMN v varchar(30)")))
+    one_pair.sync()
     with pytest.raises(ShardDdlRefused, match="already exists: column v of"):
-        shops.sync("a")
-    shops.target.sql("ALTER TABLE o DROP COLUMN v", database=shops.schema)
-    shops.sync("a", "b")
-    assert shops.rows() == [(1, None)]
+        one_pair.sync("a")
+    one_pair.target.sql("ALTER TABLE o DROP COLUMN v", database=one_pair.schema)
+    one_pair.sync("a", "b")
+    assert one_pair.rows() == [(1, None)]
 
 
-def test_ten_ddl_shard_by_shard_on_two_sources(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_ddl_shard_by_shard_on_two_sources(pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard makes all ten before the next begins; runs come in any order and die anywhere; rows are of every form."""
-    shops, choose = one_pair, random.Random(13)
-    shops.task = PESSIMISTIC
+    choose = random.Random(13)
     shards_of = {"a": ["o_1", "o_2", "o_3"], "b": ["o_4", "o_5"]}
-    shops.create(
+    pair.create(
         f"{PLAIN}, u int, UNIQUE KEY u (u)", *(f"{at}:{name}" for at, names in shards_of.items() for name in names)
     )
-    shops.load()
+    pair.load()
     live: dict[str, list[int]] = {name: [] for names in shards_of.values() for name in names}
     number = 0
 
@@ -426,7 +408,7 @@ def test_ten_ddl_shard_by_shard_on_two_sources(one_pair: Shops, monkeypatch: pyt
                     changes.append(f"UPDATE {table} SET v = '{number}', u = -u WHERE id = {choose.choice(mine)}")
                 case _:
                     changes.append(f"DELETE FROM {table} WHERE id = {mine.pop(choose.randrange(len(mine)))}")
-        shops.write(place, "; ".join(changes))
+        pair.write(place, "; ".join(changes))
 
     ddls = [
         "ADD COLUMN c0 int NOT NULL DEFAULT 1",
@@ -448,39 +430,38 @@ def test_ten_ddl_shard_by_shard_on_two_sources(one_pair: Shops, monkeypatch: pyt
             place = choose.choice("ab")
             if plan[place]:
                 table, ddl = plan[place].pop(0)
-                shops.write(place, f"ALTER TABLE {table} {ddl}")
+                pair.write(place, f"ALTER TABLE {table} {ddl}")
                 write(place, table)
         if choose.random() < 0.5:
-            shops.sync(choose.choice("ab"), size=choose.choice([None, EACH_TRANSACTION]))
+            pair.sync(choose.choice("ab"), size=choose.choice([None, EACH_TRANSACTION]))
         else:
             owner, name = choose.choice(STEPS)
             before = choose.random() < 0.5
-            _dies(shops, choose.choice("ab"), monkeypatch=monkeypatch, owner=owner, name=name, before=before)
+            _dies(pair, choose.choice("ab"), monkeypatch=monkeypatch, owner=owner, name=name, before=before)
     for _ in range(3 * len(ddls)):
-        if not any(one.unresolved_groups for one in shops.sync("a", "b")):
+        if not any(one.unresolved_groups for one in pair.sync("a", "b")):
             break
-    assert shops.compared().equal, shops.compared()
-    assert locks(shops) == []
-    assert shops.meta_rows("dm_shard_member") == 0
+    assert pair.compared().equal, pair.compared()
+    assert locks(pair) == []
+    assert pair.meta_rows("dm_shard_member") == 0
 
 
 @pytest.mark.parametrize("mode", [{}, {"shard-mode": "pessimistic"}], ids=["alone", "agreeing"])
 def test_the_last_of_the_shards_leaves_its_rows_as_the_others_did(one_source: Shops, mode: dict[str, str]) -> None:
-    shops = one_source
-    shops.task = {"task-mode": "all", **mode}
-    shops.create(PLAIN, "a:o_1", "a:p_1")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'first')", "INSERT INTO p_1 VALUES (9, 'alone')")
-    shops.load()
-    shops.sync()
-    shops.create(PLAIN, "a:o_2")  # from here on it is merged
-    shops.write("a", "INSERT INTO o_2 VALUES (2, 'second')", "DROP TABLE o_1", "DROP TABLE p_1", "TRUNCATE o_2")
+    one_source.task = {"task-mode": "all", **mode}
+    one_source.create(PLAIN, "a:o_1", "a:p_1")
+    one_source.write("a", "INSERT INTO o_1 VALUES (1, 'first')", "INSERT INTO p_1 VALUES (9, 'alone')")
+    one_source.load()
+    one_source.sync()
+    one_source.create(PLAIN, "a:o_2")  # from here on it is merged
+    one_source.write("a", "INSERT INTO o_2 VALUES (2, 'second')", "DROP TABLE o_1", "DROP TABLE p_1", "TRUNCATE o_2")
     if mode:
-        shops.sync()
+        one_source.sync()
     else:
         with pytest.raises(NotSupportedYet, match="rows of other tables that were dropped"):
-            shops.sync()
-        shops.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("TRUNCATE"))])
-    shops.write("a", "DROP TABLE o_2")
-    shops.sync()
-    assert shops.rows() == [(1, "first"), (2, "second")]
-    assert shops.target.sql("SHOW TABLES LIKE 'p%'", database=shops.schema) == []
+            one_source.sync()
+        one_source.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("TRUNCATE"))])
+    one_source.write("a", "DROP TABLE o_2")
+    one_source.sync()
+    assert one_source.rows() == [(1, "first"), (2, "second")]
+    assert one_source.target.sql("SHOW TABLES LIKE 'p%'", database=one_source.schema) == []

@@ -8,8 +8,8 @@ from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.merge.conftest import Shops
-from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns
+from tests.integration.merge.conftest import PESSIMISTIC, Shops
+from tests.integration.merge.sharding import PLAIN, columns
 
 TIMES = f"{PLAIN}, t timestamp NULL, d datetime NULL, n timestamp NOT NULL DEFAULT '2001-01-01'"
 NOW = "DEFAULT CURRENT_TIMESTAMP"
@@ -33,10 +33,9 @@ def test_a_server_fills_nulls_of_a_timestamp_with_the_moment_whatever_its_defaul
 
 def test_ddl_that_computes_no_row_is_followed(one_source: Shops) -> None:
     """With `shard-mode`, which is what the error advises without it."""
-    shops = one_source
-    shops.create(TIMES, "a:o_1", "a:o_2")
-    shops.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES ({n}, '2010-01-01')" for n in (1, 2)))
-    shops.load()
+    one_source.create(TIMES, "a:o_1", "a:o_2")
+    one_source.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES ({n}, '2010-01-01')" for n in (1, 2)))
+    one_source.load()
     for ddl in (
         f"MODIFY n timestamp NOT NULL {NOW} ON UPDATE CURRENT_TIMESTAMP",
         f"CHANGE n m timestamp NOT NULL {NOW}",
@@ -44,14 +43,14 @@ def test_ddl_that_computes_no_row_is_followed(one_source: Shops) -> None:
         f"MODIFY d datetime NOT NULL {NOW}",
         "ALTER COLUMN s SET DEFAULT '2002-02-02'",
     ):
-        shops.write("a", *(f"ALTER TABLE o_{n} {ddl}" for n in (1, 2)))
-    shops.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES (1{n}, '2011-01-01')" for n in (1, 2)))
+        one_source.write("a", *(f"ALTER TABLE o_{n} {ddl}" for n in (1, 2)))
+    one_source.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES (1{n}, '2011-01-01')" for n in (1, 2)))
     with pytest.raises(NotSupportedYet, match=r"\[DM-6032 .*Set `shard-mode: pessimistic` and start the task again"):
-        shops.sync()
-    shops.task = PESSIMISTIC
-    shops.sync()
-    assert shops.compared().equal, shops.compared()
-    assert shops.meta_rows("dm_shard_member") == 0
+        one_source.sync()
+    one_source.task = PESSIMISTIC
+    one_source.sync()
+    assert one_source.compared().equal, one_source.compared()
+    assert one_source.meta_rows("dm_shard_member") == 0
 
 
 @pytest.mark.parametrize(
@@ -63,40 +62,37 @@ def test_ddl_that_computes_no_row_is_followed(one_source: Shops) -> None:
         "CHANGE d e timestamp NOT NULL DEFAULT '2001-01-01'",
     ],
 )
-def test_ddl_that_fills_rows_with_the_moment_stops_in_front_of_it(one_source: Shops, ddl: str) -> None:
+def test_ddl_that_fills_rows_with_the_moment_stops_in_front_of_it(single: Shops, ddl: str) -> None:
     """Each time, and goes on by what the error advises."""
-    shops = one_source
-    shops.task = PESSIMISTIC
-    shops.create(TIMES, "a:o_1", "a:o_2")
-    shops.load()
+    single.create(TIMES, "a:o_1", "a:o_2")
+    single.load()
     for number, name in enumerate(("o_1", "o_2")):
-        shops.write("a", f"SET sql_mode = ''; ALTER TABLE {name} {ddl}", f"INSERT INTO {name} (id) VALUES ({number})")
+        single.write("a", f"SET sql_mode = ''; ALTER TABLE {name} {ddl}", f"INSERT INTO {name} (id) VALUES ({number})")
     for number, name in enumerate(("o_1", "o_2")):
         with pytest.raises(
             NotSupportedYet,
             match=r"its own current time.*Replace the statement with .*Do not do so if the statement drops",
         ):
-            shops.sync()
-        assert shops.meta_rows("dm_shard_member") == number
-        instead = f"ALTER TABLE {shops.schema}.{name} {ddl}"
+            single.sync()
+        assert single.meta_rows("dm_shard_member") == number
+        instead = f"ALTER TABLE {single.schema}.{name} {ddl}"
         place = SqlPattern(f"TABLE {name} ")
-        shops.store.put_operators([Operator("test", "a", OperatorKind.REPLACE, place, (instead,))])
-    shops.sync()
-    assert [row[0] for row in shops.rows()] == [0, 1]
+        single.store.put_operators([Operator("test", "a", OperatorKind.REPLACE, place, (instead,))])
+    single.sync()
+    assert [row[0] for row in single.rows()] == [0, 1]
 
 
-def test_one_statement_in_two_time_zones_is_not_the_same_ddl(one_source: Shops) -> None:
+def test_one_statement_in_two_time_zones_is_not_the_same_ddl(single: Shops) -> None:
     """The target would fill the rows of all shards by the zone of one."""
-    shops, ddl = one_source, "ADD c timestamp NULL DEFAULT '2024-07-01 12:00:00'"
-    shops.task = PESSIMISTIC
-    shops.create(TIMES, "a:o_1", "a:o_2")
-    shops.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES ({n}, '2010-01-01')" for n in (1, 2)))
-    shops.load()
-    shops.write(
+    ddl = "ADD c timestamp NULL DEFAULT '2024-07-01 12:00:00'"
+    single.create(TIMES, "a:o_1", "a:o_2")
+    single.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES ({n}, '2010-01-01')" for n in (1, 2)))
+    single.load()
+    single.write(
         "a", *(f"SET time_zone = '{zone}'; ALTER TABLE o_{n} {ddl}" for n, zone in ((1, "+05:00"), (2, "-05:00")))
     )
-    before = columns(shops)
+    before = columns(single)
     with pytest.raises(DmError, match=r"DM-6051.*SET time_zone = '-05:00'") as raised:
-        shops.sync()
+        single.sync()
     assert "SET time_zone = '+05:00'" in str(raised.value)
-    assert columns(shops) == before
+    assert columns(single) == before

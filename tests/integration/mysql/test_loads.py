@@ -50,7 +50,7 @@ def connected_to(rogue: Rogue) -> Iterator[GuardedConnection]:
                 connection.close()
 
 
-def test_a_load_sends_its_own_bytes_whatever_name_the_server_asks_for() -> None:
+def test_a_load_ignores_the_file_name_that_the_server_requests() -> None:
     thief = Thief()
     with connected_to(thief) as connection:
         connection.load(b"LOAD DATA LOCAL INFILE 'rows' INTO TABLE t", CONTENT)

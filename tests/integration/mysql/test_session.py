@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.mysql.errors import SessionRefused
 from airflow_provider_dm.engine.mysql.pinned import PINNED, Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
 from testbed import Server, ServerSpec
-from tests.conftest import FreshSchema, StartServers
+from tests.conftest import StartServers
 from tests.integration.mysql.left_alone import LEFT_ALONE
 
 CANNOT_BE_SET = frozenset({1229, 1238})
@@ -120,7 +120,7 @@ def test_hostile_globals_of_tidb_do_not_reach_us(tidb_target: Server) -> None:
     assert ours["tidb_txn_mode"] == "pessimistic"
 
 
-def test_one_statement_pins_and_one_asks(source: Server) -> None:
+def test_a_session_needs_at_most_three_statements(source: Server) -> None:
     variables(endpoint(source))  # what this kind of server lacks is known from then on
     with connected(endpoint(source)) as connection:
         ((_, asked),) = query(connection, "SHOW SESSION STATUS LIKE 'Questions'")
@@ -128,9 +128,8 @@ def test_one_statement_pins_and_one_asks(source: Server) -> None:
 
 
 @pytest.mark.hostile
-def test_no_transaction_is_left_open(source: Server, fresh_schema: FreshSchema) -> None:
+def test_no_transaction_is_left_open(source: Server, schema: str) -> None:
     """Servers without autocommit, and with COMMITs that begin another transaction: what is read is what there is."""
-    schema = fresh_schema(source)
     source.sql(f"CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
     with connected(endpoint(source)) as connection:
         for number in range(3):
@@ -159,8 +158,7 @@ def init_connect(server: Server, statements: str) -> Iterator[None]:
         "SET NAMES latin1",
     ],
 )
-def test_what_init_connect_does_is_undone(source: Server, fresh_schema: FreshSchema, statement: str) -> None:
-    schema = fresh_schema(source)
+def test_what_init_connect_does_is_undone(source: Server, schema: str, statement: str) -> None:
     source.sql(
         f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, s VARCHAR(9)); CREATE TABLE {schema}.u (id INT);"
         f"INSERT INTO {schema}.t VALUES (1, '€'), (2, '')"
@@ -226,7 +224,7 @@ def test_a_user_may_add(source: Server) -> None:
         ("a; DROP TABLE t", "0", "no session variable has such a name"),
     ],
 )
-def test_a_user_may_not_take_away(source: Server, name: str, value: str, why: str) -> None:
+def test_forbidden_session_settings_are_refused(source: Server, name: str, value: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=why) as caught:
         variables(endpoint(source, **{name: value}))
     assert name in str(caught.value)

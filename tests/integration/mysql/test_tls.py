@@ -172,7 +172,7 @@ def test_a_certificate_counts_the_servers_by_its_names_and_ours_too(
 
 
 def _settled(look: Callable[[], TlsRefused]) -> TlsRefused:
-    """What a look gives where the server's answer comes before the client has hung up."""
+    """Return the error of an attempt in which the server's answer arrives before the client closes the connection."""
     for _ in range(200):
         with suppress(ServerUnreachable):
             return look()
@@ -194,7 +194,7 @@ def test_an_expired_certificate(authority: Authority, start_own: StartServers) -
     assert "Renew" in error.workaround()
 
 
-def test_a_server_that_is_not_there_is_still_that(mysql_source: Server) -> None:
+def test_an_unreachable_server_is_no_error_of_tls(mysql_source: Server) -> None:
     there = endpoint(mysql_source, mysql_source.datadir / "ca.pem")
     nowhere = Endpoint("one", there.host, 1, there.user, there.password, there.tls)
 

@@ -97,7 +97,7 @@ def test_a_metadata_db_is_migrated(doctor: Any, tmp_path: Path, capsys: pytest.C
     assert failed(doctor(*named)) == []
 
 
-def test_a_source_that_is_not_there(doctor: Any, tmp_path: Path, source: Server) -> None:
+def test_an_unreachable_source_is_reported(doctor: Any, tmp_path: Path, source: Server) -> None:
     assert failed(doctor("-s", a_source(tmp_path, source, login={"port": 1}))) == ["connection"]
     assert failed(doctor("-s", a_source(tmp_path, source))) == []
 

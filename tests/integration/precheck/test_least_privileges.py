@@ -5,14 +5,10 @@ from dataclasses import replace
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from testbed import Server
-from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint
 
 
-def test_accounts_with_just_what_is_asked_for_can_copy(
-    source: Server, target: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(source)
+def test_accounts_with_exactly_the_documented_grants_can_copy(source: Server, target: Server, schema: str) -> None:
     source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 2);"
         "CREATE TABLE keyless (v INT); INSERT INTO keyless VALUES (3), (3);"
@@ -28,7 +24,7 @@ def test_accounts_with_just_what_is_asked_for_can_copy(
     if source.flavour == target.flavour == "mysql":  # another family gets no foreign key
         target.sql(f"GRANT REFERENCES ON {schema}.* TO dm_least")
     here, there = replace(source, user="dm_least"), replace(target, user="dm_least")
-    migration = Migration(there, {"one": here}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(there, here, schema)
     try:
         report = run_precheck(
             migration.spec.task,

@@ -1,6 +1,5 @@
 """The precheck on real servers: nothing to complain about, and each complaint with its remedy."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckRepo
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from testbed import Server, ServerSpec
+from tests.binlogs import purge_before
 from tests.conftest import FreshSchema, StartServers
 
 
@@ -63,8 +63,7 @@ def result(report: PrecheckReport, name: str, where: str = "one", state: State |
     return found[0]
 
 
-def test_a_good_task_passes(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_a_good_task_passes(source: Server, target: Server, schema: str) -> None:
     source.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", database=schema)
 
     report = check(source, target, [schema])
@@ -77,9 +76,7 @@ def test_a_good_task_passes(source: Server, target: Server, fresh_schema: FreshS
     assert report.to_json()["passed"] is True
 
 
-def test_a_server_that_is_not_there_and_a_wrong_password_are_results(
-    mariadb_source: Server, mariadb_target: Server
-) -> None:
+def test_an_unreachable_server_and_a_wrong_password_are_results(mariadb_source: Server, mariadb_target: Server) -> None:
     unreachable = check(mariadb_source, mariadb_target, ["x"], port=1)
     denied = check(mariadb_source, mariadb_target, ["x"], account=("root", "canary-secret"))
 
@@ -91,7 +88,7 @@ def test_a_server_that_is_not_there_and_a_wrong_password_are_results(
         denied.require_passed()
 
 
-def test_missing_grants_are_named_with_the_statement_that_gives_them(
+def test_missing_grants_are_named_with_their_grant_statement(
     source: Server, target: Server, fresh_schema: FreshSchema, request: pytest.FixtureRequest
 ) -> None:
     schema = fresh_schema(source, target)
@@ -125,7 +122,7 @@ def test_missing_grants_are_named_with_the_statement_that_gives_them(
     assert cured.passed, cured
     assert "the account sees no table of elsewhere" in result(cured, "dump_privilege", state=State.WARN).message
 
-    # With one table alone nobody knows of the others: a copy would leave them out without a word.
+    # An account that sees one table alone hides the others: a copy would leave them out without an error.
     source.sql(
         f"CREATE TABLE hidden (id INT PRIMARY KEY); REVOKE SELECT, INSERT ON {schema}.* FROM poor@'%';"
         f"GRANT SELECT ON {schema}.t TO poor@'%'",
@@ -137,8 +134,7 @@ def test_missing_grants_are_named_with_the_statement_that_gives_them(
     assert check(source, target, [schema], account=("poor", "pw"), task=named).passed
 
 
-def test_privileges_by_role_count(mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(mysql_source)
+def test_privileges_by_role_count(mysql_source: Server, mysql_target: Server, schema: str) -> None:
     mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     mysql_target.create_user("by_role", "pw")
     mysql_source.sql(
@@ -180,9 +176,8 @@ def test_tables_that_cannot_be_carried(source: Server, target: Server, fresh_sch
 
 
 def test_incremental_needs_the_target_tables_and_its_start(
-    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+    mariadb_source: Server, mysql_target: Server, schema: str
 ) -> None:
-    schema = fresh_schema(mariadb_source)
     mariadb_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     instance = {
         "source-id": "one",
@@ -251,7 +246,7 @@ def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
     own.sql("FLUSH BINARY LOGS")
     there = location_of(own)
     checkpoint(target, schema, start, there)
-    purge(own, there.file)
+    purge_before(own, there.file)
     meta = {"binlog-name": start.file, "binlog-pos": start.position}
 
     first = incremental(own, target, schema, meta)
@@ -263,7 +258,7 @@ def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
     other.sql(f"CREATE DATABASE `{schema}`; DROP DATABASE `{schema}`")
     has_such_a_file = incremental(other, target, schema, meta)
     own.sql("FLUSH BINARY LOGS")
-    purge(own, location_of(own).file)
+    purge_before(own, location_of(own).file)
     second = incremental(own, target, schema, meta)
 
     assert (first.state, without.state) == (State.OK, State.OK)
@@ -285,16 +280,7 @@ def checkpoint(target: Server, schema: str, start: Location, here: Location) -> 
     run_transaction(endpoint, lambda tx: note_location(tx, fence, here))
 
 
-def purge(server: Server, until: str) -> None:
-    """The source forgets its files before this one, which MariaDB does once it has written a checkpoint."""
-    deadline = time.monotonic() + 180
-    while server.sql("SHOW BINARY LOGS")[0][0] != until:
-        assert time.monotonic() < deadline, "it is not purged"
-        server.sql(f"PURGE BINARY LOGS TO '{until}'")
-
-
-def test_ignored_items_are_left_out(mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(mariadb_source)
+def test_ignored_items_are_left_out(mariadb_source: Server, mariadb_target: Server, schema: str) -> None:
     mariadb_source.sql("CREATE TABLE t (id INT PRIMARY KEY, CHECK (id > 0))", database=schema)
 
     some = check(mariadb_source, mariadb_target, [schema], task={"ignore-checking-items": ["table_schema"]})
@@ -347,10 +333,9 @@ PESSIMISTIC: dict[str, Any] = {**MERGED, "is-sharding": True}
 
 
 def test_shards_that_do_not_begin_alike(
-    mariadb_source: Server, mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+    mariadb_source: Server, mysql_source: Server, mysql_target: Server, schema: str
 ) -> None:
     """Inside a source, and between two of different flavours, which write the same in other words."""
-    schema = fresh_schema(mariadb_source, mysql_source)
     like = "id INT(11) NOT NULL PRIMARY KEY, v VARCHAR(20), j JSON, t TINYINT(1), UNIQUE KEY u (v)"
     for server, names in ((mariadb_source, ("o_1", "o_2", "other")), (mysql_source, ("o_3", "other"))):
         for name in names:
@@ -477,8 +462,7 @@ def test_mysql_whose_engine_cascades(mariadb_target: Server, start_own: StartSer
     assert "shop.gone fk_gone" in result(report, "foreign_key_cascades", state=State.FAIL).message
 
 
-def test_tables_of_an_online_ddl_are_reported(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_tables_of_an_online_ddl_are_reported(source: Server, target: Server, schema: str) -> None:
     source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE _x_old (id INT PRIMARY KEY)", database=schema)
 
     report = check(source, target, [schema])

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.copy.migrations import Migration, endpoint
-from tests.integration.sync.conftest import SOURCE_ID, SyncKit, kit, one_kit  # noqa: F401 (fixtures)
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit, kit, new_kit, one_kit  # noqa: F401 (fixtures)
 
 from .test_precheck import check, result
 
@@ -58,10 +58,9 @@ def test_grants_are_given_as_they_are_written(
 
 @pytest.mark.parametrize("consistency", ["auto", "lock", "flush", "snapshot", "none"])
 def test_the_lock_of_a_copy_is_granted_or_chosen(
-    source: Server, mysql_target: Server, fresh_schema: FreshSchema, consistency: str
+    source: Server, mysql_target: Server, schema: str, consistency: str
 ) -> None:
     """On MariaDB, `auto` warns only: there a copy can do without."""
-    schema = fresh_schema(source)
     source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     source.create_user("dm_poor", "", privileges="SELECT, REPLICATION SLAVE, REPLICATION CLIENT")
 
@@ -142,13 +141,12 @@ def precheck(made: SyncKit, **changes: Any) -> PrecheckReport:
     return run_precheck(changed, [source], made.endpoint(made.target, "target").resolve())
 
 
-def stands(report: PrecheckReport, name: str, state: State) -> list[str]:
+def messages(report: PrecheckReport, name: str, state: State) -> list[str]:
     return [one.message for one in report.results if one.name == name and one.state is state]
 
 
 def test_a_table_that_stopped_the_task_is_left_out_as_the_error_advises(kit: SyncKit) -> None:  # noqa: F811
-    kit.create("plain", "uniq")
-    kit.begin()
+    kit.begin_with("plain", "uniq")
     kit.write("INSERT INTO plain VALUES (1, 'a')", "INSERT INTO uniq VALUES (1, 1, 'a')")
     kit.source.sql(f"CREATE DATABASE `{kit.schema}_other`")
     kit.source.sql(f"RENAME TABLE `{kit.schema}`.plain TO `{kit.schema}_other`.plain")
@@ -171,8 +169,7 @@ def test_a_table_that_stopped_the_task_is_left_out_as_the_error_advises(kit: Syn
 
 def test_a_target_that_was_altered_after_the_source_does_not_fit_any_more(one_kit: SyncKit) -> None:  # noqa: F811
     """What the sync would refuse, the precheck does: and it does not advise to have the table created anew."""
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     for server in (one_kit.source, one_kit.target):
         server.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD c INT NOT NULL")
 
@@ -184,9 +181,8 @@ def test_a_target_that_was_altered_after_the_source_does_not_fit_any_more(one_ki
     assert precheck(one_kit).passed
 
 
-def test_a_target_table_that_is_gone_is_not_promised_again(one_kit: SyncKit) -> None:  # noqa: F811
-    one_kit.create("plain")
-    one_kit.begin()
+def test_a_dropped_target_table_is_not_announced_again(one_kit: SyncKit) -> None:  # noqa: F811
+    one_kit.begin_with("plain")
     one_kit.target.sql(f"DROP TABLE `{one_kit.schema}`.plain")
 
     (failure,) = precheck(one_kit).failures
@@ -195,21 +191,19 @@ def test_a_target_table_that_is_gone_is_not_promised_again(one_kit: SyncKit) -> 
     assert "another task" in failure.remedy
 
 
-def test_a_table_that_has_come_since_is_no_part_of_the_task(one_kit: SyncKit) -> None:  # noqa: F811
-    one_kit.create("plain")
-    one_kit.begin()
+def test_a_table_created_since_then_is_not_part_of_the_task(one_kit: SyncKit) -> None:  # noqa: F811
+    one_kit.begin_with("plain")
     one_kit.source.sql(f"CREATE TABLE `{one_kit.schema}`.late (id INT PRIMARY KEY)")
 
     report = precheck(one_kit)
 
     assert report.passed, report
-    assert ["late" in message for message in stands(report, "table_changes", State.WARN)] == [True]
-    assert stands(report, "table_creation", State.OK) == ["0 target tables will be created"]
+    assert ["late" in message for message in messages(report, "table_changes", State.WARN)] == [True]
+    assert messages(report, "table_creation", State.OK) == ["0 target tables will be created"]
 
 
 def test_routes_are_what_they_were(one_kit: SyncKit) -> None:  # noqa: F811
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     route = {"schema-pattern": one_kit.schema, "target-schema": f"{one_kit.schema}_b"}
     instance = one_kit.spec().task.model_dump(by_alias=True)["mysql-instances"][0] | {"route-rules": ["r"]}
 
@@ -221,11 +215,10 @@ def test_routes_are_what_they_were(one_kit: SyncKit) -> None:  # noqa: F811
 
 @pytest.mark.parametrize("mode", ["all", "full"])
 def test_tables_that_are_altered_once_a_load_has_begun_are_followed_by_a_log_only(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, mode: str
+    mysql_source: Server, mariadb_target: Server, schema: str, mode: str
 ) -> None:
-    schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", database=schema)
-    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mariadb_target, mysql_source, schema)
     assert isinstance(migration.go(stop=lambda: True), LoadStopped)
     mysql_source.sql("ALTER TABLE t ADD c INT", database=schema)
     source = (SourceConfig.model_validate({"source-id": "one"}), endpoint("one", mysql_source))

@@ -1,4 +1,4 @@
-"""What the precheck answers about the place at which a task begins: its source's tables may have been others there."""
+"""The precheck of a task's start location, at which its source's tables may have had other definitions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_where_filters_skip_changes_the_target_distinguishes_as_many_rows(
     assert check(source, target, [schema]).passed
 
 
-def test_a_source_whose_tables_are_to_come(mysql_source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_a_source_without_tables_yet(mysql_source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(mysql_source, target)
     mode = {"task-mode": "full"}
 

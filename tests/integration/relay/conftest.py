@@ -3,10 +3,10 @@
 import os
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pymysql
@@ -15,7 +15,6 @@ import pytest
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import ReportedError
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -26,7 +25,9 @@ from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from testbed import Server
+from tests.beside import beside
 from tests.far_away import port_to
+from tests.waiting import wait_for
 
 META_VARIABLE, PASSWORD_VARIABLE = "DM_TEST_META_URL", "DM_TEST_PASSWORD"
 FINISH_SECONDS = 300
@@ -43,7 +44,7 @@ class RelayKit:
     store: MetaStore
     meta_url: str
     first_file: str
-    """Where the source's binlog stood when the test began: other tests' files before it are left alone."""
+    """The source's newest binlog file when the test began: earlier files, of other tests, are ignored."""
     source_id: str = "relayed"
     started: list[RelayProcess] = field(default_factory=list)
 
@@ -92,6 +93,10 @@ class RelayKit:
         assert status is not None
         return status
 
+    def has_caught_up(self) -> bool:
+        status = self.store.relay_status(self.source_id)
+        return status is not None and status.caught_up
+
     def upstream(self) -> Location:
         with connected(Endpoint("test", self.server.host, self.server.port, self.server.user)) as connection:
             return current_location(connection)
@@ -121,28 +126,18 @@ class RelayKit:
                 found.append(f"{file.name}: {len(ours)} bytes here, {len(theirs)} there")
         return found
 
-    def kill_dump_connections(self) -> int:
-        rows = self.server.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
-        for (connection,) in rows:
-            with suppress(pymysql.err.MySQLError):  # it is gone already
-                self.server.sql(f"KILL {connection}")
-        return len(rows)
-
 
 KitOf = Callable[[Server], RelayKit]
 
 
 @pytest.fixture
-def kit_of(tmp_path: Path, forked_relays: None) -> Iterator[KitOf]:
+def kit_of(tmp_path: Path, meta_url: str, store: MetaStore, forked_relays: None) -> Iterator[KitOf]:
     """`kit_of(server)`: relays of a server's whole log. All kits of a test share directory and metadata DB."""
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
     started: list[RelayProcess] = []
-    with MetaStore.open(url) as store:
-        yield lambda server: RelayKit(server, tmp_path, store, url, "mysql-bin.000001", started=started)
-        for process in started:
-            if process.alive():
-                process.kill()
+    yield lambda server: RelayKit(server, tmp_path, store, meta_url, "mysql-bin.000001", started=started)
+    for process in started:
+        if process.alive():
+            process.kill()
 
 
 @pytest.fixture
@@ -153,13 +148,6 @@ def kit(source: Server, kit_of: KitOf) -> RelayKit:
     kit = kit_of(source)
     kit.first_file = kit.upstream().file
     return kit
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_settled(server: Server) -> bool:
@@ -177,10 +165,9 @@ def is_settled(server: Server) -> bool:
 @contextmanager
 def load_on(server: Server, schema: str, *, seed: int) -> Iterator[None]:
     """Small and large transactions, DDL and rotations, until the block ends; some hundred transactions a second."""
-    ended = threading.Event()
     server.sql(f"CREATE TABLE IF NOT EXISTS `{schema}`.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGBLOB)")
 
-    def write(number: int) -> None:
+    def write(number: int, ended: threading.Event) -> None:
         chance = random.Random(seed * 100 + number)
         while not ended.is_set():
             try:
@@ -189,15 +176,8 @@ def load_on(server: Server, schema: str, *, seed: int) -> Iterator[None]:
             except pymysql.err.MySQLError:
                 ended.wait(0.1)  # the test restarts the server
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
+    with beside(partial(write, 0), partial(write, 1)):
         yield
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
 
 
 def _write_some(

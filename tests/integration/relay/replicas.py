@@ -1,9 +1,9 @@
 """A server and its replica by GTID, and what a failover does to them."""
 
-import time
 from dataclasses import replace
 
 from testbed import Flavour, Server, ServerSpec
+from tests.waiting import wait_for
 
 
 def replicated(source: str, replica: str, flavour: Flavour, options: tuple[str, ...]) -> tuple[ServerSpec, ServerSpec]:
@@ -30,10 +30,11 @@ def has_all_of(source: Server, replica: Server) -> str:
     """Wait until the replica has applied everything that the source has; return what that is."""
     variable = "@@gtid_executed" if source.flavour == "mysql" else "@@gtid_binlog_pos"
     ((wanted,),) = source.sql(f"SELECT {variable}")
-    deadline = time.monotonic() + 180
-    while replica.sql(f"SELECT {variable}")[0][0] != wanted:
-        assert time.monotonic() < deadline, (wanted, replica.sql(f"SELECT {variable}"), replica.tail())
-        time.sleep(0.05)
+
+    def applied() -> object:
+        return replica.sql(f"SELECT {variable}")[0][0]
+
+    wait_for(lambda: applied() == wanted, shows=lambda: (wanted, applied(), replica.tail()))
     return str(wanted)
 
 

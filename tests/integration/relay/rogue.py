@@ -92,7 +92,7 @@ class Rogue:
     """A server with a false identity. One thread per connection."""
 
     dump: Script = lambda session: None
-    """Called when somebody asks for a binlog; the connection is closed after it."""
+    """Called when a client requests a binlog; the connection is closed after it."""
     uuid: str = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
     binlogs: list[tuple[str, str]] = field(default_factory=lambda: [("mysql-bin.000001", "5000000")])
     executed: str = ""

@@ -205,7 +205,7 @@ def test_a_map_for_rows_of_all_tables_with_where_when_and_in_which_transaction(
     assert str(last) in upstream.replace("-", ":").replace(",", ":").split(":")
 
 
-def test_definitions_from_a_file_need_no_source_and_pieces_of_any_size_give_the_same(
+def test_definitions_from_a_file_and_pieces_of_any_size_give_one_result(
     kit: RelayKit, fresh_schema: FreshSchema, tmp_path: Path
 ) -> None:
     schema = fresh_schema(kit.server)
@@ -310,7 +310,7 @@ def test_a_task_knows_what_its_tables_were(
     assert row["after"] == {"id": 1}
 
 
-def test_a_table_that_is_gone_stops_the_audit_unless_it_may_be_left_out(
+def test_a_dropped_table_stops_the_audit_unless_it_may_be_omitted(
     kit: RelayKit, source_yaml: Path, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(kit.server)

@@ -11,8 +11,10 @@ import pytest
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from testbed import Server, ServerSpec
+from tests.binlogs import purge_before
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, load_on, wait_for
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, load_on
+from tests.waiting import wait_for
 
 
 def test_a_second_writer_is_refused(kit: RelayKit) -> None:
@@ -23,10 +25,9 @@ def test_a_second_writer_is_refused(kit: RelayKit) -> None:
     assert kit.started[0].alive()
 
 
-def test_it_obeys_the_desired_stage(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_a_relay_follows_the_desired_stage(kit: RelayKit, source: Server, schema: str) -> None:
     relay = kit.start()
-    wait_for(lambda: kit.store.relay_status(kit.source_id) is not None and kit.status().caught_up)
+    wait_for(kit.has_caught_up)
     kit.store.set_relay_desired(kit.source_id, Stage.PAUSED)
     wait_for(lambda: kit.status().stage is Stage.PAUSED)
     source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
@@ -59,13 +60,7 @@ def test_it_dies_with_its_launcher(kit: RelayKit, tmp_path: Path) -> None:
 def test_a_purged_upstream_is_named_with_what_it_still_has(kit: RelayKit, source: Server) -> None:
     source.sql("FLUSH BINARY LOGS; FLUSH BINARY LOGS")
     last = kit.upstream().file
-
-    def purged() -> bool:
-        kit.kill_dump_connections()  # a server does not purge what it is still sending, also to a dead relay
-        source.sql(f"PURGE BINARY LOGS TO '{last}'")
-        return bool(source.sql("SHOW BINARY LOGS")[0][0] == last)
-
-    wait_for(purged)
+    purge_before(source, last)
     error = kit.fails_with()
     assert error.code == "DM-4022"
     assert kit.first_file in error.message
@@ -164,7 +159,7 @@ def test_a_new_writer_fences_the_old_one(
     kit: RelayKit, source: Server, fresh_schema: FreshSchema, *, removed: bool
 ) -> None:
     relay = kit.start()
-    wait_for(lambda: kit.store.relay_status(kit.source_id) is not None and kit.status().caught_up)
+    wait_for(kit.has_caught_up)
     if removed:
         (kit.root / "relay.lock").unlink()
         kit.start()
@@ -179,11 +174,11 @@ def test_a_new_writer_fences_the_old_one(
     assert kit.differences() == []
 
 
-def test_a_wish_is_obeyed_while_the_upstream_is_away(start_own: StartServers, kit_of: KitOf) -> None:
+def test_a_request_is_followed_while_the_upstream_is_down(start_own: StartServers, kit_of: KitOf) -> None:
     (own,) = start_own(ServerSpec("away", "mariadb"))
     kit = kit_of(own)
     relay = kit.start(checker={"backoff-min": 3600, "backoff-max": 3600})
-    wait_for(lambda: kit.store.relay_status(kit.source_id) is not None and kit.status().caught_up)
+    wait_for(kit.has_caught_up)
     own.stop()
     wait_for(lambda: kit.log().count("Next attempt") >= 2)  # the second one would come in an hour
     kit.store.set_relay_desired(kit.source_id, Stage.PAUSED)

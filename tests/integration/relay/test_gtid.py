@@ -13,9 +13,11 @@ from airflow_provider_dm.engine.relay import open_writer
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.service import run_relay
 from testbed import Server, ServerSpec
-from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled, load_on, wait_for
+from tests.binlogs import purge_before
+from tests.conftest import StartServers
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled, load_on
 from tests.integration.relay.replicas import has_all_of, promote, replicate, replicated
+from tests.waiting import wait_for
 
 GTID: dict[str, Any] = {"enable_gtid": True, "relay_binlog_name": ""}
 
@@ -29,9 +31,8 @@ def held_files(kit: RelayKit) -> list[tuple[int, str]]:
     return [(one.suffix, str(held.file)) for one in directory.sub_dirs() for held in directory.files(one)]
 
 
-def test_a_configured_set_names_the_file(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+def test_a_configured_set_names_the_file(kit: RelayKit, source: Server, schema: str) -> None:
     """The file that holds the first transaction outside of the set is pulled whole."""
-    schema = fresh_schema(source)
     source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
     rows(source, schema, 1, 2)
     middle = kit.upstream()
@@ -46,9 +47,8 @@ def test_a_configured_set_names_the_file(kit: RelayKit, source: Server, fresh_sc
     assert status.relay.gtid_set == kit.upstream().gtid_set
 
 
-def test_a_needed_set_of_an_unknown_server(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
-    """Nobody remembers who wrote the position: the set counts, in a later sub-directory."""
-    schema = fresh_schema(source)
+def test_a_needed_set_of_an_unknown_server(kit: RelayKit, source: Server, schema: str) -> None:
+    """No record has the server of the position: the set counts, in a later sub-directory."""
     source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
     needed = replace(kit.upstream(), server_uuid="")
     kit.store.put_subtask("task", kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=needed)
@@ -66,18 +66,13 @@ def test_purged_transactions_are_named(source: Server, start_own: StartServers, 
     own.sql("INSERT INTO d.t VALUES (2); FLUSH BINARY LOGS")
     last = own.sql("SHOW BINARY LOGS")[-1][0]
     own.sql("INSERT INTO d.t VALUES (3)")
-
-    def purged() -> bool:
-        own.sql(f"PURGE BINARY LOGS TO '{last}'")  # which MariaDB does once it has written a checkpoint
-        return bool(own.sql("SHOW BINARY LOGS")[0][0] == last)
-
-    wait_for(purged)
+    purge_before(own, last)
     error = kit.fails_with(relay_binlog_gtid=start.gtid_set, **GTID)
     assert error.code == "DM-4025"
     assert start.gtid_set in error.message
     assert not held_files(kit)
 
-    needed = Location(last, 4, server_uuid=start.server_uuid)  # of which nobody knows the set
+    needed = Location(last, 4, server_uuid=start.server_uuid)  # without a known set
     kit.store.put_subtask("task", kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=needed)
     kit.catch_up(relay_binlog_gtid=start.gtid_set, **GTID)
     assert held_files(kit)[0] == (1, last)
@@ -135,7 +130,7 @@ def test_a_relay_that_is_running_follows(kit_of: KitOf, pair: tuple[Server, Serv
     a, b = pair
     on_a = kit_of(a)
     relay = on_a.start(**GTID)
-    wait_for(lambda: on_a.store.relay_status(on_a.source_id) is not None and on_a.status().caught_up)
+    wait_for(on_a.has_caught_up)
     a.kill()
     promote(b)
     rows(b, "d", 4)

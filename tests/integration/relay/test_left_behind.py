@@ -17,9 +17,11 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.service import run_relay
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from testbed import Server, ServerSpec
+from tests.binlogs import purge_before
 from tests.conftest import StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled, wait_for
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled
 from tests.integration.relay.test_gtid import held_files, rows
+from tests.waiting import wait_for
 
 BY_GTID: dict[str, Any] = {"enable_gtid": True}
 """`relay-binlog-name` stays: it is the first file, which is purged, and must not count again."""
@@ -57,12 +59,7 @@ def leave_behind(kit: RelayKit) -> Location:
     rows(kit.server, "d", 6)
     kit.server.sql("FLUSH BINARY LOGS")
     rows(kit.server, "d", 7)
-
-    def purged() -> bool:
-        kit.server.sql(f"PURGE BINARY LOGS TO '{place.file}'")  # which MariaDB does once it has written a checkpoint
-        return bool(kit.server.sql("SHOW BINARY LOGS")[0][0] == place.file)
-
-    wait_for(purged)
+    purge_before(kit.server, place.file)
     return place
 
 

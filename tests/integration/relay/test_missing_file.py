@@ -11,8 +11,9 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import RelayFileGone
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.sync.log.reach import check_events
-from tests.integration.relay.conftest import RelayKit, is_settled, wait_for
+from tests.integration.relay.conftest import RelayKit, is_settled
 from tests.integration.relay.test_gtid import rows
+from tests.waiting import wait_for
 
 FILES = 4
 

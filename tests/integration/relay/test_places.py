@@ -11,12 +11,10 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.errors import PlaceNotFound
 from airflow_provider_dm.engine.relay.places import find_place
 from testbed import Server
-from tests.conftest import FreshSchema
-from tests.integration.relay.conftest import wait_for
+from tests.waiting import wait_for
 
 
-def test_a_place_by_what_lies_before_it_and_by_its_time(source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_a_place_by_what_lies_before_it_and_by_its_time(source: Server, schema: str) -> None:
     endpoint = Endpoint("source", source.host, source.port, source.user, Secret(source.password))
 
     def here() -> Location:
@@ -24,8 +22,8 @@ def test_a_place_by_what_lies_before_it_and_by_its_time(source: Server, fresh_sc
             return current_location(connection)
 
     def at(moment: int) -> str:
-        ((said,),) = source.sql(f"SET time_zone = @@GLOBAL.time_zone; SELECT FROM_UNIXTIME({moment})")
-        return str(said)
+        ((local_time,),) = source.sql(f"SET time_zone = @@GLOBAL.time_zone; SELECT FROM_UNIXTIME({moment})")
+        return str(local_time)
 
     source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
     before = here()

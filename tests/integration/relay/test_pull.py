@@ -17,8 +17,10 @@ from airflow_provider_dm.engine.relay.errors import ReplicaIdTaken, UpstreamFile
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server, ServerSpec
+from tests.binlogs import kill_dumps
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, load_on, wait_for
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, load_on
+from tests.waiting import wait_for
 
 ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "4"))
 
@@ -32,7 +34,7 @@ def test_files_equal_the_upstreams_under_load_and_kills(
         for round_number in range(ROUNDS):
             time.sleep(chance.uniform(0.8, 2.0))
             if round_number % 2:
-                kit.kill_dump_connections()
+                kill_dumps(kit.server)
                 assert relay.alive(), kit.log()
             else:
                 relay.kill()
@@ -61,8 +63,7 @@ def test_the_directory_is_laid_out_as_dm_does(kit: RelayKit, source: Server, fre
     assert Path(file.path) == kit.root / f"{uuid}.000001" / upstream.file
 
 
-def test_large_events_arrive_whole(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_large_events_arrive_whole(kit: RelayKit, source: Server, schema: str) -> None:
     source.sql(f"CREATE TABLE `{schema}`.t (v LONGBLOB)")
     for size in ((1 << 24) - 200, 1 << 24, 40_000_000):
         source.sql(f"INSERT INTO `{schema}`.t VALUES (REPEAT('x', {size}))")
@@ -70,10 +71,7 @@ def test_large_events_arrive_whole(kit: RelayKit, source: Server, fresh_schema: 
     assert kit.differences() == []
 
 
-def test_a_source_without_checksums_and_one_that_changes_its_mind(
-    kit: RelayKit, source: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(source)
+def test_a_source_without_checksums_and_one_that_changes_its_mind(kit: RelayKit, source: Server, schema: str) -> None:
     source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
     relay = kit.start()
     try:
@@ -89,8 +87,7 @@ def test_a_source_without_checksums_and_one_that_changes_its_mind(
     assert kit.differences() == []
 
 
-def test_the_upstream_restarts_and_crashes(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_the_upstream_restarts_and_crashes(kit: RelayKit, source: Server, schema: str) -> None:
     with load_on(source, schema, seed=2):
         relay = kit.start()
         wait_until_pulled(kit, kit.first_file)  # one that never saw its upstream gives up soon
@@ -120,7 +117,7 @@ def test_a_source_that_died_while_writing(kit_of: KitOf, start_own: StartServers
     own.sql("INSERT INTO d.t VALUES (2)")
     options: dict[str, Any] = {"enable_gtid": gtid}
     relay = kit.start(**options)
-    wait_for(lambda: kit.store.relay_status(kit.source_id) is not None and kit.status().caught_up)
+    wait_for(kit.has_caught_up)
     own.kill()
     log = own.datadir / kit.first_file
     whole = log.read_bytes()
@@ -182,7 +179,7 @@ def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of
         kit.catch_up()
     relay = kit.start()
     wait_for(lambda: kit.status().stage is Stage.RUNNING and kit.status().caught_up)
-    kit.kill_dump_connections()
+    kill_dumps(kit.server)
     own.sql("INSERT INTO d.t VALUES (9); FLUSH BINARY LOGS; INSERT INTO d.t VALUES (10)")
     wait_for(lambda: kit.status().caught_up and kit.status().relay == kit.upstream())
     relay.stop()
@@ -229,7 +226,7 @@ def test_a_relay_without_a_start_begins_with_the_current_file(
 
 
 def test_tls_and_caching_sha2(kit: RelayKit, source: Server) -> None:
-    """MySQL makes its own certificates; MariaDB 10.11 has none unless somebody does."""
+    """MySQL makes its own certificates; MariaDB 10.11 has none unless an administrator makes them."""
     plugin = "caching_sha2_password" if source.flavour == "mysql" else ""
     source.create_user("relay_tls", "secret", privileges="REPLICATION SLAVE, REPLICATION CLIENT", plugin=plugin)
     tls = source.flavour == "mysql"

@@ -13,10 +13,11 @@ from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, wait_for
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled
 from tests.integration.relay.replicas import promote
 from tests.integration.relay.test_gtid import GTID, equals_upstream, held_files, pair, rows
 from tests.integration.relay.trickle import trickle_on
+from tests.waiting import wait_for
 
 __all__ = ["pair"]  # the fixture
 
@@ -28,7 +29,7 @@ def needs(kit: RelayKit, at: Location, task: str = "shop") -> None:
     kit.store.put_subtask(task, kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=at)
 
 
-def test_a_former_servers_log_goes_when_the_last_task_is_past_it(kit_of: KitOf, pair: tuple[Server, Server]) -> None:
+def test_a_former_servers_log_is_purged_once_no_task_needs_it(kit_of: KitOf, pair: tuple[Server, Server]) -> None:
     a, b = pair
     on_a, on_b = kit_of(a), kit_of(b)
     on_a.catch_up(**GTID)

@@ -14,7 +14,6 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import EndpointSpec
 from airflow_provider_dm.engine.errors import ReportedError
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
@@ -23,6 +22,7 @@ from testbed import Server
 from tests.crash.upstream import made_up, servers
 from tests.integration.relay.conftest import RelayKit
 from tests.integration.relay.rogue import OK, Rogue, Session, local_infile
+from tests.metadata_db import new_meta_db
 
 UPSTREAM = servers(Flavour.MYSQL)[0]
 FIRST = UPSTREAM.files[0]
@@ -37,8 +37,7 @@ def kit(tmp_path: Path) -> Iterator[RelayKit]:
     """Relays without a server of their own; no test here needs one."""
     folder = tmp_path / "inner"
     folder.mkdir()
-    url = f"sqlite:///{folder}/meta.db"
-    migrate(url)
+    url = new_meta_db(folder)
     with MetaStore.open(url) as store:
         kit = RelayKit(cast(Server, None), folder, store, url, FIRST_NAME)
         yield kit
@@ -138,7 +137,7 @@ def test_a_binlog_that_is_no_file_name(kit: RelayKit, name: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", [b"x" * 300 + b".000001", b"other.000001", b"mysql-bin.000007"])
-def test_a_binlog_that_was_not_asked_for(kit: RelayKit, name: bytes) -> None:
+def test_an_unrequested_binlog_is_refused(kit: RelayKit, name: bytes) -> None:
     assert refusal(kit, Rogue(sends(rotate(name)))).code == "DM-4023"
 
 
@@ -176,7 +175,7 @@ def test_endless_fragments_of_a_small_event(kit: RelayKit) -> None:
 
 
 @pytest.mark.parametrize("query", ["SESSION sql_mode", "VERSION()", "SHOW BINARY LOGS", "binlog_checksum"])
-def test_it_asks_for_a_file_of_ours(kit: RelayKit, query: str) -> None:
+def test_the_server_requests_a_file_of_this_machine(kit: RelayKit, query: str) -> None:
     rogue = Rogue(answers={query: local_infile("/etc/passwd")})
     error = refusal(kit, rogue)
     assert error.code.startswith("DM-")
@@ -194,7 +193,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     return context
 
 
-def test_tls_was_asked_for_and_is_not_offered(kit: RelayKit) -> None:
+def test_tls_is_required_and_not_offered(kit: RelayKit) -> None:
     """Not one byte of a login goes out in clear."""
     rogue = Rogue(after_start())
     error = refusal(kit, rogue, {"use_tls": True})
@@ -267,7 +266,7 @@ def test_a_jump_to_another_position(kit: RelayKit) -> None:
 
 @pytest.mark.parametrize("position", [120, 1 << 40, (1 << 64) - 1])
 def test_a_rotate_to_another_position_of_the_same_file(kit: RelayKit, position: int) -> None:
-    """Said by a made-up rotate, after which the stream goes on as if nothing were missing."""
+    """A fabricated ROTATE names another file; the stream then continues as if nothing were missing."""
     rogue = Rogue(after_start(rotate(FIRST_NAME.encode(), position), *EVENTS[2:6]))
     assert refusal(kit, rogue).code in ("DM-4011", "DM-4023")
 

@@ -11,8 +11,7 @@ from testbed import Server
 from tests.integration.binlog.reading import FreshSchema, session
 
 
-def test_columns_and_keys(source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_columns_and_keys(source: Server, schema: str) -> None:
     connection = session(source)
     with connection.cursor() as cursor:
         cursor.execute(f"USE `{schema}`")
@@ -71,8 +70,7 @@ def test_a_default_of_bytes_can_be_read(source: Server, fresh_schema: FreshSchem
     assert source.sql("SELECT HEX(b), c FROM t", database=schema) == [(value, "é")]
 
 
-def test_strange_names_and_views(source: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
+def test_strange_names_and_views(source: Server, schema: str) -> None:
     names = [TableName(schema, table) for table in ("B", "b", "o`d%d")]
     connection = session(source)
     with connection.cursor() as cursor:

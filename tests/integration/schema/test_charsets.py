@@ -6,7 +6,6 @@ import pytest
 
 from airflow_provider_dm.engine.schema.charsets import CODECS, decoder
 from testbed import Server
-from tests.conftest import FreshSchema
 
 SINGLE_BYTES: Final = [bytes([code]) for code in range(256)]
 PAIRS: Final = [bytes([lead, trail]) for lead in range(0x80, 0x100) for trail in range(0x40, 0x100)]
@@ -24,7 +23,7 @@ def samples(charset: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("charset", sorted({*CODECS, "latin1", "ucs2"}))
-def test_python_and_the_server_read_the_same(charset: str, source: Server, fresh_schema: FreshSchema) -> None:
+def test_python_and_the_server_read_the_same(charset: str, source: Server, schema: str) -> None:
     read = decoder(charset)
     assert read is not None
     ours = {}
@@ -33,7 +32,6 @@ def test_python_and_the_server_read_the_same(charset: str, source: Server, fresh
             ours[sample] = read(sample)
         except UnicodeDecodeError:
             continue
-    schema = fresh_schema(source)
     values = ",".join(f"(x'{sample.hex()}')" for sample in ours)
     source.sql(f"CREATE TABLE `{schema}`.t (b VARBINARY(8)); INSERT INTO `{schema}`.t VALUES {values}")
     rows = source.sql(f"SELECT b, CAST(CONVERT(CONVERT(b USING {charset}) USING utf8mb4) AS BINARY) FROM `{schema}`.t")

@@ -1,4 +1,4 @@
-"""What a server takes for equal has one fold: letters that look alike, what counts for nothing, spaces."""
+"""Text that a server treats as equal has one fold: similar letters, ignored characters, spaces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def words(fits: str, seed: int) -> list[str]:
     return sorted(found)
 
 
-def test_what_a_collation_takes_for_equal_has_one_fold(target: Server, fresh_schema: FreshSchema) -> None:
+def test_equal_text_of_a_collation_has_one_fold(target: Server, fresh_schema: FreshSchema) -> None:
     collations = f"{COMMON} {OWN[target.flavour]}".split()
     with connected(Endpoint("target", target.host, target.port, target.user)) as connection:
         folds = read_folds(connection, [*collations, "utf8mb4_bin", "utf8mb4_spanish_ci"])

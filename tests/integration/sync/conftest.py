@@ -6,9 +6,10 @@ import os
 import random
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pymysql
 import pytest
@@ -23,7 +24,6 @@ from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
 from airflow_provider_dm.engine.downstream.session import close_target, execute, target_connection
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
@@ -95,7 +95,7 @@ def rows_of(server: Server, schema: str, table: str) -> list[tuple[object, ...]]
 
 @dataclass
 class SyncKit:
-    """One subtask. Everything started here is ended by the fixture."""
+    """One subtask. `close` ends all that was started here."""
 
     source: Server
     target: Server
@@ -202,6 +202,11 @@ class SyncKit:
             for name in self.tables:
                 server.sql(f"CREATE TABLE `{self.schema}`.`{name}` ({(TABLES | BITS)[name]})")
 
+    def begin_with(self, *tables: str) -> None:
+        """Create the tables on both sides, and begin the sync."""
+        self.create(*tables)
+        self.begin()
+
     def begin(self, start: Location | None = None) -> None:
         """The subtask's rows, without a change applied: from `start`, or from the end of the upstream's log."""
         self.pull()
@@ -219,6 +224,11 @@ class SyncKit:
         """Pull what there is and apply it."""
         self.pull()
         return self.run(self.spec(until, start), runner, size=size)
+
+    def sync_and_compare(self, runner: Runner | None = None, **options: Any) -> None:
+        """Sync; then all tables of source and target are equal."""
+        self.sync(runner, **options)
+        assert self.differences() == []
 
     def run(
         self,
@@ -245,6 +255,12 @@ class SyncKit:
             size=size,
         )
 
+    def close(self) -> None:
+        for relay in self.relays:
+            if relay.alive():
+                relay.kill()
+        close_target(self.endpoint(self.target, "target").resolve())
+
     def differences(self) -> list[str]:
         """Tables that differ. Plain SQL and Python's sort; nothing of the engine."""
         found = []
@@ -264,77 +280,63 @@ class SyncKit:
             connection.commit()
 
 
+K = TypeVar("K", bound=SyncKit)
+
+
 @pytest.fixture(autouse=True)
 def _relays_are_forked(forked_relays: None) -> None:
     """Where they are processes at all."""
 
 
+class NewKit(Protocol):
+    """Make a kit of a kind, whose schema exists on both servers. All of it is closed after the test."""
+
+    def __call__(self, kind: type[K], source: Server, target: Server, **fields: Any) -> K: ...
+
+
 @pytest.fixture
-def kit(
-    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SyncKit]:
+def new_kit(
+    fresh_schema: FreshSchema, tmp_path: Path, meta_url: str, store: MetaStore, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[NewKit]:
+    monkeypatch.setenv(META_VARIABLE, meta_url)
+    with ExitStack() as made:
+
+        def new(kind: type[K], source: Server, target: Server, **fields: Any) -> K:
+            kit = kind(source, target, fresh_schema(source, target), tmp_path, store, meta_url, **fields)
+            made.callback(kit.close)
+            return kit
+
+        yield new
+
+
+@pytest.fixture
+def kit(source: Server, target: Server, new_kit: NewKit) -> SyncKit:
     """Make syncs for all four pairs of flavours."""
-    yield from kit_for(source, target, fresh_schema, tmp_path, monkeypatch)
+    return new_kit(SyncKit, source, target)
 
 
 @pytest.fixture
-def one_kit(
-    mysql_source: Server,
-    mariadb_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[SyncKit]:
+def one_kit(mysql_source: Server, mariadb_target: Server, new_kit: NewKit) -> SyncKit:
     """Make syncs for what does not depend on the flavour."""
-    yield from kit_for(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
+    return new_kit(SyncKit, mysql_source, mariadb_target)
 
 
 @pytest.fixture
-def mariadb11_kit(
-    mariadb11_source: Server,
-    target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[SyncKit]:
+def mariadb11_kit(mariadb11_source: Server, target: Server, new_kit: NewKit) -> SyncKit:
     """Make syncs from a newer MariaDB, to both flavours."""
-    yield from kit_for(mariadb11_source, target, fresh_schema, tmp_path, monkeypatch)
+    return new_kit(SyncKit, mariadb11_source, target)
 
 
 @pytest.fixture
-def mysql_kit(
-    mysql_source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SyncKit]:
+def mysql_kit(mysql_source: Server, target: Server, new_kit: NewKit) -> SyncKit:
     """Make syncs from MySQL, to both flavours."""
-    yield from kit_for(mysql_source, target, fresh_schema, tmp_path, monkeypatch)
+    return new_kit(SyncKit, mysql_source, target)
 
 
 @pytest.fixture
-def tidb_kit(
-    mysql_source: Server,
-    tidb_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[SyncKit]:
+def tidb_kit(mysql_source: Server, tidb_target: Server, new_kit: NewKit) -> SyncKit:
     """Make syncs into TiDB, for what only TiDB does."""
-    yield from kit_for(mysql_source, tidb_target, fresh_schema, tmp_path, monkeypatch)
-
-
-def kit_for(
-    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SyncKit]:
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    monkeypatch.setenv(META_VARIABLE, url)
-    schema = fresh_schema(source, target)
-    with MetaStore.open(url) as store:
-        kit = SyncKit(source, target, schema, tmp_path, store, url)
-        yield kit
-        for relay in kit.relays:
-            if relay.alive():
-                relay.kill()
-        close_target(kit.endpoint(target, "target").resolve())
+    return new_kit(SyncKit, mysql_source, tidb_target)
 
 
 def random_transactions(kit: SyncKit, seed: int, transactions: int, *, keys: int = 12) -> None:

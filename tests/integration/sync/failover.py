@@ -6,8 +6,7 @@ import json
 import random
 import socket
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -24,6 +23,7 @@ from testbed import Server
 from testbed.equality import Comparison, Place, compare
 from tests.far_away import port_to
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions, rows_of
+from tests.waiting import wait_for
 
 
 @dataclass
@@ -100,6 +100,10 @@ class FailoverKit(SyncKit):
     address: Address = field(default_factory=lambda: Address(None))
     first: str = ""
 
+    def close(self) -> None:
+        super().close()
+        self.address.close()
+
     def endpoint(self, server: Server, name: str) -> EndpointSpec:
         port = self.address.port if name == SOURCE_ID else server.port
         return EndpointSpec(name=name, host=server.host, port=port, user=server.user)
@@ -146,7 +150,7 @@ class FailoverKit(SyncKit):
             files = reader.files(Location(where.file, 4, suffix=suffix)) if suffix is not None else []
             return bool(files) and files[0].size >= where.position
 
-        wait_until(held, [self.sub_dirs])
+        wait_for(held, shows=self.sub_dirs)
 
     def relay_error(self) -> str | None:
         status = self.store.relay_status(SOURCE_ID)
@@ -156,7 +160,7 @@ class FailoverKit(SyncKit):
         """Forget it, as a death would that comes before the location is noted."""
         self.target.sql(f"UPDATE `{self.meta_schema}`.dm_subtask SET location = %s", [json.dumps(noted.to_json())])
 
-    def stands(self) -> list[str]:
+    def positions(self) -> list[str]:
         """The positions of all buckets."""
         return [str(one) for (one,) in self.target.sql(f"SELECT position FROM `{self.meta_schema}`.dm_frontier")]
 
@@ -175,7 +179,7 @@ class FailoverKit(SyncKit):
         return "" if report.equal else str(report)
 
     def work(self, transactions: int, *, seed: int) -> None:
-        """Random transactions, of which somebody else's may make some fail."""
+        """Random transactions, some of which may fail because of other clients."""
         chance = random.Random(seed)
         for _ in range(transactions):
             try:
@@ -211,11 +215,3 @@ def place(server: Server, schema: str, table: str) -> Place:
 def executed(server: Server) -> str:
     variable = "@@gtid_executed" if server.flavour == "mysql" else "@@gtid_binlog_pos"
     return str(server.sql(f"SELECT {variable}")[0][0]).replace("\n", "")
-
-
-def wait_until(condition: object, what: Sequence[object] = (), *, seconds: float = 180) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, [one() if callable(one) else one for one in what]
-        time.sleep(0.05)

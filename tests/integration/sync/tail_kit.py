@@ -1,14 +1,10 @@
 """A sync whose log may fail it: the kit of the tests about private logs and about falling back to the upstream."""
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import pymysql
-import pytest
 
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -21,19 +17,11 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.beside import beside
-from tests.conftest import FreshSchema
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit, kit_for
+from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit
 
 MIB = 1 << 20
 SMALL = EpochSize(limit=1 << 17, one_task=1 << 15, smallest=1 << 15)
 """Many epochs, each of several ranges, and the next one planned while one is applied."""
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 180) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.05)
 
 
 @dataclass
@@ -99,7 +87,7 @@ class TailKit(SyncKit):
     def caught_up(self) -> bool:
         """The relay has all that the upstream has written by now."""
         end, status = self.upstream(), self.store.relay_status(SOURCE_ID)
-        held = status.relay if status is not None else None  # a relay that is still starting has said nothing
+        held = status.relay if status is not None else None  # a relay that is starting has reported nothing
         return held is not None and (held.file, held.position) == (end.file, end.position)
 
     def dumps(self) -> int:
@@ -141,24 +129,3 @@ class TailKit(SyncKit):
     def _rows(self, server: Server, table: str) -> int:
         ((rows,),) = server.sql(f"SELECT COUNT(*) FROM `{self.schema}`.`{table}`")
         return int(rows)
-
-
-def tail_kits(
-    source: Server, target: Server, fresh_schema: FreshSchema, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[TailKit]:
-    """One kit, and what a fixture does behind it."""
-    for plain in kit_for(source, target, fresh_schema, folder, monkeypatch):
-        made = TailKit(plain.source, plain.target, plain.schema, plain.folder, plain.store, plain.meta_url)
-        made.relays = plain.relays  # what `_kit` ends
-        yield made
-
-
-def purged(kit: TailKit, last: str) -> bool:
-    """Let the source forget its files before `last`. A server keeps what it is still sending, also to a dead relay."""
-    for (connection,) in kit.source.sql(
-        "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
-    ):
-        with suppress(pymysql.err.MySQLError):
-            kit.source.sql(f"KILL {connection}")
-    kit.source.sql(f"PURGE BINARY LOGS TO '{last}'")
-    return bool(kit.source.sql("SHOW BINARY LOGS")[0][0] == last)

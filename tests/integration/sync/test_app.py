@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.meta.records import Stage
+from tests.beside import beside
 from tests.integration.sync.app_process import PLAIN_SYNC, WORKER_SYNC, AppProcess, until
 from tests.integration.sync.conftest import SyncKit, random_transactions
 from tests.nursery import Nursery
@@ -44,19 +45,16 @@ Launch = Callable[..., AppProcess]
 
 
 def test_killed_workers_and_a_killed_driver_lose_and_double_nothing(one_kit: SyncKit, launch: Launch) -> None:
-    one_kit.create()
-    one_kit.begin()
-    chance, ended = random.Random(7), threading.Event()
+    one_kit.begin_with()
+    chance = random.Random(7)
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         seed = 0
         while not ended.is_set():
             random_transactions(one_kit, seed=(seed := seed + 1), transactions=30, keys=20)
             ended.wait(0.1)
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with beside(write):
         app = launch(one_kit.spec("forever"), WORKER_SYNC)
         until(lambda: app.applied() > 0, app)
         for _ in range(4):
@@ -64,9 +62,6 @@ def test_killed_workers_and_a_killed_driver_lose_and_double_nothing(one_kit: Syn
             app.kill_a_worker()
         time.sleep(chance.uniform(0.1, 0.5))
         app.kill()
-    finally:
-        ended.set()
-        writer.join()
 
     last = launch(one_kit.spec("caught-up"))
 
@@ -79,8 +74,7 @@ def test_killed_workers_and_a_killed_driver_lose_and_double_nothing(one_kit: Syn
 
 
 def test_sigterm_ends_it_between_two_epochs(one_kit: SyncKit, launch: Launch) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     app = launch(one_kit.spec("forever"))
     until(lambda: app.applied() == 1, app)
@@ -93,8 +87,7 @@ def test_sigterm_ends_it_between_two_epochs(one_kit: SyncKit, launch: Launch) ->
 
 
 def test_a_newer_generation_ends_it(one_kit: SyncKit, launch: Launch) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     spec = one_kit.spec("forever")
     app = launch(spec, PLAIN_SYNC)
     until(lambda: (run := one_kit.store.get_run(spec.run_id)) is not None and "s1" in run.progress, app)
@@ -107,8 +100,7 @@ def test_a_newer_generation_ends_it(one_kit: SyncKit, launch: Launch) -> None:
 
 
 def test_an_error_is_reported_in_three_places(one_kit: SyncKit, launch: Launch) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ENGINE=MyISAM")
     app = launch(one_kit.spec(), PLAIN_SYNC)
 
@@ -123,8 +115,7 @@ def test_an_error_is_reported_in_three_places(one_kit: SyncKit, launch: Launch) 
 
 
 def test_it_ends_with_its_launcher(one_kit: SyncKit, launch: Launch) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     launcher = subprocess.Popen(["sleep", "900"])
     app = launch(one_kit.spec("forever", launcher_pid=launcher.pid))
     try:

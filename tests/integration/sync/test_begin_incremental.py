@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.start import begin_incremental
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of
-from tests.integration.sync.tail_kit import wait_for
+from tests.waiting import wait_for
 
 
 def row(number: int) -> str:
@@ -58,7 +58,7 @@ def first_behind(kit: SyncKit, here: Location) -> int:
     return int(events[0][4])
 
 
-def test_a_place_that_is_none_is_refused_and_a_corrected_one_is_taken(kit: SyncKit) -> None:
+def test_an_invalid_location_is_refused_and_a_corrected_location_accepted(kit: SyncKit) -> None:
     kit.create("plain")
     good = kit.upstream()
     for what, (start, why) in nowhere(kit).items():
@@ -66,8 +66,7 @@ def test_a_place_that_is_none_is_refused_and_a_corrected_one_is_taken(kit: SyncK
         assert (what, error.code) == (what, "DM-6048")
         assert str(start) in error.message()
         assert why in error.message(), what
-    kit.sync(start=good)
-    assert kit.differences() == []
+    kit.sync_and_compare(start=good)
     assert numbers(kit) == [1]
 
 
@@ -109,9 +108,7 @@ def test_a_refused_correction_leaves_the_first_start(kit: SyncKit) -> None:
 
 
 @pytest.mark.parametrize("moment", ["current_location", "read_tables", "begin_subtask"])
-def test_a_purge_does_not_take_the_file_that_it_begins_in(
-    kit: SyncKit, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_a_purge_keeps_the_file_it_begins_in(kit: SyncKit, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     """The source continues in new files, and a purge removes all files that no task needs."""
     kit.create("plain")
     kit.pull()

@@ -18,12 +18,12 @@ def test_every_collation_has_its_name(source: Server) -> None:
                 query(connection, f"SET NAMES utf8mb4 COLLATE {collation}")
             except pymysql.err.OperationalError:
                 continue  # of the other flavour
-            ((said, number),) = query(
+            ((shown, number),) = query(
                 connection,
                 "SELECT @@collation_connection, (SELECT MAX(id) FROM information_schema.collations "
                 "WHERE collation_name = @@collation_connection)",
             )
-            name = said if isinstance(said, str) else said.decode()
+            name = shown if isinstance(shown, str) else shown.decode()
             assert name in names.values()
             assert number is None or names[number] == name
 

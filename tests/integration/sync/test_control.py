@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import pytest
 
@@ -16,25 +16,17 @@ from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
-from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.sync.conftest import SOURCE_ID
-from tests.integration.sync.tail_kit import TailKit, tail_kits, wait_for
+from tests.integration.sync.conftest import SOURCE_ID, NewKit
+from tests.integration.sync.tail_kit import TailKit
+from tests.waiting import wait_for
 
 
 @pytest.fixture
-def kit(
-    mysql_source: Server,
-    mariadb_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[TailKit]:
-    for made in tail_kits(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch):
-        made.shared = True
-        yield made
+def kit(mysql_source: Server, mariadb_target: Server, new_kit: NewKit) -> TailKit:
+    return new_kit(TailKit, mysql_source, mariadb_target, shared=True)
 
 
 def test_two_tasks_read_one_relay_and_see_it_wait(kit: TailKit, fresh_schema: FreshSchema) -> None:
@@ -51,8 +43,7 @@ def test_two_tasks_read_one_relay_and_see_it_wait(kit: TailKit, fresh_schema: Fr
         return all(one.applied() and one.progress.lag_seconds() == 0 for one in kits)
 
     for one in kits:
-        one.create("plain")
-        one.begin()
+        one.begin_with("plain")
     with ExitStack() as running:
         for one in kits:
             running.enter_context(one.syncing())
@@ -83,45 +74,31 @@ def test_two_tasks_read_one_relay_and_see_it_wait(kit: TailKit, fresh_schema: Fr
 
 
 def test_a_waiting_sync_continues_at_its_location(kit: TailKit) -> None:
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     gate = Gate(threading.Event())
-    ended: list[SyncResult] = []
-
-    def work() -> None:
-        source = SyncSource.of(spec, Fence(kit.ref, 0))
-        ended.append(
-            run_sync_resuming(
-                source,
-                kit.store,
-                gate,
-                kit.progress,
-                lambda: kit.run(spec, stop=gate.closed, progress=kit.progress),
-            )
-        )
 
     def stage() -> Stage:
         (status,) = kit.store.list_subtasks(task=kit.task)
         return status.stage
 
     spec = kit.spec("forever")
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        kit.write("INSERT INTO plain VALUES (1, 'a')")
-        wait_for(kit.applied)
-        gate.request(Stage.PAUSED)
-        wait_for(lambda: stage() is Stage.PAUSED)
-        kit.write("INSERT INTO plain VALUES (2, 'b')")
-        wait_for(kit.caught_up)
-        assert not kit.applied()
+    run = partial(kit.run, spec, stop=gate.closed, progress=kit.progress)
+    source = SyncSource.of(spec, Fence(kit.ref, 0))
+    with ThreadPoolExecutor(1) as pool:
+        syncing = pool.submit(run_sync_resuming, source, kit.store, gate, kit.progress, run)
+        try:
+            kit.write("INSERT INTO plain VALUES (1, 'a')")
+            wait_for(kit.applied)
+            gate.request(Stage.PAUSED)
+            wait_for(lambda: stage() is Stage.PAUSED)
+            kit.write("INSERT INTO plain VALUES (2, 'b')")
+            wait_for(kit.caught_up)
+            assert not kit.applied()
 
-        gate.request(Stage.RUNNING)
-        wait_for(kit.applied)
-        assert stage() is Stage.RUNNING
-    finally:
-        gate.request(Stage.STOPPED)
-        thread.join(180)
-
-    (result,) = ended
+            gate.request(Stage.RUNNING)
+            wait_for(kit.applied)
+            assert stage() is Stage.RUNNING
+        finally:
+            gate.request(Stage.STOPPED)
+    result = syncing.result()
     assert (result.finished, result.changes) == (False, 2)

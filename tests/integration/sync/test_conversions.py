@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from airflow_provider_dm.engine.meta.records import OperatorKind, SqlPattern
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
-from tests.conftest import FreshSchema
-from tests.integration.sync.conftest import SyncKit, kit_for
+from tests.integration.sync.conftest import NewKit, SyncKit
 from tests.integration.sync.test_by_hand import wanted
 from tests.integration.sync.year import definitions
 
@@ -28,16 +24,13 @@ CONVERSIONS = (
 
 
 @pytest.fixture(params=UNLIKE)
-def unlike(
-    request: pytest.FixtureRequest, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SyncKit]:
+def unlike(request: pytest.FixtureRequest, new_kit: NewKit) -> SyncKit:
     """Make syncs between unlike servers, in both directions."""
     source = request.getfixturevalue(f"{request.param}_source")
     target = request.getfixturevalue(f"{UNLIKE[request.param]}_target")
-    for kit in kit_for(source, target, fresh_schema, tmp_path, monkeypatch):
-        kit.create("plain")
-        kit.begin()
-        yield kit
+    kit = new_kit(SyncKit, source, target)
+    kit.begin_with("plain")
+    return kit
 
 
 def _create(kit: SyncKit) -> None:
@@ -113,21 +106,16 @@ def test_what_every_server_converts_alike_is_followed(unlike: SyncKit) -> None:
 
 @pytest.mark.parametrize("flavour", UNLIKE)
 def test_servers_of_one_release_convert_under_the_sources_sql_mode(
-    flavour: str,
-    request: pytest.FixtureRequest,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    flavour: str, request: pytest.FixtureRequest, new_kit: NewKit
 ) -> None:
     source, target = (request.getfixturevalue(f"{flavour}_{role}") for role in ("source", "target"))
-    for kit in kit_for(source, target, fresh_schema, tmp_path, monkeypatch):
-        kit.create("plain")
-        kit.begin()
-        _create(kit)
-        changes = ", ".join(f"MODIFY c{number} {new} NULL" for number, (_, new, _) in enumerate(CONVERSIONS))
-        kit.write("SET sql_mode = ''", f"ALTER TABLE m {changes}")
-        kit.sync()
-        check(kit)
+    kit = new_kit(SyncKit, source, target)
+    kit.begin_with("plain")
+    _create(kit)
+    changes = ", ".join(f"MODIFY c{number} {new} NULL" for number, (_, new, _) in enumerate(CONVERSIONS))
+    kit.write("SET sql_mode = ''", f"ALTER TABLE m {changes}")
+    kit.sync()
+    check(kit)
 
 
 def test_json_of_mariadb_keeps_its_text_unless_the_target_has_documents(unlike: SyncKit) -> None:

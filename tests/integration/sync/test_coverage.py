@@ -223,7 +223,7 @@ def test_two_columns(source: Server, fresh_schema: FreshSchema, kinds: tuple[str
     check_border(Keys(source, fresh_schema(source), kinds, [FEW.get(kind, FEW_WORDS) for kind in kinds]))
 
 
-def test_the_source_is_asked_where_nothing_else_decides(
+def test_the_source_is_queried_if_nothing_else_decides(
     source: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of (int, text) keys those that have the number of the border, so many in a statement as are allowed."""
@@ -251,10 +251,9 @@ UNPAGED = ("bit(9)", "enum('a','b')", "float")
 UNPAGED_OF_MARIADB = tuple(f"char(9) COLLATE utf8mb4_{name}" for name in ("nopad_bin", "uca1400_nopad_ai_ci"))
 
 
-def test_a_key_of_which_no_pages_are_read_is_never_covered_in_part(source: Server, fresh_schema: FreshSchema) -> None:
+def test_a_key_of_which_no_pages_are_read_is_never_covered_in_part(source: Server, schema: str) -> None:
     """Such a table is copied whole."""
     kinds = (*UNPAGED, *(UNPAGED_OF_MARIADB if source.flavour == "mariadb" else ()))
-    schema = fresh_schema(source)
     for number, kind in enumerate(kinds):
         source.sql(f"CREATE TABLE t{number} (k {kind} NOT NULL PRIMARY KEY)", database=schema)
     with connected(endpoint("source-01", source)) as connection:

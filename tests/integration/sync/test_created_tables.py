@@ -15,8 +15,7 @@ COLUMNS = "id int PRIMARY KEY, v int"
 
 def begin(kit: SyncKit, *rows: str) -> None:
     """Create a table at the source for which the target has one already, with these rows."""
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     kit.target.sql(f"CREATE TABLE made ({COLUMNS})", database=kit.schema)
     for row in rows:
         kit.target.sql(f"INSERT INTO made VALUES {row}", database=kit.schema)
@@ -70,24 +69,23 @@ def test_an_empty_table_is_taken(one_kit: SyncKit) -> None:
 
 def test_a_table_that_is_replaced_is_not_taken(mariadb11_kit: SyncKit) -> None:
     """For a table outside of the task, the target's table must not be dropped."""
-    kit = mariadb11_kit
-    begin(kit)
-    kit.sync()
-    kit.write(f"CREATE OR REPLACE TABLE made ({COLUMNS})")
-    kit.write("INSERT INTO made VALUES (2, 2)")
-    kit.sync()
-    assert rows_of(kit.target, kit.schema, "made") == [(2, 2)]
-    kit.target.sql(f"CREATE TABLE second ({COLUMNS})", database=kit.schema)
-    kit.target.sql("INSERT INTO second VALUES (7, 7)", database=kit.schema)
-    kit.write(f"CREATE OR REPLACE TABLE second ({COLUMNS})")
+    begin(mariadb11_kit)
+    mariadb11_kit.sync()
+    mariadb11_kit.write(f"CREATE OR REPLACE TABLE made ({COLUMNS})")
+    mariadb11_kit.write("INSERT INTO made VALUES (2, 2)")
+    mariadb11_kit.sync()
+    assert rows_of(mariadb11_kit.target, mariadb11_kit.schema, "made") == [(2, 2)]
+    mariadb11_kit.target.sql(f"CREATE TABLE second ({COLUMNS})", database=mariadb11_kit.schema)
+    mariadb11_kit.target.sql("INSERT INTO second VALUES (7, 7)", database=mariadb11_kit.schema)
+    mariadb11_kit.write(f"CREATE OR REPLACE TABLE second ({COLUMNS})")
     with pytest.raises(DdlNotSupported, match=r"second.*with rows"):
-        kit.sync()
+        mariadb11_kit.sync()
 
 
 def test_a_table_that_this_task_has_just_created_is_taken_with_rows(
     one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run died between the CREATE and its commit, and somebody wrote to the new table."""
+    """A run died between the CREATE and its commit, and another client wrote to the new table."""
     begin(one_kit)
     one_kit.target.sql("DROP TABLE made", database=one_kit.schema)
 
@@ -108,8 +106,7 @@ def test_rows_of_a_shard_that_was_dropped_stay(one_kit: SyncKit) -> None:
     names = {"schema-pattern": one_kit.schema, "target-schema": one_kit.schema}
     one_kit.task_keys = {"routes": {"merged": {**names, "table-pattern": "o_*", "target-table": "o"}}}
     one_kit.instance_keys = {"route_rules": ["merged"]}
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write(f"CREATE TABLE o_1 ({COLUMNS})", f"CREATE TABLE o_2 ({COLUMNS})")
     one_kit.write("INSERT INTO o_1 VALUES (1, 1)", "INSERT INTO o_2 VALUES (2, 2)")
     one_kit.sync()

@@ -112,15 +112,14 @@ def test_a_task_of_dm_continues_in_the_middle_of_a_workload(kit: SyncKit) -> Non
     until = Location.from_json(json.loads(until))
     expected = today if by_gtid else leaving  # by its set alone it may lie inside a transaction behind that
     assert (until.position, until.gtid_set) == (expected.position, expected.gtid_set)
-    kit.sync()
-    assert kit.differences() == []
+    kit.sync_and_compare()
     assert kit.target.sql(f"SELECT overwrite_until FROM `{kit.meta_schema}`.dm_subtask") == [(None,)], "for good"
     end = kit.upstream()
     assert [row for row in dm.rows() if row[-1]] == [
         ("", "", end.file, end.position, end.gtid_set, end.file, end.position, end.gtid_set, 1)
     ], "and DM could go on from here"
-    ((told,),) = dm.target.sql(f"SELECT table_info FROM {dm.name} WHERE cp_table = 'uniq'")
-    assert [one["name"]["O"] for one in json.loads(told)["cols"]] == ["w", "id", "u", "v"]
+    ((stored,),) = dm.target.sql(f"SELECT table_info FROM {dm.name} WHERE cp_table = 'uniq'")
+    assert [one["name"]["O"] for one in json.loads(stored)["cols"]] == ["w", "id", "u", "v"]
 
 
 def refusal(kit: SyncKit) -> DmError:
@@ -134,14 +133,13 @@ def refusal(kit: SyncKit) -> DmError:
 
 def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be understood, or does not fit, is refused in front of the first row."""
-    kit = one_kit
-    kit.create("plain", "keyless")
-    dm = DmTable(kit.target, kit.meta_schema)
+    one_kit.create("plain", "keyless")
+    dm = DmTable(one_kit.target, one_kit.meta_schema)
     dm.create()
-    start = kit.upstream()
-    kit.write("INSERT INTO plain VALUES (1, 'log')")
-    end = kit.upstream()
-    plain, keyless = (kit.schema, "plain"), (kit.schema, "keyless")
+    start = one_kit.upstream()
+    one_kit.write("INSERT INTO plain VALUES (1, 'log')")
+    end = one_kit.upstream()
+    plain, keyless = (one_kit.schema, "plain"), (one_kit.schema, "keyless")
     cases: dict[str, tuple[str, Callable[[], object]]] = {
         "a column": ("DM-6080.*unknown columns.*newer", lambda: dm.put(start).add_column("newer")),
         "no global point": ("DM-6080.*no global point", lambda: dm.put(start, table=plain)),
@@ -152,7 +150,7 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: p
         ),
         "an unknown table": (
             "DM-6080.*neither the point nor a server",
-            lambda: dm.put(start, leaving=start).put(end, table=(kit.schema, "gone")),
+            lambda: dm.put(start, leaving=start).put(end, table=(one_kit.schema, "gone")),
         ),
         "GTIDs of others": (
             "DM-6080.*do not agree",
@@ -161,72 +159,72 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: p
         "rows without a key": ("DM-6082.*keyless", lambda: dm.put(start, leaving=end)),
         "no place": ("DM-6048", lambda: dm.put(start.at(start.position + 1), leaving=start)),
     }
-    for what, (said, leave) in cases.items():
+    for what, (message, leave) in cases.items():
         leave()
-        error = refusal(kit)
-        assert re.search(said, str(error)), (what, str(error))
+        error = refusal(one_kit)
+        assert re.search(message, str(error)), (what, str(error))
         dm.target.sql(f"DROP TABLE {dm.name}")
         dm.create()
-    dm.target.sql(f"CREATE TABLE `{kit.meta_schema}`.test_syncer_sharding_meta AS SELECT 's1' AS source_id")
+    dm.target.sql(f"CREATE TABLE `{one_kit.meta_schema}`.test_syncer_sharding_meta AS SELECT 's1' AS source_id")
     dm.put(start, leaving=start)
-    assert "shards of a merged table" in str(refusal(kit))
-    dm.target.sql(f"DROP TABLE `{kit.meta_schema}`.test_syncer_sharding_meta")
-    with monkeypatch.context() as patched:  # DM writes between our look and our begin
+    assert "shards of a merged table" in str(refusal(one_kit))
+    dm.target.sql(f"DROP TABLE `{one_kit.meta_schema}`.test_syncer_sharding_meta")
+    with monkeypatch.context() as patched:  # DM writes between our check and our start
         patched.setattr(begin_incremental, "begin_subtask", dm.moved_before(begin_subtask))
-        assert refusal(kit).code == "DM-6083"
+        assert refusal(one_kit).code == "DM-6083"
     dm.target.sql(f"DELETE FROM {dm.name}")
     # Stopped in peace, tables without a key go on, too.
-    kit.write("INSERT INTO keyless VALUES (1, 'x'), (1, 'x')")
+    one_kit.write("INSERT INTO keyless VALUES (1, 'x'), (1, 'x')")
     dm.put(start, leaving=start)
     dm.put(start, table=keyless)
-    kit.sync()
-    assert kit.differences() == []
+    one_kit.sync_and_compare()
 
 
 def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> None:
-    kit = one_kit
-    kit.create("plain", "uniq")
-    kit.task = "shop's 50% `Task`"
-    dm = DmTable(kit.target, kit.meta_schema, task=kit.task)
+    one_kit.create("plain", "uniq")
+    one_kit.task = "shop's 50% `Task`"
+    dm = DmTable(one_kit.target, one_kit.meta_schema, task=one_kit.task)
     dm.create()
-    early = kit.upstream()
-    kit.write("INSERT INTO plain VALUES (3, 'before DM')", "DELETE FROM plain")
-    start = kit.upstream()
-    kit.write("INSERT INTO plain VALUES (1, 'log')", "INSERT INTO uniq VALUES (1, 1, 'log')")
-    kit.target.sql("INSERT INTO plain VALUES (1, 'by DM')", database=kit.schema)
-    dm.put(kit.upstream(), table=(kit.schema, "plain"))
+    early = one_kit.upstream()
+    one_kit.write("INSERT INTO plain VALUES (3, 'before DM')", "DELETE FROM plain")
+    start = one_kit.upstream()
+    one_kit.write("INSERT INTO plain VALUES (1, 'log')", "INSERT INTO uniq VALUES (1, 1, 'log')")
+    one_kit.target.sql("INSERT INTO plain VALUES (1, 'by DM')", database=one_kit.schema)
+    dm.put(one_kit.upstream(), table=(one_kit.schema, "plain"))
     dm.put(start, table=("elsewhere", "left_out"))  # of a table that DM has migrated, and this task does not
     dm.put(start)
-    kit.write("INSERT INTO plain VALUES (2, 'log')")
+    one_kit.write("INSERT INTO plain VALUES (2, 'log')")
     # A DM at work writes every 30 s: no exit point, and a write of just now.
     dm.target.sql(f"UPDATE {dm.name} SET update_time = NOW() - INTERVAL 50 SECOND WHERE is_global")
-    assert refusal(kit).code == "DM-6083"
+    assert refusal(one_kit).code == "DM-6083"
     dm.target.sql(f"UPDATE {dm.name} SET update_time = NOW() - INTERVAL 1 DAY")
     # A run that ends before it has applied anything leaves DM's word; `meta` of the task counts as little as with DM.
     left = dm.rows()
-    kit.begin(start)
+    one_kit.begin(start)
     assert dm.rows() == left
-    kit.sync(start=early)
-    assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"log")]
-    assert rows_of(kit.target, kit.schema, "uniq") == [(1, 1, b"log")]
-    end, target = kit.upstream(), kit.endpoint(kit.target, "target").resolve()
-    # Nobody writes a point that is ahead of the rows, and nobody who has been replaced writes at all.
+    one_kit.sync(start=early)
+    assert rows_of(one_kit.target, one_kit.schema, "plain") == [(1, b"by DM"), (2, b"log")]
+    assert rows_of(one_kit.target, one_kit.schema, "uniq") == [(1, 1, b"log")]
+    end, target = one_kit.upstream(), one_kit.endpoint(one_kit.target, "target").resolve()
+    # A run writes no point that is ahead of the rows, and a replaced run writes none at all.
     before = dm.rows()
     assert [(row[1], row[3]) for row in before] == [("", end.position), ("plain", end.position), ("uniq", end.position)]
-    source = SyncSource.of(kit.spec(), Fence(kit.ref, current_generation(target_connection(target), kit.ref)))
+    source = SyncSource.of(
+        one_kit.spec(), Fence(one_kit.ref, current_generation(target_connection(target), one_kit.ref))
+    )
     later = CheckpointPoints(end.at(end.position + 1), end)
     with pytest.raises(TargetWentBack):
         points(source, target).write(later)
-    claim_generation(target, Fence(kit.ref, source.fence.generation + 1))
+    claim_generation(target, Fence(one_kit.ref, source.fence.generation + 1))
     with pytest.raises(Fenced):
         points(source, target).write(CheckpointPoints(end, end))
     assert dm.rows() == before
     # What has begun here goes on here, whatever the table says by now; and the table is no part of that.
-    dm.target.sql(f"UPDATE {dm.name} SET binlog_pos = 4, binlog_name = '{kit.first_file}'")
+    dm.target.sql(f"UPDATE {dm.name} SET binlog_pos = 4, binlog_name = '{one_kit.first_file}'")
     dm.target.sql(f"ALTER TABLE {dm.name} DROP COLUMN binlog_pos")
-    kit.write("UPDATE plain SET v = 'new' WHERE id = 2")
-    kit.sync()
-    assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"new")]
+    one_kit.write("UPDATE plain SET v = 'new' WHERE id = 2")
+    one_kit.sync()
+    assert rows_of(one_kit.target, one_kit.schema, "plain") == [(1, b"by DM"), (2, b"new")]
 
 
 def points(source: SyncSource, target: Endpoint) -> DmPoints:
@@ -260,60 +258,58 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(
     one_kit: SyncKit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`import-checkpoint` begins a task of DM whose load is DM's, once; it cannot be removed during a run."""
-    kit = one_kit
-    kit.create("plain")
-    kit.write("INSERT INTO plain VALUES (1, 'DM')")
-    kit.target.sql("INSERT INTO plain VALUES (1, 'DM')", database=kit.schema)
-    start = kit.upstream()
-    kit.write("INSERT INTO plain VALUES (2, 'log')")
+    one_kit.create("plain")
+    one_kit.write("INSERT INTO plain VALUES (1, 'DM')")
+    one_kit.target.sql("INSERT INTO plain VALUES (1, 'DM')", database=one_kit.schema)
+    start = one_kit.upstream()
+    one_kit.write("INSERT INTO plain VALUES (2, 'log')")
 
     def dmctl(verb: str) -> dict[str, Any]:
-        main([verb, *files_of(kit)])
+        main([verb, *files_of(one_kit)])
         found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
         return found
 
     assert "is not taken over" in dmctl("import-checkpoint")["msg"]
-    dm = DmTable(kit.target, kit.meta_schema)
+    dm = DmTable(one_kit.target, one_kit.meta_schema)
     dm.create()
     dm.put(start, leaving=start)
     taken = dmctl("import-checkpoint")
     assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "overwrite_until": None}]
-    (noted,) = kit.store.list_subtasks(task=kit.task)
+    (noted,) = one_kit.store.list_subtasks(task=one_kit.task)
     assert (noted.stage, noted.needed, noted.applied) == (Stage.STOPPED, start, start), "a purge may go on up to there"
     assert "has started here" in dmctl("import-checkpoint")["msg"]
-    assert rows_of(kit.target, kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
-    kit.sync()
-    assert kit.differences() == []
+    assert rows_of(one_kit.target, one_kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
+    one_kit.sync_and_compare()
 
-    target = kit.endpoint(kit.target, "target").resolve()
+    target = one_kit.endpoint(one_kit.target, "target").resolve()
 
     def forget() -> list[str]:
-        return remove_progress(kit.store, target, kit.meta_schema, kit.task, [SOURCE_ID], who="test")
+        return remove_progress(one_kit.store, target, one_kit.meta_schema, one_kit.task, [SOURCE_ID], who="test")
 
-    lease = kit.store.acquire_lease(kit.task, SOURCE_ID, HOLDER, ttl_seconds=30, at_least=0)
+    lease = one_kit.store.acquire_lease(one_kit.task, SOURCE_ID, HOLDER, ttl_seconds=30, at_least=0)
     with pytest.raises(LeaseHeld):
         forget()
     assert dm.rows("is_global")
-    kit.store.release_lease(lease)
+    one_kit.store.release_lease(lease)
     # A target that fails keeps what it needs of the log.
-    (before,) = kit.store.list_subtasks(task=kit.task)
+    (before,) = one_kit.store.list_subtasks(task=one_kit.task)
     with monkeypatch.context() as patched:
         patched.setattr(removal, "_remove", fail)
         with pytest.raises(SubtaskMissing):
             forget()
-    (noted,) = kit.store.list_subtasks(task=kit.task)
+    (noted,) = one_kit.store.list_subtasks(task=one_kit.task)
     assert (noted.needed, noted.applied) == (before.needed, None)
     # Tables of the metadata DB may be in the same schema.
-    lease_table = f"`{kit.meta_schema}`.dm_lease"
-    kit.target.sql(f"CREATE TABLE {lease_table} AS SELECT task, source FROM `{kit.meta_schema}`.dm_subtask")
-    info, merged = DdlInfo(SOURCE_ID, ("ADD c int",)), TableName(kit.schema, "merged")
-    lock = reported(None, kit.task, merged, 0, info, {SOURCE_ID, "another"})
-    kit.store.change_ddl_lock(kit.task, lock.id, 0, lambda _found: lock.to_json())
+    lease_table = f"`{one_kit.meta_schema}`.dm_lease"
+    one_kit.target.sql(f"CREATE TABLE {lease_table} AS SELECT task, source FROM `{one_kit.meta_schema}`.dm_subtask")
+    info, merged = DdlInfo(SOURCE_ID, ("ADD c int",)), TableName(one_kit.schema, "merged")
+    lock = reported(None, one_kit.task, merged, 0, info, {SOURCE_ID, "another"})
+    one_kit.store.change_ddl_lock(one_kit.task, lock.id, 0, lambda _found: lock.to_json())
     assert forget() == [SOURCE_ID]
-    assert kit.store.ddl_locks(kit.task) == [], "a report of a life that is over would be waited for for ever"
+    assert one_kit.store.ddl_locks(one_kit.task) == [], "a report of a life that is over would be waited for for ever"
     assert dm.rows("is_global") == []
-    assert kit.target.sql(f"SELECT source FROM {lease_table}") == [(SOURCE_ID,)]
-    assert kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask") == [(None,)]
-    assert kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.dm_frontier") == []
-    assert kit.store.list_subtasks(task=kit.task) == []
-    assert "needs a start" in str(refusal(kit)), "the task begins from nothing"
+    assert one_kit.target.sql(f"SELECT source FROM {lease_table}") == [(SOURCE_ID,)]
+    assert one_kit.target.sql(f"SELECT start_location FROM `{one_kit.meta_schema}`.dm_subtask") == [(None,)]
+    assert one_kit.target.sql(f"SELECT * FROM `{one_kit.meta_schema}`.dm_frontier") == []
+    assert one_kit.store.list_subtasks(task=one_kit.task) == []
+    assert "needs a start" in str(refusal(one_kit)), "the task begins from nothing"

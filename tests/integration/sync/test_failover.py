@@ -8,16 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import FailoverNotFollowed, OldLogNotHeld
-from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.merge.contests import end_in, is_in_log_of
 from airflow_provider_dm.engine.merge.servers import ContestServers
-from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.sync import loop, noting
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -26,11 +22,13 @@ from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from testbed import Server
-from tests.conftest import FreshSchema, StartServers
+from tests.binlogs import purge_before
+from tests.conftest import StartServers
 from tests.integration.binlog.walking import end_xa
 from tests.integration.relay.replicas import has_all_of, replicate, replicated
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, Strike
-from tests.integration.sync.failover import Address, FailoverKit, executed, wait_until
+from tests.integration.sync.conftest import SOURCE_ID, NewKit, Strike
+from tests.integration.sync.failover import Address, FailoverKit, executed
+from tests.waiting import wait_for
 
 OPTIONS = {
     "mysql": ("--replica-parallel-workers=4", "--replica-preserve-commit-order=OFF", "--binlog-cache-size=64K"),
@@ -48,34 +46,14 @@ def replicas(source: Server, start_own: StartServers) -> tuple[Server, Server]:
 
 
 @pytest.fixture
-def kit(
-    replicas: tuple[Server, Server],
-    mariadb_target: Server,
-    mysql_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[FailoverKit]:
+def kit(replicas: tuple[Server, Server], mariadb_target: Server, mysql_target: Server, new_kit: NewKit) -> FailoverKit:
     """Begun, with all tables, on the first of the two; the target is of the other flavour."""
     a, b = replicas
     target = mysql_target if a.flavour == "mariadb" else mariadb_target
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    monkeypatch.setenv(META_VARIABLE, url)
-    schema = fresh_schema(target)
-    a.sql(f"CREATE DATABASE `{schema}`")
-    address = Address(a)
-    with MetaStore.open(url) as store:
-        kit = FailoverKit(a, target, schema, tmp_path, store, url, address=address)
-        kit.create()
-        kit.begin()
-        has_all_of(a, b)
-        yield kit
-        for relay in kit.relays:
-            if relay.alive():
-                relay.kill()
-        address.close()
-        close_target(kit.endpoint(target, "target").resolve())
+    kit = new_kit(FailoverKit, a, target, address=Address(a))
+    kit.begin_with()
+    has_all_of(a, b)
+    return kit
 
 
 @contextmanager
@@ -102,7 +80,7 @@ def die_ahead_of_the_relay(kit: FailoverKit, replica: Server) -> None:
         kit.address.lead_to(None)
         kit.work(50, seed=3)
         wanted = executed(kit.source)  # the load goes on, and a replica that applies it never has all of that
-        wait_until(lambda: contains(replica, wanted))
+        wait_for(lambda: contains(replica, wanted))
         kit.source.kill()
 
 
@@ -119,8 +97,8 @@ def test_a_replica_takes_over_while_the_sync_is_running(kit: FailoverKit, replic
         die_ahead_of_the_relay(kit, b)
         kit.fail_over_to(b)
         with kit.load(seed=4):
-            wait_until(lambda: len(kit.sub_dirs()) == 2, [kit.sub_dirs])
-            wait_until(lambda: progress.location is not None and progress.location.suffix == 2, [lambda: progress])
+            wait_for(lambda: len(kit.sub_dirs()) == 2, shows=kit.sub_dirs)
+            wait_for(lambda: progress.location is not None and progress.location.suffix == 2, shows=lambda: progress)
             kit.work(50, seed=5)
         result = end()
     assert result.location.suffix == 2
@@ -240,10 +218,10 @@ def test_a_relay_log_that_is_made_anew_from_the_first_number(kit: FailoverKit, r
     (newest,) = [one for one in (kit.folder / "aside").iterdir() if one.name.endswith(".000002")]
     newest.rename(kit.folder / "relay" / newest.name.replace(".000002", ".000001"))
     kit.work(10, seed=2)
-    stands = kit.stands()
+    positions = kit.positions()
     with pytest.raises(EarlierLogMissing, match="was created again"):
         kit.sync()
-    assert kit.stands() == stands
+    assert kit.positions() == positions
     kit.stop_relays()
     shutil.rmtree(kit.folder / "relay")
     kit.sync()
@@ -260,10 +238,10 @@ def test_a_server_that_was_written_to_apart_from_the_other(kit: FailoverKit, rep
     else:
         b.sql("CREATE DATABASE apart")
     kit.work(20, seed=2)
-    wait_until(lambda: contains(b, executed(a)))
+    wait_for(lambda: contains(b, executed(a)))
     kit.sync()
     assert kit.report() == ""
-    stands, rows = kit.stands(), kit.digest()
+    positions, rows = kit.positions(), kit.digest()
     a.kill()
     kit.fail_over_to(b)
     kit.work(20, seed=3)
@@ -271,7 +249,7 @@ def test_a_server_that_was_written_to_apart_from_the_other(kit: FailoverKit, rep
         kit.sync()
     apart = b.sql("SELECT @@server_uuid")[0][0] if b.flavour == "mysql" else f"7-{b.server_id}-1"
     assert re.search(rf"the transaction {apart}.* lacked applied transactions", str(caught.value))
-    assert (kit.stands(), kit.digest()) == (stands, rows)
+    assert (kit.positions(), kit.digest()) == (positions, rows)
 
 
 def test_a_server_that_lacks_what_is_applied(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
@@ -280,34 +258,29 @@ def test_a_server_that_lacks_what_is_applied(kit: FailoverKit, replicas: tuple[S
     b.sql("STOP REPLICA" if b.flavour == "mysql" else "STOP SLAVE")
     kit.work(20, seed=1)
     kit.sync()
-    stands, rows = kit.stands(), kit.digest()
+    positions, rows = kit.positions(), kit.digest()
     a.kill()
     kit.fail_over_to(b)
-    wait_until(lambda: kit.relay_error() == "DM-4027", [kit.relay_error])
+    wait_for(lambda: kit.relay_error() == "DM-4027", shows=kit.relay_error)
     assert len(kit.sub_dirs()) == 1
-    assert (kit.stands(), kit.digest()) == (stands, rows)
+    assert (kit.positions(), kit.digest()) == (positions, rows)
 
 
 def test_a_server_that_has_purged_what_is_not_pulled(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
     a, b = replicas
     kit.work(20, seed=1)
     kit.sync()
-    stands, rows = kit.stands(), kit.digest()
+    positions, rows = kit.positions(), kit.digest()
     kit.address.lead_to(None)
     kit.work(20, seed=2)
     has_all_of(a, b)
     b.sql("FLUSH BINARY LOGS")
     last = b.sql("SHOW BINARY LOGS")[-1][0]
-
-    def purged() -> bool:
-        b.sql(f"PURGE BINARY LOGS TO '{last}'")  # which MariaDB does once it has written a checkpoint
-        return bool(b.sql("SHOW BINARY LOGS")[0][0] == last)
-
-    wait_until(purged)
+    purge_before(b, last)
     a.kill()
     kit.fail_over_to(b)
-    wait_until(lambda: kit.relay_error() == "DM-4025", [kit.relay_error])
-    assert (kit.stands(), kit.digest()) == (stands, rows)
+    wait_for(lambda: kit.relay_error() == "DM-4025", shows=kit.relay_error)
+    assert (kit.positions(), kit.digest()) == (positions, rows)
 
 
 def same_set(ours: str, theirs: str) -> bool:
@@ -328,7 +301,7 @@ def test_a_goal_on_the_old_server_is_reached_in_the_log_of_the_new_one(
     progress = SyncProgress()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(kit.run, kit.spec("caught-up"), None, threading.Event(), progress)
-        wait_until(lambda: progress.goal is not None or running.done())
+        wait_for(lambda: progress.goal is not None or running.done())
         a.kill()
         kit.fail_over_to(b)
         kit.pull()
@@ -402,13 +375,13 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     meta, where = kit.meta_schema, f"task = '{kit.task}'"
 
     def refused(place: Location, what: str) -> None:
-        before = kit.stands(), kit.digest()
+        before = kit.positions(), kit.digest()
         for _ in range(2):
             with pytest.raises(OldLogNotHeld) as caught:
                 kit.run(kit.spec())
             assert caught.value.place == str(place)
             assert what in caught.value.open
-        assert (kit.stands(), kit.digest()) == before
+        assert (kit.positions(), kit.digest()) == before
 
     keyless, subtask = f"{where} AND table_name = 'keyless'", f"`{meta}`.dm_subtask"
     ((plan,),) = kit.target.sql(f"SELECT plan FROM {subtask} WHERE {where}")
@@ -425,7 +398,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
         patch.setattr(loop.Loop, "_has_moved", dies)
         with pytest.raises(Strike):
             kit.run(kit.spec())
-    assert set(kit.stands()) == {half.sort_key}
+    assert set(kit.positions()) == {half.sort_key}
     (fallback / old).rename(held / old)
     with monkeypatch.context() as patch:
         patch.setattr(Following, "_commit", dies)

@@ -76,19 +76,18 @@ def test_rows_that_are_left_out_never_come_and_those_behind_them_are_right(kit: 
 
 @pytest.mark.parametrize("event", ["delete", "insert"])
 def test_rows_that_are_one_in_the_target_only_do_not_replace_each_other(one_kit: SyncKit, event: str) -> None:
-    kit = one_kit
-    filters(kit, some=ignoring("code", event))
-    kit.create("code")
-    kit.source.sql("ALTER TABLE code MODIFY c varchar(20) COLLATE utf8mb4_bin NOT NULL", database=kit.schema)
-    for server in (kit.source, kit.target):
-        server.sql(f"INSERT INTO `{kit.schema}`.code VALUES ('a', 1)")
+    filters(one_kit, some=ignoring("code", event))
+    one_kit.create("code")
+    one_kit.source.sql("ALTER TABLE code MODIFY c varchar(20) COLLATE utf8mb4_bin NOT NULL", database=one_kit.schema)
+    for server in (one_kit.source, one_kit.target):
+        server.sql(f"INSERT INTO `{one_kit.schema}`.code VALUES ('a', 1)")
     with pytest.raises(TargetKeyNotKept):
-        kit.begin()
-    kit.target.sql("ALTER TABLE code MODIFY c varchar(20) COLLATE utf8mb4_bin NOT NULL", database=kit.schema)
-    kit.begin()
-    kit.write("INSERT INTO code VALUES ('A', 2)", "UPDATE code SET c = 'b' WHERE c = 'A'")
-    kit.sync()
-    assert rows(kit, "code") == ([("a", 1), ("b", 2)] if event == "delete" else [("a", 1)])
+        one_kit.begin()
+    one_kit.target.sql("ALTER TABLE code MODIFY c varchar(20) COLLATE utf8mb4_bin NOT NULL", database=one_kit.schema)
+    one_kit.begin()
+    one_kit.write("INSERT INTO code VALUES ('A', 2)", "UPDATE code SET c = 'b' WHERE c = 'A'")
+    one_kit.sync()
+    assert rows(one_kit, "code") == ([("a", 1), ("b", 2)] if event == "delete" else [("a", 1)])
 
 
 def test_expression_filters_as_dm_has_them(kit: SyncKit) -> None:
@@ -105,8 +104,7 @@ def test_expression_filters_as_dm_has_them(kit: SyncKit) -> None:
     }
     kit.task_keys["expression_filters"] = {name: {"schema": kit.schema} | one for name, one in expressions.items()}
     kit.instance_keys["expression_filters"] = list(expressions)
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     kit.write(
         "CREATE TABLE t2 (id int PRIMARY KEY, should_skip int, c int)",
         "INSERT INTO t2 (id, should_skip, c) VALUES (1, 0, 1), (2, 1, 2)",
@@ -156,8 +154,7 @@ def test_expressions_over_text_of_the_usual_collations_and_over_timestamps(kit: 
         "expression_filters": {name: {"schema": kit.schema} | one for name, one in expressions.items()},
     }
     kit.instance_keys["expression_filters"] = list(expressions)
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     kit.write(
         "SET time_zone = '+00:00'",
         f"CREATE TABLE t1 (id int PRIMARY KEY, name varchar(20), at timestamp NULL) COLLATE {collation}",
@@ -174,54 +171,50 @@ def test_expressions_over_text_of_the_usual_collations_and_over_timestamps(kit: 
 
 def test_ddl_that_is_left_out(one_kit: SyncKit) -> None:
     """The source's tables are followed, the target keeps its own; what rows need there stops the task, not the rows."""
-    kit = one_kit
     filters(
-        kit,
+        one_kit,
         keeps={"events": ["drop table", "truncate table", "drop database"], "action": "Ignore"},
         alters={"sql-pattern": [r"add\s+column\s+ours", "optimiz"], "events": ["drop index"], "action": "Ignore"},
         careful={"table-pattern": "plain", "events": ["drop column", "delete"], "action": "Error"},
     )
-    kit.create("plain", "uniq", "pair")
-    kit.begin()
-    kit.write("INSERT INTO uniq VALUES (1, 10, 'a')", "INSERT INTO pair VALUES (1, 'b', 1)")
-    kit.write("TRUNCATE TABLE uniq", "DROP TABLE pair", "ALTER TABLE uniq DROP INDEX u, ADD COLUMN w int")
-    kit.write("INSERT INTO uniq VALUES (2, 20, 'b', 5)")
-    kit.sync()
-    assert (rows(kit, "uniq"), rows(kit, "pair")) == ([(1, 10, "a", None), (2, 20, "b", 5)], [(1, "b", 1)])
-    assert "u" in {row[2] for row in kit.target.sql(f"SHOW INDEX FROM `{kit.schema}`.uniq")}
+    one_kit.begin_with("plain", "uniq", "pair")
+    one_kit.write("INSERT INTO uniq VALUES (1, 10, 'a')", "INSERT INTO pair VALUES (1, 'b', 1)")
+    one_kit.write("TRUNCATE TABLE uniq", "DROP TABLE pair", "ALTER TABLE uniq DROP INDEX u, ADD COLUMN w int")
+    one_kit.write("INSERT INTO uniq VALUES (2, 20, 'b', 5)")
+    one_kit.sync()
+    assert (rows(one_kit, "uniq"), rows(one_kit, "pair")) == ([(1, 10, "a", None), (2, 20, "b", 5)], [(1, "b", 1)])
+    assert "u" in {row[2] for row in one_kit.target.sql(f"SHOW INDEX FROM `{one_kit.schema}`.uniq")}
 
-    kit.write("ALTER TABLE uniq ADD COLUMN ours int", "INSERT INTO uniq VALUES (3, 30, 'c', 6, 7)")
+    one_kit.write("ALTER TABLE uniq ADD COLUMN ours int", "INSERT INTO uniq VALUES (3, 30, 'c', 6, 7)")
     with pytest.raises(TargetTableMismatch, match="ours"):
-        kit.sync()
-    kit.target.sql(f"ALTER TABLE `{kit.schema}`.uniq ADD COLUMN ours int")
-    kit.sync()
-    assert rows(kit, "uniq")[2] == (3, 30, "c", 6, 7)
+        one_kit.sync()
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.uniq ADD COLUMN ours int")
+    one_kit.sync()
+    assert rows(one_kit, "uniq")[2] == (3, 30, "c", 6, 7)
 
-    kit.write("INSERT INTO plain VALUES (1, 'a')", "ALTER TABLE plain ADD COLUMN n int, DROP COLUMN v")
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')", "ALTER TABLE plain ADD COLUMN n int, DROP COLUMN v")
     with pytest.raises(StoppedByFilter, match=r"drop column of .*plain"):
-        kit.sync()
-    kit.target.sql(f"ALTER TABLE `{kit.schema}`.plain ADD COLUMN n int")
+        one_kit.sync()
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD COLUMN n int")
     skip = Operator("test", SOURCE_ID, OperatorKind.SKIP, SqlPattern("DROP COLUMN v"), ())
-    kit.store.put_operators([skip])
-    kit.write("INSERT INTO plain VALUES (2, 2)")
-    kit.sync()
-    assert rows(kit, "plain") == [(1, "a", None), (2, None, 2)]
+    one_kit.store.put_operators([skip])
+    one_kit.write("INSERT INTO plain VALUES (2, 2)")
+    one_kit.sync()
+    assert rows(one_kit, "plain") == [(1, "a", None), (2, None, 2)]
 
-    kit.write("DELETE FROM plain WHERE id = 1")
+    one_kit.write("DELETE FROM plain WHERE id = 1")
     with pytest.raises(StoppedByFilter, match="delete"):
-        kit.sync()
+        one_kit.sync()
 
 
-def test_what_a_filter_has_kept_is_not_taken_for_what_is_new(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    kit = one_kit
-    filters(kit, keeps={"events": ["drop table", "drop column", "rename column"], "action": "Ignore"})
-    kit.create("plain", "pair")
-    kit.begin()
-    kit.write("INSERT INTO plain VALUES (1, 'old')", "ALTER TABLE plain DROP COLUMN v")
-    kit.write("ALTER TABLE plain ADD COLUMN w int, ADD COLUMN V varchar(30)")
+def test_an_object_kept_by_a_filter_is_not_the_new_object(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    filters(one_kit, keeps={"events": ["drop table", "drop column", "rename column"], "action": "Ignore"})
+    one_kit.begin_with("plain", "pair")
+    one_kit.write("INSERT INTO plain VALUES (1, 'old')", "ALTER TABLE plain DROP COLUMN v")
+    one_kit.write("ALTER TABLE plain ADD COLUMN w int, ADD COLUMN V varchar(30)")
     with pytest.raises(DdlNotSupported, match=r"column v of .*plain.*binlog skip"):
-        kit.sync()
-    kit.target.sql(f"ALTER TABLE `{kit.schema}`.plain DROP COLUMN v")
+        one_kit.sync()
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain DROP COLUMN v")
 
     def dies(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -229,22 +222,21 @@ def test_what_a_filter_has_kept_is_not_taken_for_what_is_new(one_kit: SyncKit, m
     with monkeypatch.context() as patch:
         patch.setattr(following.Following, "_commit", dies)
         with pytest.raises(KeyboardInterrupt):
-            kit.sync()
-    kit.write("INSERT INTO plain VALUES (2, 3, 'new')")
-    kit.sync()
-    assert rows(kit, "plain") == [(1, None, None), (2, 3, "new")]
+            one_kit.sync()
+    one_kit.write("INSERT INTO plain VALUES (2, 3, 'new')")
+    one_kit.sync()
+    assert rows(one_kit, "plain") == [(1, None, None), (2, 3, "new")]
 
-    kit.write("INSERT INTO pair VALUES (1, 'b', 1)", "DROP TABLE pair", "CREATE TABLE pair (a int PRIMARY KEY)")
+    one_kit.write("INSERT INTO pair VALUES (1, 'b', 1)", "DROP TABLE pair", "CREATE TABLE pair (a int PRIMARY KEY)")
     with pytest.raises(DdlNotSupported, match=r"table .*pair"):
-        kit.sync()
+        one_kit.sync()
 
 
 def test_what_is_not_certain_is_refused_before_anything_is_read(one_kit: SyncKit) -> None:
-    kit = one_kit
-    kit.task_keys["expression_filters"] = {
-        "x": {"schema": kit.schema, "table": "plain", "insert-value-expr": "v > NOW()"}
+    one_kit.task_keys["expression_filters"] = {
+        "x": {"schema": one_kit.schema, "table": "plain", "insert-value-expr": "v > NOW()"}
     }
-    kit.instance_keys["expression_filters"] = ["x"]
-    kit.create("plain")
+    one_kit.instance_keys["expression_filters"] = ["x"]
+    one_kit.create("plain")
     with pytest.raises(ExpressionNotSupported, match="NOW"):
-        kit.begin()
+        one_kit.begin()

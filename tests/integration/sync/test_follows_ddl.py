@@ -24,7 +24,7 @@ _KEYS = (
 
 PRIMARY_KEYS = (
     "CREATE TABLE b (id int, w int, v int, UNIQUE KEY k (id, w, v), PRIMARY KEY (id, w))",
-    "INSERT INTO b VALUES (1, 1, 1)",  # MariaDB has to be told of the keys, MySQL does not see that it is
+    "INSERT INTO b VALUES (1, 1, 1)",  # MariaDB needs the keys in the statement, MySQL does not see that it is
     "ALTER TABLE b DROP w /*!100000 , DROP KEY k, ADD UNIQUE k (id, v), DROP PRIMARY KEY, ADD PRIMARY KEY (id) */",
     "UPDATE b SET id = 2",
 )
@@ -61,7 +61,7 @@ LIVES: dict[str, Sequence[str]] = {
         "DELETE FROM a WHERE id = 9 LIMIT 2",
         *PRIMARY_KEYS,
         "CREATE TABLE c (id int PRIMARY KEY, v varchar(20), KEY k (v))",
-        "INSERT INTO c VALUES (1, 'one')",  # MySQL has to be told of the key, MariaDB does not see that it is
+        "INSERT INTO c VALUES (1, 'one')",  # MySQL needs the key in the statement, MariaDB does not see that it is
         "ALTER TABLE c MODIFY v text /*!80000 , DROP KEY k, ADD KEY k (v(768)) */",
         "UPDATE c SET v = REPEAT('x', 1000)",
         "ALTER TABLE c ADD COLUMN once int UNIQUE FIRST",
@@ -160,8 +160,7 @@ def check_equal(kit: SyncKit) -> None:
 
 def begin(kit: SyncKit) -> None:
     """The subtask begins with an empty schema."""
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
 
 
 @pytest.mark.parametrize("life", LIVES)
@@ -280,7 +279,7 @@ def _dies(kit: SyncKit, monkeypatch: pytest.MonkeyPatch, name: str, *, before: b
     return False
 
 
-def test_a_look_ahead_and_a_zombie_do_no_harm(one_kit: SyncKit) -> None:
+def test_a_plan_made_ahead_and_a_replaced_run_do_no_harm(one_kit: SyncKit) -> None:
     """A run that was replaced while it executes DDL neither repeats nor spoils it."""
     begin(one_kit)
     one_kit.write("CREATE TABLE z (id int PRIMARY KEY, v int)")
@@ -317,7 +316,7 @@ def test_a_look_ahead_and_a_zombie_do_no_harm(one_kit: SyncKit) -> None:
 @pytest.mark.parametrize(
     ("change", "rows"), [("CHANGE v w int", [(1, 10)]), ("ADD COLUMN w int NOT NULL DEFAULT 5", [(1, 10, 5)])]
 )
-def test_a_column_that_only_the_target_has_is_not_taken_for_the_sources(
+def test_a_column_of_the_target_alone_is_not_the_sources_column(
     one_kit: SyncKit, change: str, rows: list[tuple[int, ...]]
 ) -> None:
     begin(one_kit)
@@ -333,7 +332,7 @@ def test_a_column_that_only_the_target_has_is_not_taken_for_the_sources(
     assert rows_of(one_kit.target, one_kit.schema, "extra") == rows
 
 
-def test_a_key_of_neither_name_is_not_taken_for_renamed(one_kit: SyncKit) -> None:
+def test_a_key_with_neither_name_was_not_renamed(one_kit: SyncKit) -> None:
     begin(one_kit)
     one_kit.write("CREATE TABLE named (id int PRIMARY KEY, v int, KEY old_name (v, id))")
     one_kit.sync()

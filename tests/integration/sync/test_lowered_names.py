@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +12,10 @@ from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.result import State
 from testbed import Server, ServerSpec
-from tests.conftest import FreshSchema, StartServers
+from tests.conftest import StartServers
 from tests.integration.copy.migrations import Migration, differences
 from tests.integration.precheck.test_precheck import check, result
-from tests.integration.sync.conftest import SyncKit, kit_for, rows_of
+from tests.integration.sync.conftest import NewKit, SyncKit, rows_of
 
 
 @pytest.fixture(params=["mariadb", "mysql"])
@@ -26,15 +25,9 @@ def lowering(request: pytest.FixtureRequest, start_own: StartServers) -> Server:
 
 
 @pytest.fixture
-def lowered_kit(
-    mysql_source: Server,
-    lowering: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[SyncKit]:
+def lowered_kit(mysql_source: Server, lowering: Server, new_kit: NewKit) -> SyncKit:
     """Make syncs into such a target."""
-    yield from kit_for(mysql_source, lowering, fresh_schema, tmp_path, monkeypatch)
+    return new_kit(SyncKit, mysql_source, lowering)
 
 
 @pytest.fixture
@@ -65,7 +58,7 @@ def test_tables_with_capital_letters_are_copied(mysql_source: Server, lowering: 
     assert found.equal, found
 
 
-def test_two_names_that_are_one_there(mysql_source: Server, lowering: Server, source_schema: str) -> None:
+def test_two_names_that_are_equal_in_the_target(mysql_source: Server, lowering: Server, source_schema: str) -> None:
     mysql_source.sql("CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE A (id INT PRIMARY KEY)", database=source_schema)
 
     report = check(mysql_source, lowering, [source_schema])
@@ -76,11 +69,10 @@ def test_two_names_that_are_one_there(mysql_source: Server, lowering: Server, so
 
 
 def test_ddl_is_followed_under_the_names_of_the_source(lowered_kit: SyncKit) -> None:
-    kit = lowered_kit
-    for server in (kit.source, kit.target):
-        server.sql("CREATE TABLE Mixed (id INT PRIMARY KEY)", database=kit.schema)
-    kit.pull()
-    start = kit.upstream()
+    for server in (lowered_kit.source, lowered_kit.target):
+        server.sql("CREATE TABLE Mixed (id INT PRIMARY KEY)", database=lowered_kit.schema)
+    lowered_kit.pull()
+    start = lowered_kit.upstream()
     for statement in (
         "INSERT INTO Mixed VALUES (1)",
         "ALTER TABLE Mixed ADD v INT DEFAULT 3",
@@ -89,11 +81,11 @@ def test_ddl_is_followed_under_the_names_of_the_source(lowered_kit: SyncKit) -> 
         "RENAME TABLE Mixed TO Moved",
         "UPDATE Moved SET v = 4",
     ):
-        kit.write(statement)
-    kit.sync(start=start)
+        lowered_kit.write(statement)
+    lowered_kit.sync(start=start)
 
-    assert rows_of(kit.target, kit.schema, "Made") == [(1, 3)]
-    assert rows_of(kit.target, kit.schema, "Moved") == [(1, 4)]
-    name = TableName(kit.schema, "Moved")
-    with connected(kit.endpoint(kit.target, "target").resolve()) as connection:
+    assert rows_of(lowered_kit.target, lowered_kit.schema, "Made") == [(1, 3)]
+    assert rows_of(lowered_kit.target, lowered_kit.schema, "Moved") == [(1, 4)]
+    name = TableName(lowered_kit.schema, "Moved")
+    with connected(lowered_kit.endpoint(lowered_kit.target, "target").resolve()) as connection:
         assert name.quoted() in definition_at(connection, name).create_sql

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.downstream.session import close_target, fresh_ta
 from airflow_provider_dm.engine.errors import DmError
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import Migration, assert_same, endpoint
 
 
 @pytest.mark.parametrize("found", ["no schema", "no table", "half of the tables", "all but the version"])
@@ -65,7 +65,7 @@ def test_tables_of_another_release_are_refused(
     target.sql(f"UPDATE {schema}_meta.dm_version SET version = {version}")
 
     with pytest.raises(MetaTablesOfAnotherRelease, match=f"{schema}_meta have version {version}"):
-        Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+        Migration.of(target, source, schema).finish()
 
     Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta2").finish()
-    assert differences(target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
+    assert_same(source, target, schema, "t")

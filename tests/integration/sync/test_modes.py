@@ -69,8 +69,7 @@ def test_the_target_equals_the_source_after_any_kill(kit: SyncKit, mode: dict[st
     """Swaps, hand-overs, moved keys, NULLs, twins without a key, text that a collation takes for one."""
     kit.relays_are_processes = True
     kit.instance_keys = {"syncer": mode}
-    kit.create()
-    kit.begin()
+    kit.begin_with()
     random_transactions(kit, seed=7, transactions=120, keys=20)
     swap(kit)
     goal, chance = str(kit.upstream()), random.Random(len(mode))
@@ -102,22 +101,21 @@ def swap(kit: SyncKit) -> None:
 
 
 def test_one_row_a_statement_and_each_change_is_written(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[SqlStatement] = []
+    written: list[SqlStatement] = []
 
     def listening(connection: Connection, statement: SqlStatement) -> int:
-        said.append(statement)
+        written.append(statement)
         return execute(connection, statement)
 
     monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=listening))
     one_kit.instance_keys = {"syncer": MODES["as DM does by default"]}
-    one_kit.create("plain", "keyless")
-    one_kit.begin()
+    one_kit.begin_with("plain", "keyless")
     one_kit.write("INSERT INTO plain VALUES (1, 'a'), (2, 'b')", "UPDATE plain SET v = 'c'", "UPDATE plain SET v = 'd'")
     one_kit.write("INSERT INTO keyless VALUES (1, 'x'), (1, 'x')", "DELETE FROM keyless", "DELETE FROM plain")
     one_kit.sync()
 
-    assert {statement.rows for statement in said} == {1}
-    verbs = [statement.verb for statement in said if statement.table.table == "plain"]
+    assert {statement.rows for statement in written} == {1}
+    verbs = [statement.verb for statement in written if statement.table.table == "plain"]
     assert sorted(verbs, key=lambda one: one.value) == [
         *[Verb.DELETE] * 2,
         *[Verb.INSERT] * 2,
@@ -144,8 +142,7 @@ def test_batch_is_the_most_rows_of_a_target_transaction(
     monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=counted))
     monkeypatch.setattr(WaveWriter, "_run_all", begun)
     one_kit.instance_keys = {"syncer": {"batch": 50, "worker-count": 1, **mode}}
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     for number in range(400):
         rows = ", ".join(f"({number * 20 + n}, '{'x' * (n % 7)}')" for n in range(20))
         one_kit.write(f"INSERT INTO plain VALUES {rows}")

@@ -214,9 +214,11 @@ def test_from_mysql(mysql_kit: SyncKit, life: str) -> None:
 
 
 def test_a_temporary_table_that_hides_one_of_the_task_stops_it(mariadb11_kit: SyncKit) -> None:
-    kit = mariadb11_kit
-    begin(kit)
-    with kit.source.connect(database=kit.schema, autocommit=True) as connection, connection.cursor() as cursor:
+    begin(mariadb11_kit)
+    with (
+        mariadb11_kit.source.connect(database=mariadb11_kit.schema, autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
         for statement in (
             "CREATE TABLE a (id int PRIMARY KEY)",
             "CREATE TEMPORARY TABLE a (other int)",
@@ -225,7 +227,7 @@ def test_a_temporary_table_that_hides_one_of_the_task_stops_it(mariadb11_kit: Sy
         ):
             cursor.execute(statement)
     with pytest.raises(DmError) as stopped:
-        kit.sync()
+        mariadb11_kit.sync()
     assert stopped.value.code == "DM-6030"
 
 
@@ -233,14 +235,13 @@ def test_rows_dropped_by_alter_ignore_stop_the_task_until_the_target_lacks_them(
     mariadb11_kit: SyncKit,
 ) -> None:
     """The target runs it without IGNORE: MariaDB's log does not show which rows were dropped."""
-    kit = mariadb11_kit
-    begin(kit)
-    kit.write("CREATE TABLE a (id int PRIMARY KEY, v int)", "INSERT INTO a VALUES (1, 1), (2, 1)")
-    kit.write("ALTER IGNORE TABLE a ADD UNIQUE u (v)", "INSERT INTO a VALUES (3, 3)")
+    begin(mariadb11_kit)
+    mariadb11_kit.write("CREATE TABLE a (id int PRIMARY KEY, v int)", "INSERT INTO a VALUES (1, 1), (2, 1)")
+    mariadb11_kit.write("ALTER IGNORE TABLE a ADD UNIQUE u (v)", "INSERT INTO a VALUES (3, 3)")
     for _ in range(2):  # the second run begins behind the first one's attempt
         with pytest.raises(DdlRefused, match=r"DM-6033.*1062 DUP_ENTRY"):
-            kit.sync()
-    assert kit.source.sql(f"SELECT id FROM `{kit.schema}`.a ORDER BY id") == [(1,), (3,)]
-    kit.target.sql("DELETE FROM a WHERE id = 2", database=kit.schema)
-    kit.sync()
-    check_equal(kit)
+            mariadb11_kit.sync()
+    assert mariadb11_kit.source.sql(f"SELECT id FROM `{mariadb11_kit.schema}`.a ORDER BY id") == [(1,), (3,)]
+    mariadb11_kit.target.sql("DELETE FROM a WHERE id = 2", database=mariadb11_kit.schema)
+    mariadb11_kit.sync()
+    check_equal(mariadb11_kit)

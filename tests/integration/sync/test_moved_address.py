@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,9 +23,9 @@ from airflow_provider_dm.engine.relay.errors import UpstreamSwitched
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from testbed import Server, ServerSpec, start_servers, stop_servers
-from tests.conftest import FreshSchema
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, TABLES, kit_for, rows_of
-from tests.integration.sync.tail_kit import MIB, TailKit, wait_for
+from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, TABLES, NewKit, rows_of
+from tests.integration.sync.tail_kit import MIB, TailKit
+from tests.waiting import wait_for
 
 OURS = [(1, b"ours")]
 
@@ -35,7 +35,7 @@ class MovedKit(TailKit):
     """A private log, which begins where the task needs it."""
 
     gtid: bool = False
-    other: Server = field(init=False)
+    other: Server | None = None
 
     def source_spec(self) -> SourceSpec:
         plain = super().source_spec()
@@ -81,35 +81,24 @@ def pair(source: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 @pytest.fixture
-def kit(
-    pair: Sequence[Server],
-    mariadb_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[MovedKit]:
+def kit(pair: Sequence[Server], mariadb_target: Server, new_kit: NewKit) -> MovedKit:
     """A server at the source's address; `kit.other` has written more, in files of the same names. Both begin anew."""
     for server in pair:
         server.sql("RESET MASTER" if server.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
     own, other = pair
-    for plain in kit_for(own, mariadb_target, fresh_schema, tmp_path, monkeypatch):
-        other.sql(f"CREATE DATABASE `{plain.schema}`; FLUSH BINARY LOGS")
-        other.sql(f"CREATE TABLE `{plain.schema}`.`plain` ({TABLES['plain']})")
-        with other.connect(database=plain.schema) as connection, connection.cursor() as cursor:
-            cursor.execute(
-                "INSERT INTO plain VALUES (1, 'ours')"
-            )  # so that a transaction begins where one of ours does
-            for number in range(100, 200):
-                cursor.execute(f"INSERT INTO plain VALUES ({number}, 'another server wrote this')")
-        made = MovedKit(plain.source, plain.target, plain.schema, plain.folder, plain.store, plain.meta_url)
-        made.relays, made.other = plain.relays, other
-        yield made
+    made = new_kit(MovedKit, own, mariadb_target, other=other)
+    other.sql(f"CREATE DATABASE `{made.schema}`; FLUSH BINARY LOGS")
+    other.sql(f"CREATE TABLE `{made.schema}`.`plain` ({TABLES['plain']})")
+    with other.connect(database=made.schema) as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO plain VALUES (1, 'ours')")  # so that a transaction begins where one of ours does
+        for number in range(100, 200):
+            cursor.execute(f"INSERT INTO plain VALUES ({number}, 'another server wrote this')")
+    return made
 
 
 def run_once(kit: MovedKit) -> None:
     """A run that syncs a row and ends, with the directory of its log gone behind it."""
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     kit.write("INSERT INTO plain VALUES (1, 'ours')")
     assert kit.sync().finished
     assert kit.rows() == OURS
@@ -173,8 +162,7 @@ def test_the_same_files_under_another_identity(kit: MovedKit) -> None:
     cnf, first = own.datadir / "auto.cnf", own.argv
     if own.flavour == "mysql":
         own.sql("; ".join(f"SET GLOBAL gtid_mode = {step}" for step in steps) + "; RESET BINARY LOGS AND GTIDS")
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     kit.write("INSERT INTO plain VALUES (1, 'ours')")
     assert kit.sync().finished
     own.stop()

@@ -69,8 +69,7 @@ def big_table(kit: SyncKit) -> None:
 
 @pytest.mark.spark
 def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
-    one_kit.create()
-    one_kit.begin()
+    one_kit.begin_with()
     for round_, size in enumerate([SMALL, ON_WORKERS]):
         random_transactions(one_kit, seed=20 + round_, transactions=150, keys=30)
 
@@ -155,8 +154,7 @@ def folds_used(_: int) -> int:
 @pytest.mark.spark
 def test_a_worker_does_not_walk_its_modules_after_every_task(one_kit: SyncKit, spark: Runner) -> None:
     """pyspark's daemon collects garbage after each; what is imported never is garbage."""
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     one_kit.sync(spark, size=ON_WORKERS)
     known: set[int] = set()
@@ -183,8 +181,7 @@ def parent_of_a_worker(_: int) -> bytes:
 
 
 def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: Runner) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.target.sql(f"INSERT INTO `{one_kit.schema}`.plain VALUES (7, 'not ours')")
     one_kit.write("INSERT INTO plain VALUES (7, 'x')")
 
@@ -196,8 +193,7 @@ def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: R
 def test_an_epoch_is_folded_while_the_one_before_is_written(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = WatchedFolds()
     monkeypatch.setattr(tasks, "FOLDED_AHEAD", watched)
-    one_kit.create()
-    one_kit.begin()
+    one_kit.begin_with()
     random_transactions(one_kit, seed=7, transactions=300, keys=30)
 
     one_kit.sync(

@@ -1,4 +1,4 @@
-"""What is remembered of online DDL is in the target, and changes with the place in the log or not at all."""
+"""The state of online DDL is in the target, and changes in the transaction of the checkpoint or not at all."""
 
 from __future__ import annotations
 

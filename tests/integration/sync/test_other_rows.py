@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from airflow_provider_dm.engine.meta.records import OperatorKind, SqlPattern
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server
-from tests.conftest import FreshSchema
-from tests.integration.sync.conftest import SyncKit, kit_for
+from tests.integration.sync.conftest import NewKit, SyncKit
 from tests.integration.sync.test_by_hand import wanted
 from tests.integration.sync.test_conversions import check
 
@@ -19,17 +15,10 @@ PARTITIONS = "(PARTITION p0 VALUES LESS THAN ({}), PARTITION p1 VALUES LESS THAN
 
 
 @pytest.fixture
-def alike(
-    mysql_source: Server,
-    mysql_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[SyncKit]:
-    for kit in kit_for(mysql_source, mysql_target, fresh_schema, tmp_path, monkeypatch):
-        kit.create("plain")
-        kit.begin()
-        yield kit
+def alike(mysql_source: Server, mysql_target: Server, new_kit: NewKit) -> SyncKit:
+    kit = new_kit(SyncKit, mysql_source, mysql_target)
+    kit.begin_with("plain")
+    return kit
 
 
 def test_a_table_like_one_whose_single_partitions_have_changed(alike: SyncKit) -> None:

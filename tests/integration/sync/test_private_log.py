@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,30 +18,23 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
 from tests.beside import beside
-from tests.conftest import FreshSchema
+from tests.binlogs import purge_before
 from tests.integration.binlog.walking import end_xa
-from tests.integration.sync.conftest import SOURCE_ID
-from tests.integration.sync.tail_kit import MIB, TailKit, purged, tail_kits, wait_for
+from tests.integration.sync.conftest import SOURCE_ID, NewKit
+from tests.integration.sync.tail_kit import MIB, TailKit
+from tests.waiting import wait_for
 
 
 @pytest.fixture
-def kit(
-    source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[TailKit]:
+def kit(source: Server, mariadb_target: Server, new_kit: NewKit) -> TailKit:
     """Make syncs from either flavour."""
-    yield from tail_kits(source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
+    return new_kit(TailKit, source, mariadb_target)
 
 
 @pytest.fixture
-def one_kit(
-    mysql_source: Server,
-    mariadb_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[TailKit]:
+def one_kit(mysql_source: Server, mariadb_target: Server, new_kit: NewKit) -> TailKit:
     """Make syncs for what does not depend on the flavour."""
-    yield from tail_kits(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
+    return new_kit(TailKit, mysql_source, mariadb_target)
 
 
 @contextmanager
@@ -84,25 +76,24 @@ def test_a_private_log_waits_for_its_task(kit: TailKit) -> None:
 
 def test_a_task_with_a_private_log_continues_from_a_shared_relay_log(one_kit: TailKit) -> None:
     """What `start-relay` answers while the task pulls for itself: end it, `enable-relay: true`, start it again."""
-    kit = one_kit
-    kit.create_wide()
-    kit.begin()
-    kit.fill(0, 100)
-    with kit.syncing():
-        wait_for(kit.applied)
-        wait_for(lambda: kit.store.relay_status(SOURCE_ID))  # the sync may be ahead of the relay's first report
-        assert kit.relay_status().task == "test"
-        assert main(["start-relay", "-s", SOURCE_ID, "--meta-url", kit.meta_url]) == 1
-    for relay in kit.relays:
+    one_kit.create_wide()
+    one_kit.begin()
+    one_kit.fill(0, 100)
+    with one_kit.syncing():
+        wait_for(one_kit.applied)
+        wait_for(lambda: one_kit.store.relay_status(SOURCE_ID))  # the sync may be ahead of the relay's first report
+        assert one_kit.relay_status().task == "test"
+        assert main(["start-relay", "-s", SOURCE_ID, "--meta-url", one_kit.meta_url]) == 1
+    for relay in one_kit.relays:
         relay.stop()
-    kit.fill(100, 100)
-    kit.shared, kit.folder = True, kit.folder / "shared"
-    kit.folder.mkdir()
-    kit.pull()
-    with kit.syncing():
-        wait_for(kit.applied)
-        wait_for(lambda: not kit.relay_status().task)
-        assert main(["start-relay", "-s", SOURCE_ID, "--meta-url", kit.meta_url]) == 0
+    one_kit.fill(100, 100)
+    one_kit.shared, one_kit.folder = True, one_kit.folder / "shared"
+    one_kit.folder.mkdir()
+    one_kit.pull()
+    with one_kit.syncing():
+        wait_for(one_kit.applied)
+        wait_for(lambda: not one_kit.relay_status().task)
+        assert main(["start-relay", "-s", SOURCE_ID, "--meta-url", one_kit.meta_url]) == 0
 
 
 def test_a_transaction_larger_than_the_limit_gets_through(kit: TailKit) -> None:
@@ -193,14 +184,14 @@ def test_what_the_upstream_has_purged_while_the_log_was_full_is_named(kit: TailK
         kit.fill(number * 1000, 1000)
         kit.rotate()
     wait_for(lambda: kit.dumps() == 0 and sum(kit.held().values()) >= MIB)
-    stands, last = max(kit.held()), kit.upstream().file
-    wait_for(lambda: purged(kit, last))
+    reached, last = max(kit.held()), kit.upstream().file
+    purge_before(kit.source, last)
     with kit.syncing():
         wait_for(lambda: not kit.relays[-1].alive())
     error = kit.relays[-1].error()
     assert error is not None
     assert error.code == "DM-4060"
-    assert stands in error.message
+    assert reached in error.message
     assert last in error.message
     assert "enable-relay" in error.message
 

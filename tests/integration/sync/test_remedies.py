@@ -27,9 +27,9 @@ from tests.conftest import StartServers
 from tests.dm_tables import DmTable
 from tests.integration.copy.migrations import endpoint
 from tests.integration.sync.conftest import SOURCE_ID, TABLES, SyncKit, rows_of
-from tests.integration.sync.tail_kit import wait_for
 from tests.integration.sync.test_by_hand import begin, given, wanted
 from tests.integration.sync.test_dm_checkpoint import plain_info, refusal
+from tests.waiting import wait_for
 
 
 def test_an_injection_that_cannot_be_executed_is_reverted(one_kit: SyncKit) -> None:
@@ -40,39 +40,33 @@ def test_an_injection_that_cannot_be_executed_is_reverted(one_kit: SyncKit) -> N
     with pytest.raises(InvalidInput, match="`dmctl binlog revert"):
         one_kit.sync()
     one_kit.store.revert_operator("test", SOURCE_ID, place)
-    one_kit.sync()
-    assert one_kit.differences() == []
+    one_kit.sync_and_compare()
 
 
 def test_a_target_table_that_was_dropped_is_created(one_kit: SyncKit) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.target.sql(f"DROP TABLE `{one_kit.schema}`.plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     with pytest.raises(NoTargetTable, match="Create it like the source's table"):
         one_kit.sync()
     one_kit.target.sql(f"CREATE TABLE `{one_kit.schema}`.plain ({TABLES['plain']})")
-    one_kit.sync()
-    assert one_kit.differences() == []
+    one_kit.sync_and_compare()
 
 
 def test_a_column_of_the_target_that_is_too_narrow_is_widened(one_kit: SyncKit) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(2)")
     one_kit.write("INSERT INTO plain VALUES (1, 'abc')")
     with pytest.raises(TargetTableMismatch, match="Alter the target table"):
         one_kit.sync()
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(40)")
-    one_kit.sync()
-    assert one_kit.differences() == []
+    one_kit.sync_and_compare()
 
 
 def test_a_column_that_became_too_narrow_in_the_middle_of_a_run_is_widened(
     one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'ab  ')")
 
     def narrowed(connection: Connection, statement: SqlStatement) -> int:
@@ -85,8 +79,7 @@ def test_a_column_that_became_too_narrow_in_the_middle_of_a_run_is_widened(
             one_kit.sync()
     assert rows_of(one_kit.target, one_kit.schema, "plain") == []
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(40)")
-    one_kit.sync()
-    assert one_kit.differences() == []
+    one_kit.sync_and_compare()
 
 
 def test_a_run_that_ended_before_its_start_was_pulled_is_run_again(one_kit: SyncKit) -> None:
@@ -122,8 +115,7 @@ def test_a_table_that_dms_checkpoint_does_not_describe_is_given(one_kit: SyncKit
     error = refusal(one_kit)
     assert (error.code, "`dmctl binlog-schema update TASK SCHEMA TABLE FILE`" in str(error)) == ("DM-6037", True)
     given(one_kit, "plain", f"CREATE TABLE plain ({TABLES['plain']})")
-    one_kit.sync()
-    assert one_kit.differences() == []
+    one_kit.sync_and_compare()
 
 
 @pytest.mark.parametrize("flavour", ["mariadb", "mysql"])

@@ -15,8 +15,9 @@ from airflow_provider_dm.engine.reported import EXIT_ERROR, reported_in
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from spark_apps.app import App, Outcome, _run
 from testbed import Server
+from tests.beside import beside
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
-from tests.integration.sync.tail_kit import wait_for
+from tests.waiting import wait_for
 
 META = ("dm_subtask", "dm_frontier", "dm_table_schema")
 
@@ -57,14 +58,12 @@ def claim(kit: SyncKit) -> int:
 
 
 def synced_backed_up_and_synced_on(kit: SyncKit) -> Backup:
-    kit.create("plain", "keyless")
-    kit.begin()
+    kit.begin_with("plain", "keyless")
     random_transactions(kit, seed=1, transactions=20)
     kit.sync()
     backup = Backup.of(kit)
     random_transactions(kit, seed=2, transactions=20)
-    kit.sync()
-    assert kit.differences() == []
+    kit.sync_and_compare()
     return backup
 
 
@@ -83,8 +82,7 @@ def test_it_is_reported_before_the_next_run_and_a_person_decides(kit: SyncKit) -
 
     kit.store.forget_subtask("test", SOURCE_ID)  # as `dmctl stop-task` does
     claim(kit)
-    kit.sync()
-    assert kit.differences() == []
+    kit.sync_and_compare()
 
 
 def test_a_target_that_was_emptied_is_no_restored_one(kit: SyncKit) -> None:
@@ -96,22 +94,19 @@ def test_a_target_that_was_emptied_is_no_restored_one(kit: SyncKit) -> None:
 @pytest.mark.parametrize("what", ["all of it", "its frontier", "its frontier is gone"])
 def test_it_is_reported_while_a_sync_is_running(kit: SyncKit, what: str) -> None:
     """All of it with an older generation; the frontier alone, or even nothing of it, under the present one."""
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     kit.write("INSERT INTO plain VALUES (1, 'a')")
     kit.sync()
     backup = Backup.of(kit)
-    stop, failed = threading.Event(), list[DmError]()
+    failed = list[DmError]()
 
-    def work() -> None:
+    def work(stop: threading.Event) -> None:
         try:
             kit.run(kit.spec("forever"), LocalRunner(), stop)
         except DmError as error:
             failed.append(error)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with beside(work):
         kit.write("INSERT INTO plain VALUES (2, 'b')")
         wait_for(lambda: kit.differences() == [])
         frontier = f"`{kit.meta_schema}`.`dm_frontier`"
@@ -125,9 +120,6 @@ def test_it_is_reported_while_a_sync_is_running(kit: SyncKit, what: str) -> None
             kit.target.sql(f"DELETE FROM {frontier}")
         kit.write("INSERT INTO plain VALUES (3, 'c')")
         wait_for(lambda: failed)
-    finally:
-        stop.set()
-        thread.join()
     assert [error.code for error in failed] == ["DM-6015"]
 
 
@@ -143,7 +135,7 @@ def test_a_lost_connection_is_reported_as_such_everywhere(kit: SyncKit, capsys: 
 
     code = _run(App(spec, kit.store, threading.Event(), threading.Event(), spec.target.resolve()), work)
 
-    told = reported_in(capsys.readouterr().err)
-    assert told is not None
-    assert (code, told.code, told.reaction) == (EXIT_ERROR, "DM-6001", Reaction.RETRY)
-    assert told.message.startswith("the target or a source cannot be reached: ")
+    error = reported_in(capsys.readouterr().err)
+    assert error is not None
+    assert (code, error.code, error.reaction) == (EXIT_ERROR, "DM-6001", Reaction.RETRY)
+    assert error.message.startswith("the target or a source cannot be reached: ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +30,7 @@ from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.integration.sync.app_process import AppProcess
 from tests.integration.sync.app_process import until as app_until
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
+from tests.waiting import wait_for
 
 SECONDS = 240
 IMPATIENT = Path(__file__).with_name("impatient_sync.py")
@@ -78,18 +79,10 @@ class Syncing:
         return status if status.stage is Stage.PAUSED and self.progress.resuming else None
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def syncing(one_kit: SyncKit) -> Iterator[Syncing]:
     """A sync of a task that has begun. The target runs again when the test has ended."""
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     made = Syncing(one_kit)
     yield made
     made.gate.request(Stage.STOPPED)
@@ -98,7 +91,7 @@ def syncing(one_kit: SyncKit) -> Iterator[Syncing]:
     made.pool.shutdown()
 
 
-def test_a_target_that_comes_back_is_gone_on_with(one_kit: SyncKit, syncing: Syncing) -> None:
+def test_a_sync_resumes_when_its_target_is_back(one_kit: SyncKit, syncing: Syncing) -> None:
     source = syncing.claim()
     one_kit.target.stop()
     sync = syncing.start(source)
@@ -121,7 +114,7 @@ def test_a_target_that_comes_back_is_gone_on_with(one_kit: SyncKit, syncing: Syn
     assert not sync.result(SECONDS).finished
 
 
-def test_a_stop_is_heard_while_it_waits(one_kit: SyncKit, syncing: Syncing) -> None:
+def test_a_stop_ends_the_wait_for_the_next_attempt(one_kit: SyncKit, syncing: Syncing) -> None:
     syncing.checker = {"backoff-min": 200, "backoff-max": 200}
     source = syncing.claim()
     one_kit.target.stop()
@@ -137,7 +130,7 @@ def test_a_stop_is_heard_while_it_waits(one_kit: SyncKit, syncing: Syncing) -> N
     assert RESUMES_IN_SECONDS not in error
 
 
-def test_who_was_replaced_in_a_pause_writes_nothing_more(one_kit: SyncKit, syncing: Syncing) -> None:
+def test_a_run_replaced_during_a_pause_writes_nothing(one_kit: SyncKit, syncing: Syncing) -> None:
     syncing.checker = {"backoff-min": 5, "backoff-max": 5, "backoff-jitter": False}
     source = syncing.claim()
     one_kit.target.stop()
@@ -152,10 +145,10 @@ def test_who_was_replaced_in_a_pause_writes_nothing_more(one_kit: SyncKit, synci
 
     assert rows_of(one_kit.target, one_kit.schema, "plain") == []
     error = syncing.status().error
-    assert error is None or error["ErrCode"] == "DM-6001"  # it does not say how somebody else stands
+    assert error is None or error["ErrCode"] == "DM-6001"  # it does not report the state of another run
 
 
-def test_a_target_that_comes_back_older_stops_it(one_kit: SyncKit, syncing: Syncing) -> None:
+def test_a_restored_older_target_stops_the_sync(one_kit: SyncKit, syncing: Syncing) -> None:
     """The frontier that a resumed sync reads is not all that it knows."""
     source = syncing.claim()
     frontier = f"`{one_kit.meta_schema}`.dm_frontier"
@@ -191,8 +184,7 @@ def test_an_error_for_a_person_pauses_at_once(one_kit: SyncKit, syncing: Syncing
 @pytest.mark.spark
 def test_an_app_continues_after_an_outage_of_the_target(one_kit: SyncKit) -> None:
     """It is away for longer than a transaction is tried again (`impatient_sync`), while it was at work."""
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     app = AppProcess(one_kit.folder, one_kit.store, one_kit.spec("forever"), script=IMPATIENT)
 
     def status() -> SubtaskStatus:

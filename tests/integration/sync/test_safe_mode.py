@@ -70,49 +70,50 @@ def test_the_worked_example_is_rewritten(kit: SyncKit) -> None:
 
 
 def test_collisions_are_let_through_and_counted_and_the_rest_is_exact(one_kit: SyncKit) -> None:
-    kit = one_kit
-    kit.create("keyless")
-    create(kit, "uniq", "id int PRIMARY KEY, u int UNIQUE, v int")
-    create(kit, "wider", "id int PRIMARY KEY, u int UNIQUE, v int")
-    create(kit, "simple", "id int PRIMARY KEY, v int")
-    on_target(kit, *(f"ALTER TABLE {table} ADD COLUMN ours varchar(9)" for table in ("wider", "simple")))
-    kit.begin()
+    one_kit.create("keyless")
+    create(one_kit, "uniq", "id int PRIMARY KEY, u int UNIQUE, v int")
+    create(one_kit, "wider", "id int PRIMARY KEY, u int UNIQUE, v int")
+    create(one_kit, "simple", "id int PRIMARY KEY, v int")
+    on_target(one_kit, *(f"ALTER TABLE {table} ADD COLUMN ours varchar(9)" for table in ("wider", "simple")))
+    one_kit.begin()
 
-    kit.write(
+    one_kit.write(
         "INSERT INTO uniq VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4)",
         "INSERT INTO wider SELECT * FROM uniq",
         "INSERT INTO simple SELECT id, v FROM uniq",
         "INSERT INTO keyless VALUES (1, 'x'), (1, 'x')",
     )
     on_target(
-        kit,
+        one_kit,
         "INSERT INTO uniq VALUES (1, 9, 0), (8, 2, 0)",
         "INSERT INTO wider VALUES (1, 9, 0, 'kept'), (8, 2, 0, 'gone')",
         "INSERT INTO simple VALUES (1, 9, 'kept')",
     )
-    first = run(kit, ALWAYS)
-    assert collisions(kit, first) == {"uniq": (0, 2), "wider": (0, 2), "simple": (0, 1)}
+    first = run(one_kit, ALWAYS)
+    assert collisions(one_kit, first) == {"uniq": (0, 2), "wider": (0, 2), "simple": (0, 1)}
 
     for table in ("uniq", "wider"):
-        kit.write(f"UPDATE {table} SET v = 7 WHERE id IN (1, 2)", f"UPDATE {table} SET id = 33 WHERE id = 3")
-        kit.write(f"DELETE FROM {table} WHERE id = 4", f"INSERT INTO {table} VALUES (50, 50, 5)")
-        kit.write(f"DELETE FROM {table} WHERE id = 50")
-        on_target(kit, f"DELETE FROM {table} WHERE id IN (2, 3)")
-    on_target(kit, "INSERT INTO uniq VALUES (50, 50, 1)", "UPDATE simple SET id = 5 WHERE id = 1")
-    kit.write("UPDATE simple SET v = 8")
-    second = run(kit, ALWAYS)
-    assert collisions(kit, second) == {"uniq": (2, 1), "wider": (2, 0), "simple": (1, 0)}
+        one_kit.write(f"UPDATE {table} SET v = 7 WHERE id IN (1, 2)", f"UPDATE {table} SET id = 33 WHERE id = 3")
+        one_kit.write(f"DELETE FROM {table} WHERE id = 4", f"INSERT INTO {table} VALUES (50, 50, 5)")
+        one_kit.write(f"DELETE FROM {table} WHERE id = 50")
+        on_target(one_kit, f"DELETE FROM {table} WHERE id IN (2, 3)")
+    on_target(one_kit, "INSERT INTO uniq VALUES (50, 50, 1)", "UPDATE simple SET id = 5 WHERE id = 1")
+    one_kit.write("UPDATE simple SET v = 8")
+    second = run(one_kit, ALWAYS)
+    assert collisions(one_kit, second) == {"uniq": (2, 1), "wider": (2, 0), "simple": (1, 0)}
 
     for table in ("keyless", "uniq"):
-        assert rows_of(kit.target, kit.schema, table) == rows_of(kit.source, kit.schema, table)
-    wider, simple = (kit.target.sql(f"SELECT * FROM `{kit.schema}`.{name} ORDER BY id") for name in ("wider", "simple"))
+        assert rows_of(one_kit.target, one_kit.schema, table) == rows_of(one_kit.source, one_kit.schema, table)
+    wider, simple = (
+        one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.{name} ORDER BY id") for name in ("wider", "simple")
+    )
     assert list(wider) == [(1, 1, 7, "kept"), (2, 2, 7, None), (33, 3, 3, None)]
     assert list(simple) == [(1, 8, None), (2, 8, None), (3, 8, None), (4, 8, None), (5, 1, "kept")]
 
-    kit.write("DELETE FROM keyless")
-    on_target(kit, "DELETE FROM keyless LIMIT 1")
+    one_kit.write("DELETE FROM keyless")
+    on_target(one_kit, "DELETE FROM keyless LIMIT 1")
     with pytest.raises(MissingRow):
-        run(kit, ALWAYS)
+        run(one_kit, ALWAYS)
 
 
 def at(kit: SyncKit, second: int, *statements: str) -> None:

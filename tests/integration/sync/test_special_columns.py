@@ -76,17 +76,23 @@ def test_what_the_log_leaves_out_and_is_needed_stops(mariadb11_kit: SyncKit, def
 
 
 def test_without_a_key_and_without_computed_columns_rows_are_found(mariadb11_kit: SyncKit) -> None:
-    kit = mariadb11_kit
-    _ = kit.first_file
-    for server in (kit.source, kit.target):
-        server.sql("CREATE TABLE t (a INT, n INT AS (a + 1) VIRTUAL, m INT AS (a * 2) STORED)", database=kit.schema)
-    kit.begin()
-    kit.write("INSERT INTO t (a) VALUES (1), (1), (2), (NULL), (4)", "UPDATE t SET a = 7 WHERE a = 4")
-    kit.sync()
-    kit.write("DELETE FROM t WHERE a = 1 LIMIT 1", "UPDATE t SET a = 3 WHERE a IS NULL")
-    kit.sync()
+    _ = mariadb11_kit.first_file
+    for server in (mariadb11_kit.source, mariadb11_kit.target):
+        server.sql(
+            "CREATE TABLE t (a INT, n INT AS (a + 1) VIRTUAL, m INT AS (a * 2) STORED)", database=mariadb11_kit.schema
+        )
+    mariadb11_kit.begin()
+    mariadb11_kit.write("INSERT INTO t (a) VALUES (1), (1), (2), (NULL), (4)", "UPDATE t SET a = 7 WHERE a = 4")
+    mariadb11_kit.sync()
+    mariadb11_kit.write("DELETE FROM t WHERE a = 1 LIMIT 1", "UPDATE t SET a = 3 WHERE a IS NULL")
+    mariadb11_kit.sync()
     shown = "SELECT a, n, m FROM t ORDER BY a"
-    assert kit.target.sql(shown, database=kit.schema) == [(1, 2, 2), (2, 3, 4), (3, 4, 6), (7, 8, 14)]
+    assert mariadb11_kit.target.sql(shown, database=mariadb11_kit.schema) == [
+        (1, 2, 2),
+        (2, 3, 4),
+        (3, 4, 6),
+        (7, 8, 14),
+    ]
 
 
 def follow(kit: SyncKit, special: Sequence[Sample]) -> None:

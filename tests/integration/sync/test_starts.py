@@ -1,4 +1,4 @@
-"""What is found out about a task's places before anything of it runs."""
+"""The start locations of a task, determined before the task runs."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def start_of(task: TaskConfig) -> str:
     return str(task.subtask(SOURCE_ID).start)
 
 
-def test_from_a_set_of_transactions_to_a_checkpoint_that_a_new_metadata_db_hears_of(
-    one_kit: SyncKit, tmp_path: Path
-) -> None:
+def test_a_start_by_gtid_and_a_checkpoint_copied_to_a_new_metadata_db(one_kit: SyncKit, tmp_path: Path) -> None:
     one_kit.create("plain")
     begin = one_kit.upstream()
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
@@ -54,8 +52,7 @@ def test_from_a_set_of_transactions_to_a_checkpoint_that_a_new_metadata_db_hears
     with pytest.raises(InvalidInput, match="copies first"):
         with_starts(early, "2026-01-01 00:00:00")
 
-    one_kit.sync(start=found.task.subtask(SOURCE_ID).start)
-    assert one_kit.differences() == []
+    one_kit.sync_and_compare(start=found.task.subtask(SOURCE_ID).start)
 
     again = inputs_of(one_kit, binlog_gtid=f"{begin.gtid_set},{ZERO}")
     assert with_starts(again) == again  # the checkpoint counts
@@ -66,11 +63,16 @@ def test_from_a_set_of_transactions_to_a_checkpoint_that_a_new_metadata_db_hears
     migrate(url)
     with MetaStore.open(url) as store:
         record_needs(again, store)
-        (told,) = store.list_subtasks()
+        (copied,) = store.list_subtasks()
         (known,) = one_kit.store.list_subtasks()
-        assert (told.task, told.source, told.unit, told.stage) == ("test", SOURCE_ID, Unit.SYNC, Stage.STOPPED)
-        assert (str(told.needed), str(told.applied)) == (str(known.needed), str(known.applied))
+        assert (copied.task, copied.source, copied.unit, copied.stage) == (
+            "test",
+            SOURCE_ID,
+            Unit.SYNC,
+            Stage.STOPPED,
+        )
+        assert (str(copied.needed), str(copied.applied)) == (str(known.needed), str(known.applied))
 
         store.put_subtask("test", SOURCE_ID, unit=Unit.SYNC, stage=Stage.RUNNING, needed=begin)
         record_needs(again, store)
-        assert store.list_subtasks()[0].needed == begin  # whoever works knows it better
+        assert store.list_subtasks()[0].needed == begin  # a running task knows its need better

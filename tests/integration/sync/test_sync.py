@@ -26,8 +26,10 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
+from tests.beside import beside
 from tests.integration.conftest import loads_of
 from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
+from tests.waiting import wait_for
 
 WGS_84 = (
     'GEOGCS["x",DATUM["World Geodetic System 1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],'
@@ -36,8 +38,7 @@ WGS_84 = (
 
 
 def test_a_random_workload_arrives(kit: SyncKit) -> None:
-    kit.create()
-    kit.begin()
+    kit.begin_with()
     for round_ in range(3):
         random_transactions(kit, seed=round_, transactions=60)
 
@@ -48,8 +49,7 @@ def test_a_random_workload_arrives(kit: SyncKit) -> None:
 
 
 def test_values_swap_between_rows_in_one_transaction(kit: SyncKit) -> None:
-    kit.create("uniq", "plain")
-    kit.begin()
+    kit.begin_with("uniq", "plain")
     kit.write(
         "INSERT INTO uniq VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')", "INSERT INTO plain VALUES (1, 'a'), (2, 'b')"
     )
@@ -70,8 +70,7 @@ def test_values_swap_between_rows_in_one_transaction(kit: SyncKit) -> None:
 
 
 def test_rows_are_found_by_their_bits(kit: SyncKit) -> None:
-    kit.create("flags", "bits")
-    kit.begin()
+    kit.begin_with("flags", "bits")
     kit.write("INSERT INTO flags VALUES (b'101010101', 1), (b'101010101', 1), (b'0', 2), (NULL, 3)")
     kit.write("INSERT INTO bits VALUES (b'101010101', 1), (0, 2), (8589934591, 3)")
     kit.sync()
@@ -84,8 +83,7 @@ def test_rows_are_found_by_their_bits(kit: SyncKit) -> None:
 
 
 def test_a_second_run_has_nothing_to_do(one_kit: SyncKit) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
 
     assert one_kit.sync().changes == 1
@@ -93,7 +91,7 @@ def test_a_second_run_has_nothing_to_do(one_kit: SyncKit) -> None:
 
 
 def test_from_a_given_start_rows_that_are_there_already_do_no_harm(kit: SyncKit) -> None:
-    """The target was copied by somebody at some later moment, so the rows up to there are written over."""
+    """Another tool copied the target at some later moment, so the rows up to that moment are overwritten."""
     kit.instance_keys = {"syncer": {"safe-mode-duration": "1s"}}
     kit.create("plain", "uniq", "pair")
     kit.pull()
@@ -140,8 +138,7 @@ def test_from_a_given_start_no_row_of_the_source_takes_anothers_place(one_kit: S
 
 
 def test_a_row_of_another_owner_is_not_replaced(one_kit: SyncKit) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.target.sql(f"INSERT INTO `{one_kit.schema}`.plain VALUES (7, 'not ours')")
     one_kit.write("INSERT INTO plain VALUES (7, 'a secret')")
 
@@ -154,26 +151,24 @@ def test_a_row_of_another_owner_is_not_replaced(one_kit: SyncKit) -> None:
 
 
 def test_a_row_that_did_not_fit_is_applied_when_its_column_is_widened(one_kit: SyncKit) -> None:
-    kit = one_kit
-    kit.tables = ("wide",)
-    for server, type_ in ((kit.source, "bigint"), (kit.target, "int")):
-        server.sql(f"CREATE TABLE `{kit.schema}`.wide (id int PRIMARY KEY, v {type_})")
-    kit.begin()
-    kit.write("INSERT INTO wide VALUES " + ",".join(f"({number}, 1)" for number in range(3000)))
-    kit.write("INSERT INTO wide VALUES (9000, 5000000000)")
+    one_kit.tables = ("wide",)
+    for server, type_ in ((one_kit.source, "bigint"), (one_kit.target, "int")):
+        server.sql(f"CREATE TABLE `{one_kit.schema}`.wide (id int PRIMARY KEY, v {type_})")
+    one_kit.begin()
+    one_kit.write("INSERT INTO wide VALUES " + ",".join(f"({number}, 1)" for number in range(3000)))
+    one_kit.write("INSERT INTO wide VALUES (9000, 5000000000)")
     with pytest.raises(DmError, match="DM-60"):
-        kit.sync()
-    assert len(kit.target.sql(f"SELECT DISTINCT position FROM `{kit.meta_schema}`.dm_frontier")) == 2
+        one_kit.sync()
+    assert len(one_kit.target.sql(f"SELECT DISTINCT position FROM `{one_kit.meta_schema}`.dm_frontier")) == 2
 
-    kit.target.sql(f"ALTER TABLE `{kit.schema}`.wide MODIFY v bigint")
-    assert kit.sync().finished
-    assert kit.differences() == []
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.wide MODIFY v bigint")
+    assert one_kit.sync().finished
+    assert one_kit.differences() == []
 
 
 @pytest.mark.parametrize("change", ["UPDATE plain SET v = 'b' WHERE id = 1", "DELETE FROM plain WHERE id = 1"])
 def test_a_missing_row_stops(one_kit: SyncKit, change: str) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'a'), (2, 'b')")
     one_kit.sync()
     one_kit.target.sql(f"DELETE FROM `{one_kit.schema}`.plain WHERE id = 1")
@@ -186,8 +181,7 @@ def test_a_missing_row_stops(one_kit: SyncKit, change: str) -> None:
 
 
 def test_ddl_that_cannot_be_followed_stops_and_everything_before_it_is_applied(kit: SyncKit) -> None:
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     kit.write("INSERT INTO plain VALUES (1, 'a')")
     kit.source.sql(f"CREATE DATABASE `{kit.schema}_other`; CREATE TABLE `{kit.schema}_other`.t (a int)")
     kit.write(f"INSERT INTO `{kit.schema}_other`.t VALUES (1)", "INSERT INTO plain VALUES (2, 'b')")
@@ -204,8 +198,7 @@ def test_ddl_that_cannot_be_followed_stops_and_everything_before_it_is_applied(k
 
 def test_ddl_that_is_none_of_ours_is_passed_over_whatever_it_is_written_in(kit: SyncKit) -> None:
     """Statements in ANSI quotes, by clients of other charsets, and what changed nothing."""
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     other = f"{kit.schema}_other"
     kit.source.sql(f"CREATE DATABASE `{other}`")
     kit.write("INSERT INTO plain VALUES (1, 'a')")
@@ -238,8 +231,7 @@ def test_ddl_that_is_none_of_ours_is_passed_over_whatever_it_is_written_in(kit: 
 
 
 def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     one_kit.pull()
     spec = one_kit.spec()
@@ -253,8 +245,7 @@ def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
 
 def test_a_source_whose_log_was_reset_is_not_caught_up(one_kit: SyncKit) -> None:
     """Its end lies before what is applied, so nothing would be waited for."""
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     one_kit.sync()
     position = f"`{one_kit.meta_schema}`.dm_frontier SET position"
@@ -265,8 +256,7 @@ def test_a_source_whose_log_was_reset_is_not_caught_up(one_kit: SyncKit) -> None
 
 
 def test_until_a_location(one_kit: SyncKit) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     middle = one_kit.upstream()
     one_kit.write("INSERT INTO plain VALUES (2, 'b')")
@@ -278,33 +268,21 @@ def test_until_a_location(one_kit: SyncKit) -> None:
 
 
 @pytest.mark.parametrize("until", ["forever", "a file that the source has not begun"])
-def test_forever_ends_on_a_wish_and_shows_its_lag(
+def test_a_run_without_an_end_stops_on_request_and_shows_its_lag(
     one_kit: SyncKit, until: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one_kit.create("plain")
-    one_kit.begin()
-    stop, progress = threading.Event(), SyncProgress()
-    far = until != "forever"
+    one_kit.begin_with("plain")
+    progress, far = SyncProgress(), until != "forever"
     name, _, number = one_kit.upstream().file.partition(".")
     goal = f"{name}.{int(number) + 100:06d}:4" if far else until
-    worker = threading.Thread(target=one_kit.run, args=(one_kit.spec(goal), None, stop, progress))
-    worker.start()
-    try:
+    with beside(lambda stop: one_kit.run(one_kit.spec(goal), None, stop, progress)):
         one_kit.write("INSERT INTO plain VALUES (1, 'a')")
-        deadline = threading.Event()
-        for _ in range(3600):
-            if progress.changes == 1 and progress.lag_seconds() == 0 and bool(progress.goal_far) is far:
-                break
-            deadline.wait(0.05)
-    finally:
-        stop.set()
-        worker.join(180)
+        wait_for(lambda: progress.changes == 1 and progress.lag_seconds() == 0 and bool(progress.goal_far) is far)
 
-    assert not worker.is_alive()
     assert progress.lag_seconds() == 0
-    said = f"the goal {goal} is after the newest file"
-    assert far is (said in progress_line(progress.to_json()))
-    assert [one.levelname for one in caplog.records if said in one.getMessage()][:1] == ["WARNING"] * far
+    warning = f"the goal {goal} is after the newest file"
+    assert far is (warning in progress_line(progress.to_json()))
+    assert [one.levelname for one in caplog.records if warning in one.getMessage()][:1] == ["WARNING"] * far
     assert one_kit.differences() == []
     (subtask,) = one_kit.store.list_subtasks(task="test")
     assert subtask.stage.value == "Stopped"
@@ -316,8 +294,7 @@ SMALL = EpochSize(limit=20_000, one_task=0, smallest=4096, largest=20_000)
 
 
 def test_large_epochs_are_exchanged(kit: SyncKit) -> None:
-    kit.create()
-    kit.begin()
+    kit.begin_with()
     random_transactions(kit, seed=10, transactions=150, keys=30)
 
     result = kit.sync(size=SMALL)
@@ -331,8 +308,7 @@ def test_inserts_are_loaded_where_the_target_allows_it(loading: Server, kit: Syn
     build.warm()
     # One worker: other threads may still have sessions that may not load.
     kit.instance_keys = {"syncer": {"worker-count": 1, "safe-mode-duration": "0s"}}
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     before = loads_of(loading)
     insert_numbers(kit, range(3_000))
 
@@ -340,7 +316,7 @@ def test_inserts_are_loaded_where_the_target_allows_it(loading: Server, kit: Syn
 
     assert kit.differences() == []
     assert (loads_of(loading) > before) == (loading.flavour != "tidb")
-    # One that meets a row of somebody else is undone, and leaves the error to its INSERTs.
+    # A LOAD that meets a foreign row is rolled back, and its INSERTs raise the error.
     kit.target.sql("INSERT INTO plain VALUES (5000, 'mine')", database=kit.schema)
     insert_numbers(kit, range(3_000, 6_000))
     before = loads_of(loading)
@@ -351,15 +327,13 @@ def test_inserts_are_loaded_where_the_target_allows_it(loading: Server, kit: Syn
     assert (loads_of(loading) > before) == (loading.flavour != "tidb")
     assert kit.target.sql("SELECT v FROM plain WHERE id = 5000", database=kit.schema) == [("mine",)]
     kit.target.sql("DELETE FROM plain WHERE id = 5000", database=kit.schema)
-    kit.sync()
-    assert kit.differences() == []
+    kit.sync_and_compare()
 
 
 def test_nothing_is_loaded_if_statements_have_one_row(mariadb_target: Server, one_kit: SyncKit) -> None:
     build.warm()
     one_kit.instance_keys = {"syncer": {"multiple-rows": False, "safe-mode-duration": "0s"}}
-    one_kit.create("plain")
-    one_kit.begin()
+    one_kit.begin_with("plain")
     before = loads_of(mariadb_target)
     insert_numbers(one_kit, range(1_000))
 
@@ -377,8 +351,7 @@ def insert_numbers(kit: SyncKit, numbers: range) -> None:
 def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any statement may fail; what is committed stays, the frontier is ragged, and a new generation goes on."""
     strikes = strike_at_random(monkeypatch, 3, 0.1, batch_rows=10)
-    kit.create()
-    kit.begin()
+    kit.begin_with()
     random_transactions(kit, seed=30, transactions=150, keys=30)
     goal = str(kit.upstream())
     ragged = 0
@@ -398,8 +371,7 @@ def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeyp
 def test_rows_beside_a_statement_that_is_passed_over_are_applied(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """DROP TEMPORARY TABLE does not commit: on MariaDB it is in the log between the rows of a transaction. Also
     when the transaction was half written before."""
-    kit.create("plain", "uniq")
-    kit.begin()
+    kit.begin_with("plain", "uniq")
     with kit.source.connect(database=kit.schema) as connection, connection.cursor() as cursor:
         for statement in (
             "SET SESSION binlog_format = 'MIXED'",
@@ -433,8 +405,7 @@ def test_rows_beside_a_statement_that_is_passed_over_are_applied(kit: SyncKit, m
 
 
 def test_rules_cannot_change_while_an_epoch_is_half_written(one_kit: SyncKit) -> None:
-    one_kit.create("plain", "pair")
-    one_kit.begin()
+    one_kit.begin_with("plain", "pair")
     frontier = f"`{one_kit.meta_schema}`.dm_frontier"
     one_kit.target.sql(f"UPDATE {frontier} SET released = '000001.0000009999.00000000000000000004' WHERE bucket = 1")
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD UNIQUE KEY v (v)")
@@ -447,9 +418,8 @@ def test_rules_cannot_change_while_an_epoch_is_half_written(one_kit: SyncKit) ->
     assert one_kit.sync().finished
 
 
-def test_a_table_that_was_left_out_does_not_come_back_with_a_gap(one_kit: SyncKit) -> None:
-    one_kit.create("plain", "pair")
-    one_kit.begin()
+def test_an_excluded_table_does_not_return_with_a_gap(one_kit: SyncKit) -> None:
+    one_kit.begin_with("plain", "pair")
     allowed = one_kit.spec().task.block_allow_list["ours"]
     without = allowed.model_copy(update={"ignore_tables": (TablePattern(db_name=one_kit.schema, tbl_name="plain"),)})
     spec = one_kit.spec()
@@ -464,8 +434,7 @@ def test_a_table_that_was_left_out_does_not_come_back_with_a_gap(one_kit: SyncKi
 
 
 def test_bytes_travel_with_the_tasks_where_executors_see_no_relay(one_kit: SyncKit) -> None:
-    one_kit.create()
-    one_kit.begin()
+    one_kit.begin_with()
     random_transactions(one_kit, seed=40, transactions=60)
     one_kit.pull()
 

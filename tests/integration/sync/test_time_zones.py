@@ -7,15 +7,14 @@ London's summer time as well, and `EST` for New York's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.engine.meta.records import OperatorKind, SqlPattern
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server, ServerSpec, start_servers, stop_servers
-from tests.conftest import FreshSchema, StartServers
-from tests.integration.sync.conftest import SyncKit, kit_for
+from tests.conftest import StartServers
+from tests.integration.sync.conftest import NewKit, SyncKit
 from tests.integration.sync.test_by_hand import wanted
 
 WINTER, SUMMER = 1_705_312_800, 1_721_034_000
@@ -33,19 +32,11 @@ def abroad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serve
 
 
 @pytest.fixture(params=ZONES)
-def away(
-    request: pytest.FixtureRequest,
-    abroad: dict[str, Server],
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[SyncKit]:
+def away(request: pytest.FixtureRequest, abroad: dict[str, Server], new_kit: NewKit) -> SyncKit:
     """Make syncs from each of them to a target of its flavour."""
-    target = request.getfixturevalue(f"{request.param}_target")
-    for kit in kit_for(abroad[request.param], target, fresh_schema, tmp_path, monkeypatch):
-        kit.create("plain")
-        kit.begin()
-        yield kit
+    kit = new_kit(SyncKit, abroad[request.param], request.getfixturevalue(f"{request.param}_target"))
+    kit.begin_with("plain")
+    return kit
 
 
 def rows(server: Server, kit: SyncKit, table: str) -> list[tuple[object, ...]]:
@@ -106,24 +97,17 @@ def test_a_zone_without_effect_does_not_stop_the_sync(away: SyncKit) -> None:
 
 
 @pytest.fixture
-def indian(
-    start_own: StartServers,
-    mysql_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[SyncKit]:
+def indian(start_own: StartServers, mysql_target: Server, new_kit: NewKit) -> SyncKit:
     """Make syncs from a machine whose zone has had one offset since 1945."""
     (server,) = start_own(ServerSpec("indian", "mysql", zone="Asia/Kolkata"))
-    yield from kit_for(server, mysql_target, fresh_schema, tmp_path, monkeypatch)
+    return new_kit(SyncKit, server, mysql_target)
 
 
 def test_a_source_whose_zone_has_one_offset_converts_rows(indian: SyncKit) -> None:
     """Behind them, sessions with a named zone, of which the servers have different rules."""
     define_zones(indian.source, Near=(3600, 7200), Moved=(3600, 7200), Unknown=(3600, 7200))
     define_zones(indian.target, Near=(3600, 7200), Moved=(-3600, 0))
-    indian.create("plain")
-    indian.begin()
+    indian.begin_with("plain")
     indian.write("CREATE TABLE m (id int PRIMARY KEY, a datetime, b timestamp NULL)")
     indian.write("INSERT INTO m VALUES (1, '2024-07-01 12:00:00', '2024-01-01 12:00:00')")
     indian.write("ALTER TABLE m MODIFY a timestamp NULL, ADD c int")

@@ -4,8 +4,7 @@ What the product does after some seconds it does here after less, by the same co
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -16,25 +15,22 @@ from airflow_provider_dm.engine.sync.errors import BothLogsFailed
 from airflow_provider_dm.engine.sync.log import tail, upstream
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
-from tests.conftest import FreshSchema
-from tests.integration.sync.conftest import SOURCE_ID
-from tests.integration.sync.tail_kit import TailKit, purged, tail_kits, wait_for
+from tests.binlogs import purge_before
+from tests.integration.sync.conftest import SOURCE_ID, NewKit
+from tests.integration.sync.tail_kit import TailKit
+from tests.waiting import wait_for
 
 
 @pytest.fixture
-def kit(
-    source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[TailKit]:
+def kit(source: Server, mariadb_target: Server, new_kit: NewKit, monkeypatch: pytest.MonkeyPatch) -> TailKit:
     """Make syncs from either flavour, with a shared relay log and the upstream to fall back to."""
     monkeypatch.setattr(tail, "TAIL_POLL_SECONDS", 0.2)
-    for made in tail_kits(source, mariadb_target, fresh_schema, tmp_path, monkeypatch):
-        made.shared = True
-        yield made
+    return new_kit(TailKit, source, mariadb_target, shared=True)
 
 
 @pytest.fixture
 def soon_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sync looks often whether the relay log can serve again."""
+    """The sync checks often whether the relay log can be read again."""
     monkeypatch.setattr(upstream, "RETURN_SECONDS", 0.5)
 
 
@@ -71,12 +67,12 @@ def flip_a_bit_of_a_type(kit: TailKit, name: str) -> None:
 
 @pytest.mark.usefixtures("soon_back")
 @pytest.mark.parametrize("harm", [lose_a_file, flip_a_bit, flip_a_bit_of_a_type])
-def test_what_the_relay_log_has_lost_comes_from_the_upstream(
+def test_events_lost_in_the_relay_log_are_read_from_the_upstream(
     kit: TailKit, harm: Callable[[TailKit, str], None]
 ) -> None:
     """One file in the middle is harmed; the sync passes it and goes back to the relay log behind it.
 
-    Not before: a look at the file where it stands does not see the harm in a later one.
+    Not before: a check of the current file does not find the damage in a later one.
     """
     kit.create_wide()
     kit.begin()
@@ -100,7 +96,7 @@ def test_what_the_relay_log_has_lost_comes_from_the_upstream(
 
 
 @pytest.mark.usefixtures("soon_back")
-def test_a_relay_that_is_killed_and_stays_down(kit: TailKit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_that_is_killed_and_not_restarted(kit: TailKit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "SILENT_SECONDS", 3.0)
     monkeypatch.setattr(health, "FRESH_SECONDS", 2.0)  # less than the other, or the dead relay would be gone back to
     kit.create_wide()
@@ -163,7 +159,7 @@ def test_the_open_file_disappears_under_a_living_relay(kit: TailKit) -> None:
 
 
 @pytest.mark.usefixtures("soon_back")
-def test_an_event_whose_length_is_damaged_does_not_look_like_one_to_come(
+def test_an_event_with_a_damaged_length_is_not_an_incomplete_event(
     kit: TailKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is open, where the end of an event may well be on its way."""
@@ -213,7 +209,7 @@ def test_the_upstream_has_purged_what_the_relay_log_has_lost(kit: TailKit) -> No
     kit.relays[-1].kill()
     kit.rotate()
     last = kit.upstream().file
-    wait_for(lambda: purged(kit, last))
+    purge_before(kit.source, last)
     error = both_fail(kit)
     assert "DM-4041" in error.local or "DM-4040" in error.local or "DM-3009" in error.local
     assert "DM-4022" in error.upstream

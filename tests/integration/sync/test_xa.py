@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.sync import noting as module
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from tests.integration.binlog.walking import end_xa
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
-from tests.integration.sync.tail_kit import wait_for
+from tests.waiting import wait_for
 
 MANY = EpochSize(limit=1, one_task=1 << 20, smallest=1, usual=1, largest=1)
 """Each transaction is an epoch."""
@@ -66,8 +66,7 @@ def purged(kit: SyncKit) -> set[str]:
 
 @pytest.mark.parametrize("size", [None, MANY], ids=["one epoch", "many epochs"])
 def test_interleaved_transactions_arrive_in_the_order_of_their_commits(kit: SyncKit, size: EpochSize | None) -> None:
-    kit.create("plain", "uniq")
-    kit.begin()
+    kit.begin_with("plain", "uniq")
     prepare(kit, "'a','\x01''',7", "INSERT INTO plain VALUES (1, 'a')", "INSERT INTO uniq VALUES (1, 10, 'a')")
     prepare(kit, "'b'", "INSERT INTO plain VALUES (2, 'b')", "INSERT INTO uniq VALUES (2, 20, 'b')")
     prepare(kit, "'c'", "INSERT INTO plain VALUES (3, 'c')")
@@ -80,19 +79,17 @@ def test_interleaved_transactions_arrive_in_the_order_of_their_commits(kit: Sync
     with kit.source.connect(database=kit.schema) as connection, connection.cursor() as cursor:
         for one in ("XA START 'o'", "DELETE FROM plain WHERE id = 4", "XA END 'o'", "XA COMMIT 'o' ONE PHASE"):
             cursor.execute(one)
-    kit.sync(size=size)
-    assert kit.differences() == []
+    kit.sync_and_compare(size=size)
     assert open_ones(kit) == []
 
 
 @pytest.mark.parametrize("verb", ["COMMIT", "ROLLBACK"])
 def test_what_is_prepared_outlives_our_process_and_the_server(kit: SyncKit, verb: str) -> None:
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
     kit.write("INSERT INTO plain VALUES (2, 'y')")
     kit.sync()
-    assert kit.differences() == []  # what is prepared is seen by nobody
+    assert kit.differences() == []  # prepared rows are invisible
     assert open_ones(kit) == ["X'78',X'',1"]
 
     kit.source.stop()
@@ -102,8 +99,7 @@ def test_what_is_prepared_outlives_our_process_and_the_server(kit: SyncKit, verb
     assert open_ones(kit) == ["X'78',X'',1"]
 
     end(kit, "'x'", verb)
-    kit.sync()
-    assert kit.differences() == []
+    kit.sync_and_compare()
     assert (open_ones(kit), len(kit.source.sql(f"SELECT * FROM `{kit.schema}`.plain"))) == (
         [],
         3 if verb == "COMMIT" else 2,
@@ -111,8 +107,7 @@ def test_what_is_prepared_outlives_our_process_and_the_server(kit: SyncKit, verb
 
 
 def test_the_log_is_kept_from_what_is_prepared_on(kit: SyncKit) -> None:
-    kit.create("plain")
-    kit.begin()
+    kit.begin_with("plain")
     prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
     first = kit.upstream().file
     for number in range(2, 5):
@@ -122,34 +117,30 @@ def test_the_log_is_kept_from_what_is_prepared_on(kit: SyncKit) -> None:
     assert needed_file(kit) == first
     assert first in purged(kit)
     end(kit, "'x'")
-    kit.sync()
-    assert kit.differences() == []
+    kit.sync_and_compare()
     assert first not in purged(kit)
 
 
 def test_without_the_file_that_has_the_rows_it_stops_in_front_of_the_commit(one_kit: SyncKit) -> None:
-    kit = one_kit
-    kit.create("plain")
-    kit.begin()
-    prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
-    first = kit.upstream().file
-    kit.source.sql("FLUSH BINARY LOGS")
-    kit.write("INSERT INTO plain VALUES (2, 'y')")
-    kit.sync()
-    kit.write("INSERT INTO plain VALUES (3, 'z')")
-    end(kit, "'x'")
-    for relay in kit.relays:
+    one_kit.begin_with("plain")
+    prepare(one_kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
+    first = one_kit.upstream().file
+    one_kit.source.sql("FLUSH BINARY LOGS")
+    one_kit.write("INSERT INTO plain VALUES (2, 'y')")
+    one_kit.sync()
+    one_kit.write("INSERT INTO plain VALUES (3, 'z')")
+    end(one_kit, "'x'")
+    for relay in one_kit.relays:
         relay.kill()
-    (path,) = (kit.folder / "relay").glob(f"*/{first}")
-    hidden = kit.folder / "hidden"
+    (path,) = (one_kit.folder / "relay").glob(f"*/{first}")
+    hidden = one_kit.folder / "hidden"
     path.rename(hidden)
     with pytest.raises(XaRowsGone) as raised:
-        kit.sync()
+        one_kit.sync()
     assert raised.value.prepared.startswith(first)
-    assert len(kit.target.sql(f"SELECT * FROM `{kit.schema}`.plain")) == 2
+    assert len(one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.plain")) == 2
     hidden.rename(path)
-    kit.sync()
-    assert kit.differences() == []
+    one_kit.sync_and_compare()
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["the log has it", "the log begins behind it"])
@@ -164,8 +155,7 @@ def test_one_that_was_prepared_before_the_task_began(kit: SyncKit, held: bool) -
     end(kit, "'x'")
     kit.write("INSERT INTO plain VALUES (3, 'z')")
     if held:
-        kit.sync()
-        assert kit.differences() == []
+        kit.sync_and_compare()
         return
     with pytest.raises(ChangeNotInLog, match="X'78',X'',1"):
         kit.sync()
@@ -179,16 +169,14 @@ class Died(BaseException):
 def test_a_driver_that_dies_at_any_step_loses_and_invents_nothing(
     one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kit = one_kit
-    kit.create("plain", "uniq")
-    kit.begin()
+    one_kit.begin_with("plain", "uniq")
     for number in range(6):
-        prepare(kit, f"'x{number}'", f"INSERT INTO uniq VALUES ({number}, {number}, 'x')")
-        kit.write(f"INSERT INTO plain VALUES ({number}, 'y')")
+        prepare(one_kit, f"'x{number}'", f"INSERT INTO uniq VALUES ({number}, {number}, 'x')")
+        one_kit.write(f"INSERT INTO plain VALUES ({number}, 'y')")
         if number % 2:
-            end(kit, f"'x{number - 1}'")
-            end(kit, f"'x{number}'", "ROLLBACK" if number == 3 else "COMMIT")
-            kit.write(f"UPDATE uniq SET u = u + 100 WHERE id = {number - 1}")
+            end(one_kit, f"'x{number - 1}'")
+            end(one_kit, f"'x{number}'", "ROLLBACK" if number == 3 else "COMMIT")
+            one_kit.write(f"UPDATE uniq SET u = u + 100 WHERE id = {number - 1}")
 
     done: list[int] = []
 
@@ -211,10 +199,10 @@ def test_a_driver_that_dies_at_any_step_loses_and_invents_nothing(
         while deaths < 100:
             done.clear()
             try:
-                kit.sync(size=MANY)
+                one_kit.sync(size=MANY)
                 break
             except Died:
                 deaths += 1
     assert 4 < deaths < 100
-    assert kit.differences() == []
-    assert open_ones(kit) == []
+    assert one_kit.differences() == []
+    assert open_ones(one_kit) == []

@@ -15,7 +15,6 @@ from airflow_provider_dm.engine.verify import piece, verification
 from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, SourceAltered
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from testbed import Server
-from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, merging
 from tests.integration.copy.test_full_copy import TABLES, fill
 
@@ -24,12 +23,9 @@ def verified(migration: Migration) -> dict[str, Any]:
     return verify(migration.spec, LocalRunner(2))
 
 
-def test_what_was_copied_is_equal_and_damage_is_found(
-    source: Server, target: Server, fresh_schema: FreshSchema
-) -> None:
-    schema = fresh_schema(source)
+def test_what_was_copied_is_equal_and_damage_is_found(source: Server, target: Server, schema: str) -> None:
     fill(source, schema)
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, source, schema)
     copied = migration.finish()
 
     good = verified(migration)
@@ -58,26 +54,23 @@ def test_what_was_copied_is_equal_and_damage_is_found(
 
 
 def test_a_row_counts_once_in_a_table_that_is_compared_in_pieces(
-    source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+    source: Server, mariadb_target: Server, schema: str
 ) -> None:
     """The first piece has no lower limit, and the last one no upper limit."""
-    schema = fresh_schema(source)
     source.sql("CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (-5), (1), (4294967295)", database=schema)
-    migration = Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mariadb_target, source, schema)
     migration.finish()
     assert verified(migration)["rows"] == 3
 
 
-def test_a_schema_without_a_table_is_equal(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(source)
-    migration = Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+def test_a_schema_without_a_table_is_equal(source: Server, mariadb_target: Server, schema: str) -> None:
+    migration = Migration.of(mariadb_target, source, schema)
     migration.finish()
     found = verified(migration)
     assert (found["verified"], found["tables"]) == (True, [])
 
 
-def test_merged_shards_add_up(mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
-    schema = fresh_schema(mariadb_source)
+def test_merged_shards_add_up(mariadb_source: Server, mysql_target: Server, schema: str) -> None:
     for number in range(3):
         mariadb_source.sql(
             f"CREATE TABLE t_{number} (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1);"
@@ -100,16 +93,15 @@ def test_merged_shards_add_up(mariadb_source: Server, mysql_target: Server, fres
 
 
 def test_one_wrong_row_among_many_is_named(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mysql_source: Server, mariadb_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bisection, with room for few rows only, has to go down some levels."""
-    schema = fresh_schema(mysql_source)
     mysql_source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT); INSERT INTO t (v) VALUES (1), (2), (3), (4);"
         + "INSERT INTO t (v) SELECT a.v FROM t a, t b LIMIT 3000;" * 6,
         database=schema,
     )
-    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mariadb_target, mysql_source, schema)
     copied = migration.finish()
     ((victim,),) = mariadb_target.sql("SELECT id FROM t ORDER BY id LIMIT 1 OFFSET 4321", database=schema)
     mariadb_target.sql(f"UPDATE t SET v = 5 WHERE id = {victim}", database=schema)
@@ -123,15 +115,14 @@ def test_one_wrong_row_among_many_is_named(
     assert table["unequal_classes"] in (1, 2)
 
 
-def test_what_the_sources_have_now_is_compared(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_what_the_sources_have_now_is_compared(source: Server, target: Server, schema: str) -> None:
     """What was created by DDL is compared, what was dropped is not, and what has not arrived yet differs."""
-    schema = fresh_schema(source)
     source.sql(
         "CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b (id INT PRIMARY KEY); CREATE TABLE c (id INT PRIMARY KEY);"
         "INSERT INTO a VALUES (1); INSERT INTO b VALUES (1), (2); INSERT INTO c VALUES (1)",
         database=schema,
     )
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(target, source, schema)
     migration.finish()
     source.sql(
         "DROP TABLE a; ALTER TABLE b ADD w INT; CREATE TABLE d (id INT PRIMARY KEY); INSERT INTO d VALUES (4)",
@@ -163,11 +154,10 @@ def test_what_the_sources_have_now_is_compared(source: Server, target: Server, f
 
 
 def test_tables_that_are_altered_while_they_are_compared_are_compared_again(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mysql_source: Server, mariadb_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1)", database=schema)
-    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mariadb_target, mysql_source, schema)
     migration.finish()
     sum_up = verification._sum_up
 
@@ -187,11 +177,10 @@ def test_tables_that_are_altered_while_they_are_compared_are_compared_again(
 
 
 def test_a_source_that_does_not_answer_is_read_again(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mysql_source: Server, mariadb_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1)", database=schema)
-    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration.of(mariadb_target, mysql_source, schema)
     migration.finish()
 
     def killed(at: Endpoint) -> Connection:

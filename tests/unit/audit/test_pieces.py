@@ -1,4 +1,4 @@
-"""Which pieces of a relay directory an audit reads: all of a stretch, or an error that says what is missing."""
+"""The parts of a relay directory that an audit reads: a whole range, or an error that names the missing part."""
 
 import struct
 from pathlib import Path
@@ -118,7 +118,7 @@ def test_sub_directories_are_ordered_and_distinguish_equal_names(tmp_path: Path)
         audit_pieces(root, start=f"{two.name}:4")
 
 
-def test_what_is_not_there_is_an_error_and_no_shorter_answer(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_and_no_shorter_answer(tmp_path: Path) -> None:
     one, three = Log(), Log(name="mysql-bin.000003")
     transaction(one, 1)
     root = relay(tmp_path, one)

@@ -169,7 +169,7 @@ class Log:
         """`kind`: insert, update or delete. MySQL writes version 2 of the event, MariaDB version 1.
 
         `last`: of its statement. `present`: the columns that images have, eight bits for all bytes of the bitmap; of
-        an update two of them, for the images before and after, can be told apart.
+        an update two of them, for the images before and after, can be distinguished.
         """
         version = version or (2 if self.flavour == "mysql" else 1)
         offset = ("insert", "update", "delete").index(kind)

@@ -227,7 +227,7 @@ def test_the_relay_finds_the_last_boundary_whatever_the_events_are(flavour: str,
     assert tail.gtid_set == (f"{UUID_OF_SOURCE}:1-3" if flavour == "mysql" else "0-7-3")
 
 
-def test_a_file_without_a_format_event_has_no_boundary_and_a_foreign_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_format_event_has_no_boundary(tmp_path: Path) -> None:
     file = Log().file(tmp_path)
     assert last_boundary(file.path, 3) is None
     assert last_boundary(file.path, file.size - 1) is None

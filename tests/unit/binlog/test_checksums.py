@@ -1,4 +1,4 @@
-"""Every byte of a finished file is under a checksum that somebody verifies: who plans, or who decodes."""
+"""Every byte of a finished file is under a checksum that the planner or the decoder verifies."""
 
 import struct
 from pathlib import Path
@@ -105,7 +105,7 @@ def test_an_event_that_became_another_kind_is_found(tmp_path: Path) -> None:
         position += size
 
 
-def test_a_transaction_that_is_dropped_was_looked_at(tmp_path: Path) -> None:
+def test_a_dropped_transaction_was_checked(tmp_path: Path) -> None:
     """Its last event could be the damaged end of a transaction that was committed."""
     first, second = Log(), Log(name="mysql-bin.000002")
     start, _ = first.transaction()

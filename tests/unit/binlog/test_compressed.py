@@ -85,7 +85,7 @@ def test_every_cut_is_damage(code: int) -> None:
         "no zlib",
     ],
 )
-def test_a_part_that_lies_is_damage(tail: bytes) -> None:
+def test_a_wrong_part_is_damage(tail: bytes) -> None:
     for code, head in HEADS.items():
         with pytest.raises(MalformedEvent) as raised:
             uncompressed_rows(code, head + tail, "f:4")

@@ -33,7 +33,7 @@ def random_log(dice: random.Random, flavour: str) -> Log:
             case 3 if flavour == "mysql":
                 log.add(34, struct.pack("<B16sQ", 1, UUID_OF_SOURCE.bytes, 0) + bytes(17))
                 if dice.random() < 0.2:
-                    log.data[-10] ^= 1  # whoever decodes the rows checks it, not the scan
+                    log.data[-10] ^= 1  # the decoder of the rows checks it, not the scan
                 log.query("BEGIN")
                 log.table_map()
                 log.rows("delete", [order(2)])
@@ -89,7 +89,7 @@ def test_with_and_without(flavour: str, seed: int, tmp_path: Path, monkeypatch: 
     assert plans(file, *sizes, goal) == with_kernel
 
 
-def test_a_run_of_ids_is_one_and_a_gap_is_seen(tmp_path: Path) -> None:
+def test_consecutive_ids_are_one_range_and_a_gap_is_kept(tmp_path: Path) -> None:
     log = Log("mysql")
     for sequence in (1, 2, 3, 7, 8, 2000):
         log.gtid(sequence=sequence)

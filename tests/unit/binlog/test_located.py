@@ -1,4 +1,4 @@
-"""Which event is at a position, and which transaction it belongs to."""
+"""The event at a position, and its transaction."""
 
 from dataclasses import replace
 from pathlib import Path

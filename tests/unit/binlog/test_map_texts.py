@@ -46,7 +46,7 @@ def members(*columns: tuple[bytes, ...]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "expected"),
     [
         ({}, {}),
         ({LISTED: packed(UTF8MB4, LATIN1, BINARY)}, {}),
@@ -66,9 +66,9 @@ def members(*columns: tuple[bytes, ...]) -> bytes:
         ({SETS: members((b"\xff", b"x"))}, {}),  # no text that Python reads
     ],
 )  # fmt: skip
-def test_a_difference_is_named(fields: Mapping[int, bytes], said: dict[str, str]) -> None:
+def test_a_difference_is_named(fields: Mapping[int, bytes], expected: dict[str, str]) -> None:
     found = contradictions(fields, TYPES, METADATA, TABLE, "here")
-    assert {one.name: log for one, log in found} == said
+    assert {one.name: log for one, log in found} == expected
 
 
 def test_a_field_that_is_cut_off_is_damage() -> None:

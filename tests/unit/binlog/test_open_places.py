@@ -1,4 +1,4 @@
-"""What is known by places of the old server's log holds there only: the plan does not leave that log before them."""
+"""A location of the old server's log is valid in that log only: the plan does not leave the log before it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -50,8 +50,8 @@ def test_a_place_is_passed_in_its_own_log(flavour: str, held: str, tmp_path: Pat
         return
     with pytest.raises(OldLogNotHeld) as caught:
         planned(end)
-    for said in ("sync of s", str(lo), str(end), "it matters", files[-1].name):
-        assert said in str(caught.value)
+    for text in ("sync of s", str(lo), str(end), "it matters", files[-1].name):
+        assert text in str(caught.value)
 
 
 def test_the_first_of_several_is_named() -> None:

@@ -174,7 +174,7 @@ def test_a_transaction_that_its_source_never_finished_is_dropped(
     assert "dropped" in caplog.text
 
 
-def test_a_finished_file_with_half_an_event_is_damage_and_found_after_what_is_whole(tmp_path: Path) -> None:
+def test_half_an_event_in_a_finished_file_is_damage_after_the_whole_events(tmp_path: Path) -> None:
     first, second = Log(), Log(name="mysql-bin.000002")
     _, end = first.transaction()
     first.transaction()
@@ -224,7 +224,7 @@ def test_a_new_sub_directory_may_begin_with_any_file(tmp_path: Path) -> None:
     assert (hi.suffix, hi.file) == (2, other.name)
 
 
-def test_a_location_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_location_is_refused(tmp_path: Path) -> None:
     log = Log()
     file = log.file(tmp_path)
     with pytest.raises(LocationNotInLog):

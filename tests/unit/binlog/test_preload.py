@@ -1,4 +1,4 @@
-"""What processes inherit that are forked from one which has loaded the kernels, or could not."""
+"""Processes that are forked from a process with loaded kernels, or without."""
 
 from pathlib import Path
 

@@ -140,7 +140,7 @@ def test_a_goal_among_repetitions_is_reached_and_nothing_applied(flavour: str, t
 
 
 @FLAVOURS
-def test_a_growing_file_is_sorted_as_it_comes(flavour: str, tmp_path: Path) -> None:
+def test_repetitions_in_a_growing_file_are_found(flavour: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     world.add(A, OLD)
     found, here = applied(world)

@@ -100,7 +100,7 @@ def test_inserts_updates_and_deletes(flavour: str, checksum: bool, tmp_path: Pat
     ]
 
 
-def test_rows_of_unwanted_tables_are_not_looked_at(tmp_path: Path) -> None:
+def test_rows_of_excluded_tables_are_not_decoded(tmp_path: Path) -> None:
     log = Log()
     log.begin()
     log.table_map(TableName("shop", "secret"), (bytes([243]), b""), number=3)

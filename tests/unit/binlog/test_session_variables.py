@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.session_variables import Session, read_session
 
 PASSED = Session()
-"""Nobody needs what it says."""
+"""Its contents are not needed."""
 EXAMPLES: dict[int, tuple[bytes, Session]] = {
     0: (b"\0\0\0\x0c", Session(flags=0x0C000000)),
     1: (b"\x20\0\xa0\x45\0\0\0\0", Session(sql_mode=0x45A00020)),
@@ -70,7 +70,7 @@ def test_an_unknown_variable_ends_the_reading_and_is_named(code: int) -> None:
     "value",
     [
         b"\x0c\x00",
-        b"\x0c\xfe",  # more than 16: only that is said
+        b"\x0c\xfe",  # more than 16: the log has only this number
         b"\x0c\x11",
         b"\x82\x02",  # the first phase names no other
         b"\x82\x08\x07\0\0\0\0\0\0\0",

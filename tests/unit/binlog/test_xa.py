@@ -242,7 +242,7 @@ def test_one_of_a_file_that_is_read_no_more_is_found_among_those_held(tmp_path: 
 
 
 @FLAVOURS
-def test_one_that_was_prepared_before_the_task_began_is_looked_up_in_the_log(flavour: str, tmp_path: Path) -> None:
+def test_an_xa_transaction_prepared_before_the_start_is_found_in_the_log(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     xa_prepare(log, A, 1)
     xa_end(log, A, "ROLLBACK")
@@ -277,7 +277,7 @@ def test_the_commit_of_an_unknown_xa_stops_and_its_rollback_does_not(flavour: st
     assert bounds.hi.position == log.position
 
 
-def test_a_gap_in_the_log_hides_what_lies_before_it(tmp_path: Path) -> None:
+def test_a_gap_in_the_log_hides_earlier_transactions(tmp_path: Path) -> None:
     old, new = Log(), Log(name="mysql-bin.000003")
     xa_prepare(old, A, 1)
     xa_end(new, A)

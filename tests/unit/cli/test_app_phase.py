@@ -1,4 +1,4 @@
-"""How often an app of `dmctl run` is started again."""
+"""The number of restarts of an app of `dmctl run`."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ DIED = RunGone("verify", "1", "killed")
         ([AWAY] * 20, -1.0, None),
     ],
 )
-def test_a_metadata_db_that_is_away_for_a_while_takes_no_attempt(
+def test_a_short_outage_of_the_metadata_db_costs_no_attempt(
     ends: list[DmError], patience: float, attempts: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def attempt(_: object, *__: object) -> dict[str, Any]:

@@ -1,14 +1,11 @@
 """`dmctl binlog`: what is stored, and what it answers."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.cli.main import main
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState, SqlPattern, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -18,20 +15,12 @@ DDL = "ALTER TABLE shop.t ADD COLUMN c int"
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    return url
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[MetaStore]:
+def store(store: MetaStore) -> MetaStore:
     """One task: `one` is paused by a DDL, `two` syncs."""
-    with MetaStore.open(url) as store:
-        for source in ("one", "two"):
-            store.put_subtask("shop", source, unit=Unit.SYNC, stage=Stage.RUNNING, needed=HERE, applied=HERE)
-        store.put_subtask_error("shop", "one", {"ErrCode": "DM-6032"}, at=HERE)
-        yield store
+    for source in ("one", "two"):
+        store.put_subtask("shop", source, unit=Unit.SYNC, stage=Stage.RUNNING, needed=HERE, applied=HERE)
+    store.put_subtask_error("shop", "one", {"ErrCode": "DM-6032"}, at=HERE)
+    return store
 
 
 class Dmctl:
@@ -45,24 +34,24 @@ class Dmctl:
 
 
 @pytest.fixture
-def dmctl(url: str, store: MetaStore, capsys: pytest.CaptureFixture[str]) -> Dmctl:
-    return Dmctl(url, capsys)
+def dmctl(meta_url: str, store: MetaStore, capsys: pytest.CaptureFixture[str]) -> Dmctl:
+    return Dmctl(meta_url, capsys)
 
 
 def test_skip_means_where_the_source_is_paused(dmctl: Dmctl, store: MetaStore) -> None:
-    code, said = dmctl("binlog", "skip", "shop", "-s", "one")
+    code, document = dmctl("binlog", "skip", "shop", "-s", "one")
 
-    (answer,) = said["sources"]
-    assert (code, said["op"], said["result"], answer["source"]) == (0, "Skip", True, "one")
+    (answer,) = document["sources"]
+    assert (code, document["op"], document["result"], answer["source"]) == (0, "Skip", True, "one")
     assert answer["operator"]["binlogPos"] == "mysql-bin.000003:400"
     (stored,) = store.operators("shop", "one")
     assert (stored.kind, stored.place, stored.state) == (OperatorKind.SKIP, HERE, OperatorState.WAITING)
 
 
 def test_without_a_source_those_are_meant_that_have_an_error(dmctl: Dmctl, store: MetaStore) -> None:
-    _, said = dmctl("binlog", "replace", "shop", f"{DDL};")
+    _, document = dmctl("binlog", "replace", "shop", f"{DDL};")
 
-    assert [one["source"] for one in said["sources"]] == ["one"]
+    assert [one["source"] for one in document["sources"]] == ["one"]
     (stored,) = store.operators("shop", "one")
     assert stored.statements == (DDL,)
 
@@ -74,15 +63,15 @@ def test_a_statement_may_be_given_without_quotes_as_in_dm(dmctl: Dmctl, store: M
 
 
 def test_a_source_without_an_error_is_refused_and_nothing_is_stored(dmctl: Dmctl, store: MetaStore) -> None:
-    code, said = dmctl("binlog", "skip", "shop", "-s", "one", "-s", "two")
+    code, document = dmctl("binlog", "skip", "shop", "-s", "one", "-s", "two")
 
-    one, two = said["sources"]
-    assert (code, said["result"], one["result"], two["result"]) == (1, False, False, False)
+    one, two = document["sources"]
+    assert (code, document["result"], one["result"], two["result"]) == (1, False, False, False)
     assert "source two has no error" in two["msg"]
     assert store.operators("shop", "one") == []
 
 
-def test_a_place_to_come_and_a_pattern(dmctl: Dmctl, store: MetaStore) -> None:
+def test_operators_for_a_later_location_and_for_a_pattern(dmctl: Dmctl, store: MetaStore) -> None:
     assert dmctl("binlog", "inject", "shop", "-s", "two", "-b", "mysql-bin.000004:4", DDL)[0] == 0
     assert dmctl("binlog", "skip", "shop", "-s", "two", "--sql-pattern", "~(?i)drop")[0] == 0
 
@@ -102,18 +91,18 @@ def test_a_place_to_come_and_a_pattern(dmctl: Dmctl, store: MetaStore) -> None:
     ],
 )
 def test_what_cannot_be_done_is_a_typed_error(dmctl: Dmctl, store: MetaStore, words: list[str], why: str) -> None:
-    exit_code, said = dmctl("binlog", *words)
+    exit_code, document = dmctl("binlog", *words)
 
-    assert (exit_code, said["result"]) == (1, False)
-    assert why in said["error"]["Message"]
+    assert (exit_code, document["result"]) == (1, False)
+    assert why in document["error"]["Message"]
     assert store.operators("shop", "one") == store.operators("shop", "two") == []
 
 
 def test_an_unknown_name_is_an_answer_with_an_error(dmctl: Dmctl) -> None:
     for words in (["skip", "nope"], ["skip", "shop", "-s", "nope"], ["list", "nope"]):
-        code, said = dmctl("binlog", *words)
-        assert (code, said["result"]) == (1, False)
-        assert "is not known on" in said["msg"]
+        code, document = dmctl("binlog", *words)
+        assert (code, document["result"]) == (1, False)
+        assert "is not known on" in document["msg"]
 
 
 def test_list_and_revert(dmctl: Dmctl, store: MetaStore) -> None:
@@ -140,7 +129,7 @@ def test_what_was_passed_is_shown_on_demand(dmctl: Dmctl, store: MetaStore) -> N
     assert (shown["state"], shown["usedAt"]) == ("passed", "mysql-bin.000003:400")
 
 
-def test_a_decision_takes_the_place_of_an_earlier_one_until_it_is_removed(dmctl: Dmctl, store: MetaStore) -> None:
+def test_a_decision_replaces_an_earlier_decision(dmctl: Dmctl, store: MetaStore) -> None:
     assert dmctl("binlog", "replace", "shop", "-s", "one", DDL)[0] == 0
     assert [one.kind for one in store.operators("shop", "one")] == [OperatorKind.REPLACE]
     assert dmctl("binlog", "skip", "shop")[0] == 0
@@ -149,7 +138,7 @@ def test_a_decision_takes_the_place_of_an_earlier_one_until_it_is_removed(dmctl:
     assert store.operators("shop", "one") == []
 
 
-def test_what_is_asked_of_a_task_goes_with_it(dmctl: Dmctl, store: MetaStore) -> None:
+def test_operators_are_removed_with_their_task(dmctl: Dmctl, store: MetaStore) -> None:
     dmctl("binlog", "skip", "shop", "-s", "one")
 
     assert dmctl("stop-task", "shop")[0] == 0

@@ -88,7 +88,7 @@ def test_the_option_wins_over_the_file(task: Path, tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("argument", ["one", "one=", "=X", "one=UNSET"])
-def test_a_password_variable_that_is_not_there_is_named(argument: str, task: Path, tmp_path: Path) -> None:
+def test_a_missing_password_variable_is_named(argument: str, task: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="SOURCE-ID=VARIABLE"):
         read_arguments(task, [source(tmp_path, "one"), source(tmp_path, "two")], [argument])
 

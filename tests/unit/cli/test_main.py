@@ -19,7 +19,6 @@ from airflow_provider_dm.cli.parsing import options_after_verb
 from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.cli.verbs import WITH_ACTIONS as WITH_VERBS
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -41,14 +40,14 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_every_verb_has_a_help_that_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb, (_, said, _) in VERBS.items():
+    for verb, (_, summary, _) in VERBS.items():
         words = [verb, *([WITH_ACTIONS[verb]] if verb in WITH_ACTIONS else []), "--help"]
         with pytest.raises(SystemExit) as ended:
             parser(words).parse_args(words)
         assert ended.value.code == 0
         out = " ".join(capsys.readouterr().out.split())
         assert "--json" in out
-        assert said in out or verb in WITH_ACTIONS
+        assert summary in out or verb in WITH_ACTIONS
 
 
 @pytest.mark.parametrize("example", [one for verb in VERBS.values() for one in verb.examples])
@@ -61,8 +60,8 @@ def test_examples_are_in_the_help_of_every_verb(capsys: pytest.CaptureFixture[st
     for verb, (room, _, examples) in VERBS.items():
         with pytest.raises(SystemExit):
             main([verb, "--help"])
-        said = capsys.readouterr().out
-        assert [one for one in examples if f"  dmctl {one}\n" not in said + "\n"] == []
+        output = capsys.readouterr().out
+        assert [one for one in examples if f"  dmctl {one}\n" not in output + "\n"] == []
         assert examples or room == "unsupported_verbs"
 
 
@@ -106,12 +105,9 @@ def test_a_positional_word_may_follow_an_option(capsys: pytest.CaptureFixture[st
     assert (found.database, found.table, found.sources) == ("shop", "orders", ["a"])
 
 
-def test_a_person_at_a_terminal_gets_tables_and_a_script_json(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        store.put_subtask("shop", "mysql-01", unit=Unit.SYNC, stage=Stage.PAUSED, applied=Location("bin.000005", 916))
-    words = [sys.executable, "-m", "airflow_provider_dm.cli.main", "query-status", "--meta-url", url]
+def test_a_person_at_a_terminal_gets_tables_and_a_script_json(meta_url: str, store: MetaStore) -> None:
+    store.put_subtask("shop", "mysql-01", unit=Unit.SYNC, stage=Stage.PAUSED, applied=Location("bin.000005", 916))
+    words = [sys.executable, "-m", "airflow_provider_dm.cli.main", "query-status", "--meta-url", meta_url]
 
     piped = subprocess.run([*words, "shop"], check=True, capture_output=True, text=True)
     shown, of_a_task = on_a_terminal(words), on_a_terminal([*words, "shop"])
@@ -160,9 +156,9 @@ def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_missing_verb_of_dm_is_reported_with_any_arguments(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "task", "-s", "mysql-replica-01", "--filename=x"]) == 1
 
-    said = capsys.readouterr()
-    assert f"error [DM-1900 internal] dmctl {verb} is not supported yet" in said.err
-    assert json.loads(said.out)["result"] is False
+    printed = capsys.readouterr()
+    assert f"error [DM-1900 internal] dmctl {verb} is not supported yet" in printed.err
+    assert json.loads(printed.out)["result"] is False
 
 
 @pytest.mark.parametrize("words", [["check-task", "gone.yaml"], ["run", "gone.yaml", "--json"]])
@@ -171,13 +167,13 @@ def test_a_refusal_is_dms_document_for_its_verbs_and_where_json_is_asked_for(
 ) -> None:
     assert main(words) == 1
 
-    said = json.loads(capsys.readouterr().out)
-    assert list(said)[:2] == ["result", "msg"]
-    assert said["result"] is False
-    assert "gone.yaml" in str(said["msg"])
+    document = json.loads(capsys.readouterr().out)
+    assert list(document)[:2] == ["result", "msg"]
+    assert document["result"] is False
+    assert "gone.yaml" in str(document["msg"])
 
 
-def test_the_own_metadata_db_is_made_by_itself_and_private(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_metadata_db_is_created_as_private(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query-status", "--work-dir", str(tmp_path / "work"), "--json"]) == 0
 
     assert answer(capsys) == {"result": True, "msg": "", "tasks": []}
@@ -217,21 +213,19 @@ def test_the_garbage_collector_runs_again_behind_an_import() -> None:
     assert gc.isenabled()
 
 
-def test_a_metadata_db_that_is_up_to_date_needs_no_migrations(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
+def test_a_metadata_db_that_is_up_to_date_needs_no_migrations(meta_url: str) -> None:
 
     assert "alembic" not in imported_by(
-        f"from airflow_provider_dm.cli.main import main\nmain(['meta', 'migrate', '--meta-url', {url!r}])\n"
+        f"from airflow_provider_dm.cli.main import main\nmain(['meta', 'migrate', '--meta-url', {meta_url!r}])\n"
     )
 
 
 def imported_by(code: str) -> set[str]:
     """The packages that are there after this code ran in a process of its own."""
-    said = "import sys\nprint('\\n' + ' '.join(sys.modules))"
+    modules = "import sys\nprint('\\n' + ' '.join(sys.modules))"
     kept = {name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX",) if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-c", code + said],
+        [sys.executable, "-c", code + modules],
         check=True,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""Which phases a run has, and what a comparison means."""
+"""The phases of a run, and the meaning of a comparison."""
 
 from types import SimpleNamespace
 from typing import cast

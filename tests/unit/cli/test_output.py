@@ -1,4 +1,4 @@
-"""What is printed where."""
+"""The output of commands: stdout and stderr."""
 
 import json
 
@@ -33,9 +33,9 @@ def test_an_answer_is_one_json_object_on_stdout(capsys: pytest.CaptureFixture[st
 def test_an_error_is_a_paragraph_on_stderr_and_an_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=True).failure(Broken("[the] thing"), {"rows": 3})
 
-    said = capsys.readouterr()
-    assert said.err == "error [DM-0001 internal] [the] thing is broken. Mend it.\n"
-    found = json.loads(said.out)
+    printed = capsys.readouterr()
+    assert printed.err == "error [DM-0001 internal] [the] thing is broken. Mend it.\n"
+    found = json.loads(printed.out)
     assert (found["result"], found["rows"], found["error"]["ErrCode"]) == (False, 3, "DM-0001")
 
 
@@ -57,10 +57,10 @@ def test_progress_is_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixt
 def test_an_apps_error_has_its_own_code_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=True).failure(SparkAppFailed("incremental_sync", "r", REPORTED))
 
-    said = capsys.readouterr()
-    told = {**REPORTED.to_json(), "Message": "incremental_sync stopped: columns differ. Mend them."}
-    assert json.loads(said.out)["error"] == told
-    assert said.err == "error [DM-5002 upstream] incremental_sync stopped: columns differ. Mend them.\n"
+    printed = capsys.readouterr()
+    expected = {**REPORTED.to_json(), "Message": "incremental_sync stopped: columns differ. Mend them."}
+    assert json.loads(printed.out)["error"] == expected
+    assert printed.err == "error [DM-5002 upstream] incremental_sync stopped: columns differ. Mend them.\n"
 
 
 def test_only_a_run_that_was_taken_over_has_that_exit_code() -> None:

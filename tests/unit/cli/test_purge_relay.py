@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.cli.main import main
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
+from tests.metadata_db import new_meta_db
 from tests.unit.relay.events import file_of
 
 SOURCE = "mysql-replica-01"
@@ -37,12 +37,12 @@ class Desk:
     work: Path
     store: MetaStore
     capsys: pytest.CaptureFixture[str]
-    said: str = ""
+    stderr: str = ""
 
     def __call__(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         assert main([*arguments, "--work-dir", str(self.work)]) == code
         printed = self.capsys.readouterr()
-        self.said = printed.err
+        self.stderr = printed.err
         found: dict[str, Any] = json.loads(printed.out)
         return found
 
@@ -70,9 +70,7 @@ def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
         (root / name).write_bytes(file_of(2)[0])
         (root / name).parent.joinpath("relay.meta").write_text("")
     (root / INDEX).write_text("".join(f"{name}\n" for name in dict.fromkeys(name.split("/")[0] for name in TREE)))
-    url = f"sqlite:///{work / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as store:
+    with MetaStore.open(new_meta_db(work)) as store:
         store.put_relay_status(
             RelayStatus(SOURCE, Stage.RUNNING, sub_dir=f"{FIRST}.000003", host=socket.gethostname(), pid=1)
         )
@@ -98,11 +96,11 @@ def document(msg: str = "", *, result: bool = True) -> dict[str, Any]:
 def test_the_seeds_first_example(desk: Desk) -> None:
     sub_dir = f"{SECOND}.000002"
 
-    said = desk("purge-relay", "-s", SOURCE, "--filename", "mysql-bin.000001", "--sub-dir", sub_dir)
+    answer = desk("purge-relay", "-s", SOURCE, "--filename", "mysql-bin.000001", "--sub-dir", sub_dir)
 
-    assert said == document()
-    assert list(said) == ["result", "msg", "sources"]
-    assert list(said["sources"][0]) == ["result", "msg", "source", "worker"]
+    assert answer == document()
+    assert list(answer) == ["result", "msg", "sources"]
+    assert list(answer["sources"][0]) == ["result", "msg", "source", "worker"]
     assert desk.files() == sorted(TREE[3:])
     assert (desk.root / INDEX).read_text() == f"{SECOND}.000002\n{FIRST}.000003\n"
     assert not (desk.root / f"{FIRST}.000001").exists()
@@ -113,14 +111,14 @@ def test_the_seeds_second_example(desk: Desk) -> None:
 
     assert desk.files() == [TREE[4]]
     assert (desk.root / INDEX).read_text() == f"{FIRST}.000003\n"
-    assert "removed 4 files" in desk.said
+    assert "removed 4 files" in desk.stderr
 
 
-def test_a_dry_run_touches_nothing_and_lists_what_would_go(desk: Desk) -> None:
-    said = desk("purge-relay", "-s", SOURCE, "--filename", "mysql-bin.000001", "--dry-run")
+def test_a_dry_run_lists_the_files_and_removes_none(desk: Desk) -> None:
+    answer = desk("purge-relay", "-s", SOURCE, "--filename", "mysql-bin.000001", "--dry-run")
 
-    listed = said["sources"][0].pop("files")
-    assert said == document()
+    listed = answer["sources"][0].pop("files")
+    assert answer == document()
     assert [f"{one['subDir']}/{one['filename']}" for one in listed] == list(TREE[:4])
     assert {one["bytes"] for one in listed} == {len(file_of(2)[0])}
     assert desk.files() == sorted(TREE)
@@ -161,32 +159,29 @@ def test_by_time_the_local_clock_counts(desk: Desk) -> None:
     ],
 )
 def test_a_missing_file_purges_nothing_and_gives_the_reason(desk: Desk, arguments: tuple[str, ...], why: str) -> None:
-    said = desk("purge-relay", "-s", SOURCE, *arguments, code=1)
+    answer = desk("purge-relay", "-s", SOURCE, *arguments, code=1)
 
-    assert why in said["sources"][0]["msg"]
-    assert said == document(said["sources"][0]["msg"], result=False)
+    assert why in answer["sources"][0]["msg"]
+    assert answer == document(answer["sources"][0]["msg"], result=False)
     assert desk.files() == sorted(TREE)
 
 
 def test_a_task_that_has_not_reported_its_need_is_named(desk: Desk) -> None:
     desk.store.put_subtask("shop", SOURCE, unit=Unit.LOAD, stage=Stage.NEW, needed=None)
 
-    said = desk("purge-relay", "-s", SOURCE, "--inactive", code=1)
+    answer = desk("purge-relay", "-s", SOURCE, "--inactive", code=1)
 
-    assert "task shop (New) has not recorded" in said["sources"][0]["msg"]
+    assert "task shop (New) has not recorded" in answer["sources"][0]["msg"]
     assert desk.files() == sorted(TREE)
 
 
 @pytest.mark.parametrize("how", [(), ("--dry-run",)], ids=["for real", "dry run"])
 def test_a_metadata_db_that_knows_no_relay_of_the_source_purges_nothing(
-    desk: Desk, tmp_path: Path, how: tuple[str, ...]
+    desk: Desk, meta_url: str, how: tuple[str, ...]
 ) -> None:
-    other = f"sqlite:///{tmp_path / 'other.db'}"
-    migrate(other)
+    answer = desk("purge-relay", "-s", SOURCE, "--inactive", "--meta-url", meta_url, *how, code=1)
 
-    said = desk("purge-relay", "-s", SOURCE, "--inactive", "--meta-url", other, *how, code=1)
-
-    assert "has not been reported to this metadata DB" in said["sources"][0]["msg"]
+    assert "has not been reported to this metadata DB" in answer["sources"][0]["msg"]
     assert desk.files() == sorted(TREE)
 
 
@@ -213,7 +208,7 @@ def test_one_file_name_means_one_source(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "arguments", [(), ("--inactive", "--filename", "a.000001"), ("--time", "yesterday")], ids=["none", "two", "no time"]
 )
-def test_an_unclear_wish_is_a_wrong_command_line(desk: Desk, arguments: tuple[str, ...]) -> None:
+def test_contradictory_arguments_are_a_usage_error(desk: Desk, arguments: tuple[str, ...]) -> None:
     assert main(["purge-relay", "-s", SOURCE, *arguments]) == 2
 
 

@@ -56,8 +56,8 @@ def test_a_paused_subtask_shows_its_error() -> None:
 
     (shown,) = source_status("s", None, [(subtask(stage=Stage.PAUSED), run(error=error))])["subTaskStatus"]
 
-    (said,) = shown["result"]["errors"]
-    assert {key: said[key] for key in error} == error
+    (expected,) = shown["result"]["errors"]
+    assert {key: expected[key] for key in error} == error
 
 
 def test_a_subtasks_own_error_is_shown_before_its_runs_error() -> None:
@@ -81,7 +81,7 @@ def test_a_subtask_that_resumes_automatically_is_paused_while_its_run_lives() ->
     assert (shown["stage"], shown["result"], shown["resumesInSeconds"]) == ("Stopped", None, None)
 
 
-def test_a_relay_that_an_error_has_ended_stays_paused_and_shows_it_as_dm_does() -> None:
+def test_a_relay_that_failed_is_paused_and_shows_its_error_as_dm_does() -> None:
     error = {
         "ErrCode": "DM-4022",
         "ErrClass": "BinlogPurged",
@@ -141,17 +141,17 @@ def test_the_task_status_is_dms_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "expected"),
     [(["nope"], "task nope has no source or not exist"), (["-s", "nope"], "source nope is not known")],
 )
 def test_an_unknown_name_is_an_answer_with_an_error(
-    asked: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exit_code = main(["query-status", *asked, "--work-dir", str(tmp_path)])
 
     answer = json.loads(capsys.readouterr().out)
     assert (exit_code, answer["result"]) == (1, False)
-    assert answer["msg"].startswith(said)
+    assert answer["msg"].startswith(expected)
 
 
 SYNCING = {
@@ -217,7 +217,7 @@ HELD = {
     ("shown", "needed", "synced"),
     [
         ({}, 916, True),
-        ({"unresolved_groups": None}, 916, False),  # the run has begun, and its sync has not looked yet
+        ({"unresolved_groups": None}, 916, False),  # the run has begun, and its sync has not checked yet
         (
             {"unresolved_groups": [{**HELD, "since": 0.0}], "held_back_seconds": 60.4, "held_back_bytes": 500},
             400,

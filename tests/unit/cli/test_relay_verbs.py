@@ -8,13 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.cli import relay
 from airflow_provider_dm.cli.main import main
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -22,44 +20,23 @@ from airflow_provider_dm.engine.processes import identity_of
 from tests.beside import beside
 
 ONE, TWO = "mysql-replica-01", "mysql-replica-02"
+SOURCES = {"one": ONE, "two": TWO}
 HOST = socket.gethostname()
 
-PAUSED = """\
-{
-    "op": "PauseRelay",
-    "result": true,
-    "msg": "",
-    "sources": [
-        {
-            "result": true,
-            "msg": "",
-            "source": "mysql-replica-01",
-            "worker": "worker1"
-        },
-        {
-            "result": true,
-            "msg": "",
-            "source": "mysql-replica-02",
-            "worker": "worker2"
-        }
+
+def document(op: str = "", **workers: str) -> str:
+    """Return the document of DM when each source's relay has fulfilled a request, byte for byte."""
+    sources = [
+        {"result": True, "msg": "", "source": source, "worker": worker}
+        for source, worker in ((SOURCES[key], worker) for key, worker in workers.items())
     ]
-}
-"""
-RESUMED = """\
-{
-    "op": "ResumeRelay",
-    "result": true,
-    "msg": "",
-    "sources": [
-        {
-            "result": true,
-            "msg": "",
-            "source": "mysql-replica-01",
-            "worker": "worker1"
-        }
-    ]
-}
-"""
+    whole = {"result": True, "msg": "", "sources": sources}
+    return json.dumps({"op": op, **whole} if op else whole, indent=4) + "\n"
+
+
+PAUSED = document("PauseRelay", one="worker1", two="worker2")
+RESUMED = document("ResumeRelay", one="worker1")
+GOOD = document(one=HOST)
 STATUS = """\
 {
     "result": true,
@@ -88,20 +65,6 @@ STATUS = """\
     ]
 }
 """
-GOOD = f"""\
-{{
-    "result": true,
-    "msg": "",
-    "sources": [
-        {{
-            "result": true,
-            "msg": "",
-            "source": "mysql-replica-01",
-            "worker": "{HOST}"
-        }}
-    ]
-}}
-"""
 
 
 @dataclass
@@ -120,7 +83,7 @@ class Meta:
     @contextmanager
     def obedient(self, **hosts: str) -> Iterator[None]:
         """Relays that obey requests, like those of other machines."""
-        names = {ONE: hosts.get("one"), TWO: hosts.get("two")}
+        names = {source: hosts.get(key) for key, source in SOURCES.items()}
 
         def obey(ended: threading.Event) -> None:
             while not ended.wait(0.05):
@@ -136,11 +99,8 @@ class Meta:
 
 
 @pytest.fixture
-def meta(tmp_path: Path) -> Iterator[Meta]:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        yield Meta(url, store)
+def meta(meta_url: str, store: MetaStore) -> Meta:
+    return Meta(meta_url, store)
 
 
 Printed = Callable[[], str]
@@ -169,16 +129,16 @@ def test_with_json_it_is_the_same_document_in_one_line(meta: Meta, out: Printed)
     assert json.dumps(json.loads(line), indent=4) + "\n" == RESUMED
 
 
-def test_a_relay_that_does_not_obey_is_named(meta: Meta, out: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_that_ignores_a_request_is_named(meta: Meta, out: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "RELAY_OBEY_SECONDS", 0.3)
     meta.relay(ONE)
 
     assert meta("pause-relay", "-s", ONE) == 1
 
-    said = json.loads(out())
-    assert (said["result"], said["sources"][0]["result"]) == (False, False)
-    assert "is still Running after" in said["sources"][0]["msg"]
-    assert said["sources"][0]["worker"] == HOST
+    answer = json.loads(out())
+    assert (answer["result"], answer["sources"][0]["result"]) == (False, False)
+    assert "is still Running after" in answer["sources"][0]["msg"]
+    assert answer["sources"][0]["worker"] == HOST
 
 
 def a_dead_process() -> str:
@@ -236,14 +196,14 @@ def test_a_worker_that_has_no_relay_of_the_source_is_refused(meta: Meta, out: Pr
 
     assert meta(verb, "-s", ONE, HOST, "worker9") == 1
 
-    said = json.loads(out())
-    assert (said["result"], said["sources"][0]["result"]) == (False, False)
-    assert said["sources"][0]["msg"] == f"no worker worker9 has a relay of {ONE}: name {HOST}, or no worker"
+    answer = json.loads(out())
+    assert (answer["result"], answer["sources"][0]["result"]) == (False, False)
+    assert answer["sources"][0]["msg"] == f"no worker worker9 has a relay of {ONE}: name {HOST}, or no worker"
     assert meta.store.relay_desired(ONE) is None
 
 
 @pytest.mark.parametrize("verb", ["start-relay", "stop-relay", "pause-relay", "resume-relay"])
-def test_a_source_whose_task_pulls_for_itself_has_no_relay_that_obeys(meta: Meta, out: Printed, verb: str) -> None:
+def test_a_source_with_private_logs_has_no_relay_to_control(meta: Meta, out: Printed, verb: str) -> None:
     meta.store.put_relay_status(RelayStatus(ONE, Stage.RUNNING, host=HOST, pid=os.getpid(), task="shop"))
 
     assert meta(verb, "-s", ONE) == 1
@@ -258,9 +218,9 @@ def test_a_source_whose_task_pulls_for_itself_has_no_relay_that_obeys(meta: Meta
 def test_start_relay_without_a_relay_names_the_command(meta: Meta, out: Printed) -> None:
     assert meta("start-relay", "-s", ONE) == 1
 
-    said = json.loads(out())
-    assert said["result"] is False
-    assert f"dmctl start-relay -s {ONE} --source-file" in said["msg"]
+    answer = json.loads(out())
+    assert answer["result"] is False
+    assert f"dmctl start-relay -s {ONE} --source-file" in answer["msg"]
     assert meta.store.relay_desired(ONE) is Stage.RUNNING
 
 

@@ -42,7 +42,7 @@ def test_a_password_is_in_no_form_of_the_configuration(config: TaskConfig | Sour
 
 
 @pytest.mark.parametrize("config", [a_task(), a_source()], ids=["task", "source"])
-def test_without_secrets_there_is_none_in_the_pickle(config: TaskConfig | SourceConfig) -> None:
+def test_without_secrets_the_pickle_has_none(config: TaskConfig | SourceConfig) -> None:
     assert CANARY.encode() in pickle.dumps(config)
     assert CANARY.encode() not in pickle.dumps(config.without_secrets())
 
@@ -178,7 +178,7 @@ def test_blocks_behind_the_first_are_hidden_by_the_cipher_text_before_them(tmp_p
 
 
 @pytest.mark.parametrize("plain", ["hunter2", "", "YWJjZA==", "a" * 40, "ÄÖ€"])
-def test_a_plain_password_is_not_taken_for_an_encrypted_one(plain: str) -> None:
+def test_a_plain_password_is_not_decrypted(plain: str) -> None:
     assert TargetDatabase.model_validate({"host": "h", "password": plain}).secret().reveal() == plain
 
 

@@ -1,4 +1,4 @@
-"""What a task means for each of its sources."""
+"""The meaning of a task's keys for each of its sources."""
 
 from datetime import UTC, datetime
 
@@ -41,7 +41,7 @@ def test_an_empty_syncer_has_the_defaults() -> None:
     assert (syncer.worker_count, syncer.batch, syncer.queue_size) == (None, None, None)
 
 
-def test_a_syncer_may_ask_for_every_change_or_for_transactions() -> None:
+def test_a_syncer_may_disable_compaction_or_apply_transactions() -> None:
     keys = {"compact": False, "multiple-rows": False, "apply": "Transactional", "queue-size": 0}
     syncer = a_task({"syncer": keys}).subtask("a").syncer
     assert (syncer.compact, syncer.multiple_rows, syncer.apply) == (False, False, Apply.TRANSACTIONAL)
@@ -175,8 +175,8 @@ def test_arguments_that_choose_what_is_read_are_named(extra_args: str, selecting
 
 
 def test_the_dumpers_schemas_must_include_all_schemas_of_the_allow_list() -> None:
-    said = parse_extra_args("-B a,b,c*")
-    assert [bool(said.narrowing(do_dbs)) for do_dbs in (["a"], ["b", "a"], ["a", "d"], ["c*"], ["~c"], [])] == [
+    parsed = parse_extra_args("-B a,b,c*")
+    assert [bool(parsed.narrowing(do_dbs)) for do_dbs in (["a"], ["b", "a"], ["a", "d"], ["c*"], ["~c"], [])] == [
         *(False, False),
         *(True, True, True, True),
     ]

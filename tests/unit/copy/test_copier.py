@@ -63,7 +63,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return offered
 
 
-def test_a_reader_does_not_go_on_in_the_next_round(refused: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_does_not_continue_in_the_next_round(refused: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     page, asked = Page(Cells.of([(b"1",), (b"2",)]), 2, last=False, last_key='["2"]'), list[str]()
 
     def read(*_asked: object) -> Page:
@@ -79,9 +79,7 @@ def test_a_reader_does_not_go_on_in_the_next_round(refused: list[int], monkeypat
     assert asked == ["page", "birth"], "a table that is altered before its page is read shows other columns"
 
 
-def test_a_copy_without_a_key_does_not_go_on_behind_another_attempt(
-    refused: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_keyless_copy_ends_when_another_attempt_begins(refused: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyless, "_pieces", lambda *_asked: (Cells.of([(b"%d" % row,)]) for row in range(3)))
 
     keyless.write_in_pages(ENDPOINT, ReaderSnapshot(ENDPOINT, cast(Any, None)), JOB, SEEN, DIALECT)

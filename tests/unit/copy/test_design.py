@@ -1,4 +1,4 @@
-"""What a copy decides before it begins: which table goes where, what is created, and why it would rather not."""
+"""Decisions of a copy before it begins: the target of each table, the tables to create, and reasons to refuse."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_table_that_the_target_lacks_is_created_once_however_many_shards_it_ha
     assert plan[0].sql.startswith("CREATE TABLE `all`.`orders`")
 
 
-def test_a_table_that_is_there_is_not_created() -> None:
+def test_an_existing_table_is_not_created() -> None:
     plan = designed(ONE, target=there(table(ALL, PRIMARY)))
 
     assert plan == ()
@@ -181,9 +181,7 @@ def key(*columns: str, prefixes: tuple[int | None, ...] = (), expression: bool =
         (key("email", expression=True), key("email"), False),
     ],
 )
-def test_a_key_is_kept_where_rows_that_differ_in_the_sources_differ_in_the_targets(
-    ours: Index, theirs: Index, *, kept: bool
-) -> None:
+def test_a_key_is_kept_if_different_source_rows_differ_in_the_target(ours: Index, theirs: Index, *, kept: bool) -> None:
     mapping = TableMapping(table(TableName("shop", "orders"), PRIMARY, ours), table(ALL, PRIMARY, theirs))
 
     with nullcontext() if kept else pytest.raises(TargetKeyNotKept):

@@ -1,4 +1,4 @@
-"""Which tables a round reads, once the log is applied up to its location."""
+"""The tables that a round reads once the log is applied up to its location."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_collations_of_the_other_family_are_replaced_and_noted(way: Way, collati
         ((MYSQL, MARIADB), "`g` geomcollection NOT NULL", "`g` geometrycollection NOT NULL"),
     ],
 )  # fmt: skip
-def test_what_stays_as_it_is(way: Way, line: str, becomes: str) -> None:
+def test_lines_that_are_kept(way: Way, line: str, becomes: str) -> None:
     table = made(line, way=way)
 
     assert f"( {becomes} )" in table.sql

@@ -22,7 +22,7 @@ CREATE = """CREATE TABLE `t` (
   `p` int DEFAULT NULL, PRIMARY KEY (`id`), UNIQUE KEY `u` (`v`(9), `a`), KEY `k` (`e`),
   CONSTRAINT `positive` CHECK (`a` > 0), CONSTRAINT `parent` FOREIGN KEY (`p`) REFERENCES `parent` (`id`)
 ) ENGINE=InnoDB AUTO_INCREMENT=9 DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci COMMENT='tee'"""
-TOLD = (
+ALTERS = (
     "ADD x int",
     "ADD x int NOT NULL DEFAULT 4 FIRST, ADD y datetime AFTER a, ADD KEY (y, x)",
     "DROP a, DROP c, DROP KEY u",
@@ -57,7 +57,7 @@ def with_ghost(server: Server, *alters: str) -> Tracker:
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.flavour.value)
-@pytest.mark.parametrize("alter", TOLD)
+@pytest.mark.parametrize("alter", ALTERS)
 def test_the_alter_that_is_found_makes_the_one_table_the_other(alter: str, server: Server) -> None:
     tracker = with_ghost(server, alter)
     found = alter_between(tracker, T, GHOST)
@@ -80,14 +80,14 @@ def test_the_alter_that_is_found_makes_the_one_table_the_other(alter: str, serve
         "MODIFY COLUMN `v` varchar ( 99 ) DEFAULT 'x'",
     ],
 )
-def test_it_has_the_usual_words(alter: str) -> None:
+def test_the_difference_is_the_original_alter(alter: str) -> None:
     """Also of what a server shows otherwise."""
     tracker = with_ghost(SERVERS[0], alter)
     shown = tracker.create_sql(GHOST).replace("DEFAULT 4.50", "DEFAULT '4.50'")
     found = alter_between(tracker.with_table(GHOST, shown), T, GHOST)
     assert isinstance(found, AlterTable)
-    said = parse(f"ALTER TABLE t {alter.replace('datetime NULL', 'datetime')}", 0, "shop")
-    assert found == said
+    parsed = parse(f"ALTER TABLE t {alter.replace('datetime NULL', 'datetime')}", 0, "shop")
+    assert found == parsed
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.flavour.value)

@@ -39,7 +39,7 @@ def telling(
 
 
 @pytest.mark.parametrize(
-    ("keys", "specs", "told"),
+    ("keys", "specs", "expected"),
     [
         ("UNIQUE KEY k (a, b)", "DROP COLUMN b", "DROP KEY `k`, ADD UNIQUE KEY `k` ( `a` ), DROP COLUMN `b`"),
         ("PRIMARY KEY (a, b)", "DROP COLUMN a", "DROP PRIMARY KEY, ADD PRIMARY KEY ( `b` ), DROP COLUMN `a`"),
@@ -64,14 +64,14 @@ def telling(
         ("UNIQUE KEY k (a, b)", "DROP COLUMN c", "DROP COLUMN `c`"),
     ],
 )
-def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str, told: str) -> None:
+def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str, expected: str) -> None:
     create = f"CREATE TABLE t (a int NOT NULL, b int NOT NULL, c int, {keys})"
-    assert telling(with_shrunk_keys, MYSQL, create, specs) == told
+    assert telling(with_shrunk_keys, MYSQL, create, specs) == expected
 
 
 @pytest.mark.parametrize("server", [MYSQL, MARIADB], ids=["mysql", "mariadb"])
 @pytest.mark.parametrize(
-    ("keys", "specs", "told"),
+    ("keys", "specs", "expected"),
     [
         ("KEY k (a, b)", "DROP b", "DROP KEY `k`, ADD KEY `k` ( `a` ), DROP COLUMN `b`"),
         ("KEY k (a, b)", "DROP a, DROP b", "DROP KEY `k`, DROP COLUMN `a`, DROP COLUMN `b`"),
@@ -112,14 +112,14 @@ def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str,
     ],
 )
 def test_a_key_over_several_columns_is_dropped_before_its_column_in_tidb(
-    server: Server, keys: str, specs: str, told: str
+    server: Server, keys: str, specs: str, expected: str
 ) -> None:
     create = f"CREATE TABLE t (i int, a int, b int, c int, {keys})"
-    assert telling(without_dropped_columns, server, create, specs) == told
+    assert telling(without_dropped_columns, server, create, specs) == expected
 
 
 @pytest.mark.parametrize(
-    ("keys", "specs", "told"),
+    ("keys", "specs", "expected"),
     [
         (
             "KEY k (b(3), a)",
@@ -134,16 +134,16 @@ def test_a_key_over_several_columns_is_dropped_before_its_column_in_tidb(
     ],
 )
 def test_a_key_is_dropped_before_a_column_of_it_gets_another_collation_in_tidb(
-    keys: str, specs: str, told: str
+    keys: str, specs: str, expected: str
 ) -> None:
     create = f"CREATE TABLE t (a int, b varchar(9) COLLATE utf8mb4_swedish_ci, {keys})"
     becomes = {"utf8mb4_swedish_ci": "utf8mb4_bin"}
     how = partial(with_recollated_keys, becomes=lambda name: becomes.get(name, name))
-    assert telling(how, MYSQL, create, specs) == told
+    assert telling(how, MYSQL, create, specs) == expected
 
 
 @pytest.mark.parametrize(
-    ("keys", "specs", "told"),
+    ("keys", "specs", "expected"),
     [
         ("KEY k (b)", "MODIFY b text", "DROP KEY `k`, ADD KEY `k` ( `b` ( 768 ) ), MODIFY COLUMN `b` text"),
         ("KEY k (b)", "CHANGE b g blob", "DROP KEY `k`, ADD KEY `k` ( `g` ( 3072 ) ), CHANGE COLUMN `b` `g` blob"),
@@ -166,6 +166,6 @@ def test_a_key_is_dropped_before_a_column_of_it_gets_another_collation_in_tidb(
         ("KEY k (a, b)", "DROP b", "DROP COLUMN `b`"),
     ],
 )
-def test_key_that_is_cut_is_dropped_and_made_anew(keys: str, specs: str, told: str) -> None:
+def test_key_that_is_cut_is_dropped_and_made_anew(keys: str, specs: str, expected: str) -> None:
     create = f"CREATE TABLE t (a int, b varchar(20), c text, {keys})"
-    assert telling(with_cut_keys, MARIADB, create, specs) == told
+    assert telling(with_cut_keys, MARIADB, create, specs) == expected

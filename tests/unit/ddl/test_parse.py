@@ -15,7 +15,7 @@ TABLE = entries()
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: f"{entry.head}: {entry.sql[:60]}")
-def test_what_a_statement_says(entry: Entry) -> None:
+def test_a_statement_is_parsed_as_the_table_expects(entry: Entry) -> None:
     assert meaning(entry.sql, entry.sql_mode) == entry.expected
 
 
@@ -70,7 +70,7 @@ def test_nothing_is_certain_where_another_table_may_be_meant(sql: str) -> None:
     assert not isinstance(unreadable.value, NotRead)
 
 
-def test_a_reference_is_in_the_schema_of_its_table_and_a_new_name_in_the_default_one() -> None:
+def test_the_schemas_of_references_and_of_new_table_names() -> None:
     altered = parse("ALTER TABLE a.t ADD FOREIGN KEY (x) REFERENCES u (y), RENAME v", 0, "b")
     assert isinstance(altered, AlterTable)
     assert "Reference(table=TableName(schema='a', table='u')" in repr(altered.specs[0])

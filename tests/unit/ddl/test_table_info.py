@@ -145,7 +145,7 @@ def of_index(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("info", "said"),
+    ("info", "message"),
     [
         (plain(partition={"type": 1}), "partition"),
         (plain(something_new=1), "something_new"),
@@ -169,9 +169,9 @@ def of_index(**changes: Any) -> dict[str, Any]:
         (of_index(state=4), "state 4"),
     ],
 )
-def test_what_is_not_known_is_refused(info: dict[str, Any], said: str) -> None:
+def test_what_is_not_known_is_refused(info: dict[str, Any], message: str) -> None:
     definition_of(plain())
-    with pytest.raises(CannotTrack, match=said):
+    with pytest.raises(CannotTrack, match=message):
         definition_of(info)
 
 

@@ -1,4 +1,4 @@
-"""What columns, whole tables and keys to others become in a target (`carrying`)."""
+"""Columns, whole tables and foreign keys as a target gets them (`carrying`)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_defaults_that_a_family_computes(code: str) -> None:
 
 @pytest.mark.parametrize("way", [(MYSQL, TIDB), (MARIADB, TIDB)])
 @pytest.mark.parametrize("code", ["(1 + 1)", "(json_array(d))", "curdate()", "(json_array(1, 'a'))", "uuid()"])
-def test_computed_defaults_that_tidb_lacks_are_left_out_where_no_row_depends_on_them(code: str, way: Way) -> None:
+def test_computed_defaults_that_tidb_lacks_are_omitted_if_no_row_needs_them(code: str, way: Way) -> None:
     left_out = code in ("(1 + 1)", "(json_array(d))", "curdate()")
     made = carried(f"CREATE TABLE a (c int DEFAULT {code})", way)
     assert made.notes == ((f"the default {code} of `c` is left out",) if left_out else ())

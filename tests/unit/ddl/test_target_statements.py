@@ -1,4 +1,4 @@
-"""What a target runs for a statement of the source (`carrying`): tables as a whole, ALTER TABLE, modes."""
+"""The statements of a target for a statement of the source (`carrying`): whole tables, ALTER TABLE, modes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_tables_are_routed_and_left_out_one_by_one(sql: str, statements: list[st
          ["ALTER TABLE one.a ADD KEY i (b) IGNORED"], ["ALTER TABLE one.a ADD KEY i (b) INVISIBLE"]),
     ],
 )  # fmt: skip
-def test_what_only_mariadb_says(sql: str, to_mariadb: list[str], to_mysql: list[str]) -> None:
+def test_syntax_of_mariadb_alone(sql: str, to_mariadb: list[str], to_mysql: list[str]) -> None:
     assert written(sql, (MARIADB, MARIADB)) == to_mariadb
     assert written(sql, (MARIADB, MYSQL)) == to_mysql
 
@@ -271,7 +271,7 @@ def test_a_full_text_key_is_left_out_where_there_are_none(sql: str) -> None:
 
 
 @pytest.mark.parametrize("default", ["x'e9'", "0xC3A9", "b'1000001'"])
-def test_a_default_of_text_in_hexadecimal_is_refused_where_it_would_be_read_as_utf8(default: str) -> None:
+def test_a_hexadecimal_text_default_is_refused_if_it_would_be_read_as_utf8(default: str) -> None:
     columns = {"c": "varchar(9) CHARACTER SET latin1 COLLATE latin1_bin"}
     for change in (f"ADD c varchar(9) DEFAULT {default}", f"ALTER c SET DEFAULT {default}"):
         with pytest.raises(NotCopyable, match="reads as text"):

@@ -70,12 +70,12 @@ def test_the_text_of_a_table_is_read_back_as_the_same_definition(entry: Entry, s
 
 
 @pytest.mark.parametrize("option", ["ENGINE_ATTRIBUTE='{\"a\": 1}'", "TABLESPACE `x y`", "SECONDARY_ENGINE='my own'"])
-def test_so_is_that_of_a_table_with_an_option_that_is_no_word(option: str) -> None:
+def test_a_table_option_that_is_no_word_is_read_back(option: str) -> None:
     tracker = after(f"CREATE TABLE t (a int) {option}")
     assert Tracker.of(MYSQL, {T: tracker.create_sql(T)}, tracker.collations()) == tracker
 
 
-def test_other_tables_can_be_put_in_and_taken_out() -> None:
+def test_other_tables_can_be_added_and_removed() -> None:
     tracker = after("CREATE TABLE t (a int)").with_table(U, "CREATE TABLE `any` (`b` int NOT NULL)")
     assert tracker.names() == {T, U}
     assert tracker.without([T, TableName("shop", "w")]).names() == {U}
@@ -247,7 +247,7 @@ def test_code_is_put_as_it_is_read_without_sql_mode() -> None:
     assert lines(tracker, "GENERATED") == ["b int GENERATED ALWAYS AS (a + 1) VIRTUAL"]
 
 
-# What nobody may guess
+# What must not be guessed
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_an_unknown_table_is_not_guessed(statement: str) -> None:
         after(statement)
 
 
-def test_what_is_not_there_may_be_dropped_if_exists() -> None:
+def test_a_missing_object_may_be_dropped_if_exists() -> None:
     for statement in ("DROP TABLE IF EXISTS t", "ALTER TABLE IF EXISTS t ADD a int", "RENAME TABLE IF EXISTS t TO u"):
         assert after(statement) == after()
 

@@ -1,4 +1,4 @@
-"""What ALTER TABLE makes of a table, in the model of a source's tables."""
+"""ALTER TABLE in the model of a source's tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_engine_without_foreign_keys_keeps_the_index() -> None:
     assert lines(tracker, "KEY") == ["KEY a (a)"]
 
 
-def test_mariadb_forgets_with_the_next_alter_that_a_hash_was_asked_for() -> None:
+def test_mariadb_drops_using_hash_with_the_next_alter() -> None:
     create = "CREATE TABLE t (a int, UNIQUE (a) USING HASH)"
     assert after(create, server=MARIADB).table(T).hidden == 1
     assert after(create, "ALTER TABLE t RENAME TO t", server=MARIADB).table(T).hidden == 1

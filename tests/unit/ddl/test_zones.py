@@ -1,4 +1,4 @@
-"""What statements need of their session's time zone."""
+"""Statements that depend on their session's time zone."""
 
 from __future__ import annotations
 

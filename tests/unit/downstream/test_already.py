@@ -1,4 +1,4 @@
-"""What the target already has: a column with the same values in old rows, a key under its new name."""
+"""DDL whose result the target already has: a column with the same values in old rows, a key with its new name."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ ANOTHER = [
 
 
 @pytest.mark.parametrize(
-    ("said", "there", "same"), [(*one, True) for one in SAME] + [(*one, False) for one in ANOTHER], ids=str
+    ("definition", "there", "same"), [(*one, True) for one in SAME] + [(*one, False) for one in ANOTHER], ids=str
 )
-def test_it_is_the_same_if_old_rows_have_the_same_value(said: str, there: str, same: bool) -> None:
+def test_it_is_the_same_if_old_rows_have_the_same_value(definition: str, there: str, same: bool) -> None:
     shown = f"CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `W` {there},\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB"
-    assert has_result(f"ALTER TABLE `s`.`t` ADD COLUMN `w` {said}", 0, shown) is same
+    assert has_result(f"ALTER TABLE `s`.`t` ADD COLUMN `w` {definition}", 0, shown) is same
 
 
 def test_it_is_read_as_the_session_writes_it_and_else_another_one() -> None:
@@ -60,7 +60,7 @@ def test_it_is_read_as_the_session_writes_it_and_else_another_one() -> None:
 
 
 @pytest.mark.parametrize(("name", "there"), [("K2", True), ("k1", False), ("k3", False)])
-def test_a_key_is_renamed_if_its_new_name_is_there(name: str, there: bool) -> None:
+def test_a_key_was_renamed_if_the_new_name_exists(name: str, there: bool) -> None:
     shown = f"CREATE TABLE `t` (`a` int NOT NULL, `b` int NOT NULL, PRIMARY KEY (`a`), KEY `{name}` (`a`,`b`))"
     assert has_result("ALTER TABLE `s`.`t` RENAME KEY `k1` TO `k2`", 0, shown) is there
 

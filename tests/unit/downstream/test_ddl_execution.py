@@ -30,7 +30,7 @@ WITH_C = "CREATE TABLE `a` (`c` int(11) DEFAULT NULL)"
 class Target:
     """A target with the tables of a test. `refuses`: the error number for each rejected statement."""
 
-    looks: dict[TableName, str] = field(default_factory=lambda: {A: "old"})
+    definitions: dict[TableName, str] = field(default_factory=lambda: {A: "old"})
     refuses: dict[str, int] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
     noted: dict[int, JournalEntry] = field(default_factory=dict)
@@ -74,7 +74,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Target:
         "note_done": made.note_done,
         "run_transaction": run,
         "target_connection": lambda _endpoint: None,
-        "read_definition": lambda _connection, name: made.looks.get(name),
+        "read_definition": lambda _connection, name: made.definitions.get(name),
     }.items():
         monkeypatch.setattr(ddl_execution, name, instead)
     return made
@@ -84,17 +84,17 @@ def test_what_was_refused_is_executed_when_a_person_has_cured_the_table(server: 
     server.refuses = {ADD.sql: 1062}
     server.refused(ADD)
 
-    server.looks, server.refuses = {A: "cured"}, {}
+    server.definitions, server.refuses = {A: "cured"}, {}
     assert server.follow(ADD) == [ADD.sql]
     assert server.follow(ADD) == []
 
 
 def test_a_part_that_was_refused_is_executed_then_and_those_before_it_are_not(server: Target) -> None:
     server.refuses = {ADD.sql: 1060, ADD_C: 1060, "MODIFY d": 1265}
-    server.looks = {A: WITH_C}
+    server.definitions = {A: WITH_C}
     server.refused(ADD)
 
-    server.looks, server.refuses = {A: "cured"}, {}
+    server.definitions, server.refuses = {A: "cured"}, {}
     assert server.follow(ADD) == ["MODIFY d"]
     assert server.follow(ADD) == []
 
@@ -104,23 +104,23 @@ def test_the_replacement_of_a_statement_is_executed(server: Target, refused: Tar
     server.refuses = {refused.sql: 1265}
     server.refused(OTHER, ADD)
 
-    server.looks = {A: "cured"}
+    server.definitions = {A: "cured"}
     assert server.follow(instead := TargetDdl("MODIFY e", (A,))) == [instead.sql]
 
 
-@pytest.mark.parametrize(("looks", "begun"), [("changed", []), ("old", [ADD.sql])])
-def test_what_was_begun_and_not_refused_shows_by_its_looks(server: Target, looks: str, begun: Sequence[str]) -> None:
+@pytest.mark.parametrize(("definitions", "begun"), [("changed", []), ("old", [ADD.sql])])
+def test_an_executed_ddl_is_visible_in_the_definition(server: Target, definitions: str, begun: Sequence[str]) -> None:
     server.noted = {0: JournalEntry(0, ADD.sql, {A: "old"}, False)}
-    server.looks = {A: looks}
+    server.definitions = {A: definitions}
 
     assert server.follow(ADD) == begun
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_truncate_does_not_show_by_its_looks(server: Target, *, done: bool) -> None:
+def test_a_truncate_is_judged_by_the_journal_alone(server: Target, *, done: bool) -> None:
     truncate = TargetDdl("TRUNCATE TABLE `one`.`a`", (A,))
     server.noted = {0: JournalEntry(0, truncate.sql, {A: "old"}, done)}
-    server.looks = {A: "altered by what was executed in front of it meanwhile"}
+    server.definitions = {A: "altered by what was executed in front of it meanwhile"}
 
     assert server.follow(truncate) == ([] if done else [truncate.sql])
 
@@ -136,7 +136,7 @@ def test_what_no_order_of_parts_replaces_is_not_passed_over(server: Target) -> N
     ids=["its name is taken", "nothing is there", "it was renamed before"],
 )
 def test_a_rename_is_done_if_it_shows(server: Target, number: int, there: set[TableName], is_done: bool) -> None:
-    server.looks, server.refuses = dict.fromkeys(there, "old"), {RENAME.sql: number}
+    server.definitions, server.refuses = dict.fromkeys(there, "old"), {RENAME.sql: number}
 
     if is_done:
         assert server.follow(RENAME) == []
@@ -150,7 +150,7 @@ def test_a_rename_is_done_if_it_shows(server: Target, number: int, there: set[Ta
 def test_a_column_of_the_name_is_not_always_the_one_that_is_meant(server: Target, change: str) -> None:
     first = f"ALTER TABLE `one`.`a` {change}"
     both = TargetDdl(f"{first}, ADD COLUMN `c` int NULL", (A,), (first, ADD_C))
-    server.looks, server.refuses = {A: WITH_C}, dict.fromkeys((both.sql, *both.parts), 1060)
+    server.definitions, server.refuses = {A: WITH_C}, dict.fromkeys((both.sql, *both.parts), 1060)
     server.refused(both)
     assert server.noted[0].sql == f"refused: part 1: {first}"
     del server.refuses[first]

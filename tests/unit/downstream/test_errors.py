@@ -68,8 +68,8 @@ def test_a_refusal_names_the_column() -> None:
 
 
 def test_a_row_beyond_tidbs_limit_names_the_sizes_and_the_variable() -> None:
-    said = "entry too large, the max entry size is 6291456, the size of data is 7000034"
-    error = translate(pymysql.err.OperationalError(8025, said), table="shop.item", statement="INSERT of 1 row")
+    text = "entry too large, the max entry size is 6291456, the size of data is 7000034"
+    error = translate(pymysql.err.OperationalError(8025, text), table="shop.item", statement="INSERT of 1 row")
 
     assert isinstance(error, RowTooLarge)
     assert (error.bytes, error.limit, error.variable) == (7000034, 6291456, "tidb_txn_entry_size_limit")
@@ -84,12 +84,12 @@ def test_a_row_beyond_tidbs_limit_names_the_sizes_and_the_variable() -> None:
         (3108, "Column 'a' has a generated column dependency."),
     ],
 )
-def test_what_a_server_cannot_do_is_shown_in_its_own_words(number: int, message: str) -> None:
+def test_a_servers_refusal_is_shown_in_its_own_words(number: int, message: str) -> None:
     assert message in str(translate(pymysql.err.OperationalError(number, message), table="shop.item"))
 
 
-@pytest.mark.parametrize(("number", "said"), [(3819, "CHECK_CONSTRAINT_VIOLATED"), (1644, "SIGNAL"), (3999, "manual")])
-def test_an_error_is_named_whose_symbol_the_driver_lacks(number: int, said: str) -> None:
+@pytest.mark.parametrize(("number", "text"), [(3819, "CHECK_CONSTRAINT_VIOLATED"), (1644, "SIGNAL"), (3999, "manual")])
+def test_an_error_is_named_whose_symbol_the_driver_lacks(number: int, text: str) -> None:
     error = translate(pymysql.err.OperationalError(number, "the value 's3cret'"), table="t")
-    assert said in error.message()
+    assert text in error.message()
     assert "s3cret" not in error.message()

@@ -1,4 +1,4 @@
-"""What is taken for a table's definition."""
+"""The statements that are accepted as a table's definition."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a kernel makes of rows is what is made of their literals, one by one."""
+"""A kernel makes of rows the same tuples as the literals of each row."""
 
 from __future__ import annotations
 

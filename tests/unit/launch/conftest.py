@@ -7,7 +7,6 @@ import pytest
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch.inputs import Inputs
@@ -19,7 +18,7 @@ SOURCE_PASSWORD, TARGET_PASSWORD, META_PASSWORD = "so-urce-pw", "ta-rget-pw", "m
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path, store: MetaStore) -> Job:
     task = TaskConfig.model_validate(
         {
             "name": "shop",
@@ -34,8 +33,5 @@ def job(tmp_path: Path) -> Job:
     inputs = Inputs(task, (source,), (login,), Endpoint("target", "127.0.0.1", 4000, "dm", Secret(TARGET_PASSWORD)))
     upstreams = (Upstream(source, login, tmp_path / "relay" / "one"),)
     url = Secret(f"mysql+pymysql://dm:{META_PASSWORD}@127.0.0.1/dm")
-    migrate(local := Secret(f"sqlite:///{tmp_path / 'meta.db'}"))
-    with MetaStore.open(local) as store:
-        return Supervisor(inputs, upstreams, store, url, local_holder("shop", tmp_path), SparkSettings()).job(
-            "incremental_sync", UNTIL_CAUGHT_UP
-        )
+    supervisor = Supervisor(inputs, upstreams, store, url, local_holder("shop", tmp_path), SparkSettings())
+    return supervisor.job("incremental_sync", UNTIL_CAUGHT_UP)

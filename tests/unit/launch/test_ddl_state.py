@@ -1,4 +1,4 @@
-"""When DDL of merged tables is resolved, waits, or needs a person: from what the metadata DB knows alone."""
+"""The state of DDL of merged tables, according to the metadata DB: resolved, waiting, or in need of a person."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def subtask(source: str, **parts: Any) -> SubtaskStatus:
 
 
 def run(number: int, stage: Stage = Stage.FINISHED, **groups: list[dict[str, Any]] | None) -> Run:
-    progress = {source: {"unresolved_groups": said} for source, said in groups.items()}
+    progress = {source: {"unresolved_groups": reason} for source, reason in groups.items()}
     holder = Holder("me", "1", "here")
     return Run(f"r{number}", "t", "incremental_sync", holder, stage, WHEN, WHEN, 1.0, progress=progress)
 
@@ -56,7 +56,7 @@ def standing(
 
 
 @pytest.mark.parametrize(
-    ("lock", "said"),
+    ("lock", "reason"),
     [
         (LOCK, f"of s.o ({ID}), 1 min 3 s old, waits for b"),
         (replace(LOCK, infos=(A, B)), "waits for a to execute it"),
@@ -68,11 +68,11 @@ def standing(
     ],
     ids=["source missing", "to be run", "decided", "to go on"],
 )
-def test_a_lock_is_waited_for_until_all_have_gone_on(lock: Lock, said: str) -> None:
+def test_a_lock_is_pending_until_every_source_has_passed_it(lock: Lock, reason: str) -> None:
     for lock_id in (None, ID):
         found = standing(lock, lock_id=lock_id)
         assert isinstance(found, NotYet)
-        assert said in found.why
+        assert reason in found.why
         assert [one["ID"] for one in found.locks] == [ID]
         assert "no sync of the task is running" in found.why
     assert standing(lock, lock_id="t-`s`.`another`") == Met()
@@ -81,7 +81,7 @@ def test_a_lock_is_waited_for_until_all_have_gone_on(lock: Lock, said: str) -> N
     assert "no sync" not in running.why
 
 
-def test_who_was_not_waited_for_is_not_waited_for_afterwards() -> None:
+def test_a_skipped_source_is_not_waited_for_later() -> None:
     """Forced: b has not come to it, goes on by the DDL that it makes later, and holds nothing back until then."""
     assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == Met()
 
@@ -118,7 +118,7 @@ def test_shards_of_one_source_are_missing_before_there_is_a_lock() -> None:
 
 
 def test_an_unknown_state_is_not_resolved() -> None:
-    """A run that begins has not looked yet; one that the metadata DB has never heard of may hold anything back."""
+    """A run that begins has not checked yet; a run that the metadata DB does not know may hold any row back."""
     begins = run(3, Stage.RUNNING, a=None)
     assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), NotYet)
     assert standing(runs=(begins, QUIET)) == Met()

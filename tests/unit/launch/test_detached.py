@@ -1,12 +1,9 @@
 """A detached run's successor: whose stop it withdraws, and whose it leaves alone."""
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import Holder, this_process
@@ -16,13 +13,10 @@ MINE, OTHER = "airflow:d/r/t", "dmctl:me@here"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[MetaStore]:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as opened:
-        opened.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
-        opened.set_subtask_desired("shop", "one", Stage.STOPPED)
-        yield opened
+def store(store: MetaStore) -> MetaStore:
+    store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
+    store.set_subtask_desired("shop", "one", Stage.STOPPED)
+    return store
 
 
 def begin(store: MetaStore, identity: str) -> None:
@@ -45,7 +39,7 @@ def test_a_cleared_task_waits_for_the_run_that_its_clearing_has_stopped(store: M
 
 
 @pytest.mark.parametrize("identity", [None, OTHER])
-def test_a_persons_stop_stays(store: MetaStore, identity: str | None) -> None:
+def test_a_persons_stop_is_kept(store: MetaStore, identity: str | None) -> None:
     if identity is not None:
         begin(store, identity)
     wait_for_predecessor(store, "shop", ["one"], MINE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +9,6 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -29,14 +26,6 @@ RESULT: dict[str, Any] = {"status": "finished", "sources": {SOURCE: {"location":
 class Asked(DmError):
     code = "DM-0000"
     what = "a server was asked."
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MetaStore]:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        yield store
 
 
 def asks(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> bool:

@@ -111,7 +111,7 @@ def test_the_installed_pyspark_is_one_pyspark_and_is_not_imported() -> None:
     assert imported == "False"
 
 
-def test_the_client_installed_over_pyspark_is_seen(tmp_path: Path) -> None:
+def test_the_pyspark_client_over_pyspark_is_detected(tmp_path: Path) -> None:
     install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
     install(tmp_path, "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
 
@@ -144,7 +144,7 @@ def test_the_client_alone_cannot_start_spark(tmp_path: Path) -> None:
         check_pyspark([str(tmp_path)])
 
 
-def test_a_real_pyspark_overwritten_in_one_file_is_seen(tmp_path: Path) -> None:
+def test_one_overwritten_file_of_pyspark_is_detected(tmp_path: Path) -> None:
     """The real distribution, copied as an installer lays it out, and one file of the client put over it."""
     import importlib.metadata as metadata
 

@@ -1,31 +1,19 @@
 """The lines about a run: where each comes from, and when."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput, closing_table
 
 HOLDER = Holder("airflow:d/r/t", "1", "h")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MetaStore]:
-    url = Secret(f"sqlite:///{tmp_path / 'meta.db'}")
-    migrate(url)
-    with MetaStore.open(url) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -113,7 +101,7 @@ def test_a_run_that_was_just_read_is_not_read_again(
     assert shown == ["incremental sync: 2 of 8 pieces (25 %)"]
 
 
-def test_a_line_comes_every_so_often(reporter: ProgressReporter, shown: list[str]) -> None:
+def test_a_line_is_printed_once_per_interval(reporter: ProgressReporter, shown: list[str]) -> None:
     reporter.report_output = replace(reporter.report_output, every_seconds=60.0)
     reporter.report_if_due()
     assert shown == []

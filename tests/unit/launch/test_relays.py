@@ -1,4 +1,4 @@
-"""What the end of a relay means to those who need one, and where relay logs lie."""
+"""The reaction of tasks to the end of a relay, and the directories of relay logs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -108,13 +108,13 @@ def test_finished_work_leaves_only_the_shared_log(tmp_path: Path, *, shared: boo
 
 
 @pytest.mark.parametrize("needed", [100, 400])
-def test_a_log_stays_from_which_rows_are_still_to_come(tmp_path: Path, needed: int) -> None:
+def test_a_log_with_unread_rows_is_kept(tmp_path: Path, needed: int) -> None:
     one = upstream(tmp_path)
     one.relay_dir.mkdir(parents=True)
     applied = Location("bin.000007", 400)
-    stands = SubtaskStatus("shop", "one", Unit.SYNC, Stage.STOPPED, applied.at(needed), applied, datetime.now(UTC))
+    status = SubtaskStatus("shop", "one", Unit.SYNC, Stage.STOPPED, applied.at(needed), applied, datetime.now(UTC))
 
-    remove_private_logs([one], [replace(stands, source=one.config.source_id)])
+    remove_private_logs([one], [replace(status, source=one.config.source_id)])
 
     assert one.relay_dir.exists() is (needed == 100)
 
@@ -128,19 +128,19 @@ def test_a_log_stays_from_which_rows_are_still_to_come(tmp_path: Path, needed: i
         (Stage.FINISHED, True, False),
     ],
 )
-def test_a_log_stays_of_whose_end_nothing_is_noted(tmp_path: Path, stage: Stage, *, known: bool, stays: bool) -> None:
+def test_a_log_with_an_unknown_end_is_kept(tmp_path: Path, stage: Stage, *, known: bool, stays: bool) -> None:
     """The metadata DB was away when the sync ended: it may need older log than was noted last."""
     one = upstream(tmp_path)
     one.relay_dir.mkdir(parents=True)
     at = Location("bin.000007", 400)
-    stands = SubtaskStatus("shop", one.source_id, Unit.SYNC, stage, at, at if known else None, datetime.now(UTC))
+    status = SubtaskStatus("shop", one.source_id, Unit.SYNC, stage, at, at if known else None, datetime.now(UTC))
 
-    remove_private_logs([one], [stands])
+    remove_private_logs([one], [status])
 
     assert one.relay_dir.exists() is stays
 
 
-def test_a_log_stays_that_another_run_writes(tmp_path: Path) -> None:
+def test_a_log_that_another_run_writes_is_kept(tmp_path: Path) -> None:
     one = upstream(tmp_path)
     one.relay_dir.mkdir(parents=True)
     with sole_writer(one.relay_dir):

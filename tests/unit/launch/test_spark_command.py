@@ -202,6 +202,6 @@ def test_only_a_driver_that_runs_its_own_tasks_is_local(master: str, local: bool
     assert SparkSettings(master=master).is_local is local
 
 
-def test_an_app_that_is_not_there_is_named() -> None:
+def test_a_missing_app_is_named() -> None:
     with pytest.raises(NotInstalled, match="time_travel"):
         app_script("time_travel")

@@ -23,6 +23,7 @@ from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, SparkSettings
 from airflow_provider_dm.launch.submit import AppOutcome, SparkApp
 from tests import short_jvms
+from tests.waiting import wait_for
 
 from .conftest import SOURCE_PASSWORD
 
@@ -92,10 +93,7 @@ def lines(app: SparkApp) -> list[str]:
 
 
 def wait_for_line(app: SparkApp, text: str, seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while not any(text in line for line in lines(app)):
-        assert time.monotonic() < deadline, "\n".join(lines(app))
-        time.sleep(0.05)
+    wait_for(lambda: any(text in line for line in lines(app)), seconds=seconds, shows=lambda: "\n".join(lines(app)))
 
 
 def nothing_left(app: SparkApp) -> bool:
@@ -110,9 +108,9 @@ def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch) ->
 
     assert app.outcome(lambda _: replace(ROW, result={"rows": 4})) == AppOutcome({"rows": 4})
     assert nothing_left(app)
-    (said,) = [line for line in lines(app) if line.startswith("argv")]
-    assert "job.json" in said
-    assert said.endswith("******")
+    (arguments,) = [line for line in lines(app) if line.startswith("argv")]
+    assert "job.json" in arguments
+    assert arguments.endswith("******")
     assert SOURCE_PASSWORD not in app.log_path.read_text()
     assert "environments without it: True" in app.log_path.read_text()
     assert stat.S_IMODE(app.log_path.stat().st_mode) == 0o600
@@ -138,21 +136,21 @@ def test_the_jvm_has_our_options_and_archive_unless_the_user_has_others(
         "maps = open(f'/proc/{management.ManagementFactory.getRuntimeMXBean().getPid()}/maps').read()\n"
         f"print('archive is used', {str(archive)!r} in maps, flush=True)\n"
     )
-    said: list[str] = []
+    printed: list[str] = []
     for settings in (SparkSettings(), SparkSettings(conf={"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"})):
         app = SparkApp.start(job, run_dir=tmp_path, script=script, settings=settings)
         request.addfinalizer(app.stop)
         assert app.wait(240) == 0, app.log_path.read_text()[-2000:]
-        said = lines(app)
+        printed = lines(app)
 
-    ours, theirs = [line for line in said if line.startswith("JVM")]
+    ours, theirs = [line for line in printed if line.startswith("JVM")]
     assert all(option in ours for option in LOCAL_JAVA_OPTIONS.split())
-    assert [line for line in said if line.startswith("archive")] == ["archive is used True", "archive is used False"]
+    assert [line for line in printed if line.startswith("archive")] == ["archive is used True", "archive is used False"]
     assert "UseParallelGC" in theirs
     assert "UseSerialGC" not in theirs
 
 
-def test_records_of_the_app_are_logged_at_their_level_and_what_spark_prints_is_not(
+def test_the_apps_records_are_logged_at_their_level_and_sparks_output_is_not(
     launch: Launch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -174,8 +172,8 @@ print('DM-RESULT {{"rows": 4}}')
 """)
 
     assert app.outcome(no_run) == AppOutcome({"rows": 4})
-    said = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "spark_apps.app"]
-    assert said == [("INFO", "two lines"), ("INFO", "of one record"), ("WARNING", "tried again, ******")]
+    logged = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "spark_apps.app"]
+    assert logged == [("INFO", "two lines"), ("INFO", "of one record"), ("WARNING", "tried again, ******")]
     everything = "\n".join(record.getMessage() for record in caplog.records)
     assert not any(text in everything for text in ("NativeCodeLoader", "of a library", "Traceback", SOURCE_PASSWORD))
     assert all(text in app.log_path.read_text() for text in ("NativeCodeLoader", "of a library", "ZeroDivisionError"))
@@ -214,7 +212,7 @@ def test_a_driver_that_does_not_listen_is_killed_with_its_jvm_and_workers(launch
     assert nothing_left(app)
 
 
-def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch) -> None:
+def test_a_driver_ends_when_its_jvm_is_killed(launch: Launch) -> None:
     app = launch(WITH_WORKERS + TICK_FOR_EVER)
     wait_for_line(app, "ticking")
 

@@ -1,13 +1,12 @@
 """Real spark-submits of small scripts, watched to their ends beside a task's relays."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
@@ -25,15 +24,12 @@ TICK_FOR_EVER = "import time\nwhile True: time.sleep(0.05)\n"
 
 
 @pytest.fixture
-def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
-    url = Secret(f"sqlite:///{tmp_path / 'meta.db'}")
-    migrate(url)
+def supervisor(tmp_path: Path, meta_url: str, store: MetaStore) -> Supervisor:
     task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
     source, login = SourceConfig(source_id="one"), Endpoint("one", "127.0.0.1", 1, "dm")
     upstreams = (Upstream(source, login, tmp_path / "relay"),)
     inputs = Inputs(task, (source,), (login,), Endpoint("target", "127.0.0.1", 1, "dm"))
-    with MetaStore.open(url) as store:
-        yield Supervisor(inputs, upstreams, store, url, local_holder("shop", tmp_path), SparkSettings())
+    return Supervisor(inputs, upstreams, store, Secret(meta_url), local_holder("shop", tmp_path), SparkSettings())
 
 
 @pytest.fixture
@@ -59,18 +55,18 @@ def test_a_job_yields_to_a_claim_after_its_launch(supervisor: Supervisor) -> Non
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_an_app_is_looked_at_until_it_has_ended(
+def test_an_app_is_polled_until_it_has_ended(
     supervisor: Supervisor, launch: Callable[[str], SparkApp], tmp_path: Path
 ) -> None:
-    looks: list[None] = []
+    polls: list[None] = []
     shown: list[str] = []
     with Relays([], meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:
-        said = """import sys; print('DM-RESULT {"rows": 4}', file=sys.stderr)"""  # the metadata DB was away
+        code = """import sys; print('DM-RESULT {"rows": 4}', file=sys.stderr)"""  # the metadata DB was away
         report_output = ReportOutput(shown.append, shown.append, every_seconds=0.2)
-        outcome = watch(launch(said), relays, supervisor.store, report_output, lambda: looks.append(None))
+        outcome = watch(launch(code), relays, supervisor.store, report_output, lambda: polls.append(None))
 
     assert outcome == AppOutcome({"rows": 4})
-    assert looks
+    assert polls
     assert shown[0].endswith(f"Spark's output is in {tmp_path / 'app.log'}")
     assert "starting Spark" in shown[1]
     assert shown[-1] == "incremental sync: stopped, 0 changes"

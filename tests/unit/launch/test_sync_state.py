@@ -1,4 +1,4 @@
-"""When the state that a sync sensor waits for is reached."""
+"""The conditions of sync sensors."""
 
 import json
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ GROUP = {"target": "t", "since": 1.0}
         (replace(RUN, progress={}), NothingHeld(), None),
     ],
 )
-def test_a_condition_is_met_or_waited_for(run: Run | None, condition: Condition, met: Any) -> None:
+def test_a_condition_is_met_or_not_yet(run: Run | None, condition: Condition, met: Any) -> None:
     state = state_of([ONE], run, condition)
     if met is None:
         assert isinstance(state, NotYet)
@@ -80,7 +80,7 @@ def test_after_a_switch_of_servers_gtid_sets_decide() -> None:
     assert isinstance(state_of([replace(ONE, applied=replace(HERE, gtid_set=b))], running(), goal), NotYet)
 
 
-def test_every_source_has_to_meet_it() -> None:
+def test_every_source_must_meet_the_condition() -> None:
     state = state_of([ONE, replace(ONE, source="two", unit=Unit.LOAD)], running(), LagAtMost(9.0))
     assert state == NotYet("two: its unit is load")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ import pytest
 
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -48,34 +46,31 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def desk(tmp_path: Path, store: MetaStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.setattr(task_control, "OBEY_SECONDS", 0.0)
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        yield Desk(tmp_path, store, capsys)
+    return Desk(tmp_path, store, capsys)
 
 
-def test_dms_document_when_a_wish_has_come_true(desk: Desk) -> None:
+def test_dms_document_for_a_fulfilled_request(desk: Desk) -> None:
     desk.put(ONE, Stage.PAUSED)
     desk.run()
 
-    said = desk("pause-task", "shop")
+    document = desk("pause-task", "shop")
 
     answer = {"result": True, "msg": "", "source": ONE, "worker": "worker9"}
-    assert said == {"op": "Pause", "result": True, "msg": "", "sources": [answer]}
-    assert list(said) == ["op", "result", "msg", "sources"]
+    assert document == {"op": "Pause", "result": True, "msg": "", "sources": [answer]}
+    assert list(document) == ["op", "result", "msg", "sources"]
     assert desk.desired() == {ONE: Stage.PAUSED}
 
 
-def test_one_that_does_not_obey_is_named_and_the_wish_stays(desk: Desk) -> None:
+def test_a_relay_that_ignores_a_stop_is_named_and_the_request_kept(desk: Desk) -> None:
     desk.put(ONE)
     desk.put(TWO, Stage.PAUSED)
     desk.run()
 
-    said = desk("pause-task", "shop", code=1)
+    document = desk("pause-task", "shop", code=1)
 
-    assert [(one["source"], one["msg"]) for one in said["sources"]] == [
+    assert [(one["source"], one["msg"]) for one in document["sources"]] == [
         (ONE, "it is still Running after 0 s"),
         (TWO, ""),
     ]
@@ -106,9 +101,9 @@ def test_a_source_alone_means_all_of_its_tasks(desk: Desk) -> None:
         desk.put(ONE, Stage.PAUSED, task=task)
         desk.put(TWO, task=task)
 
-    said = desk("pause-task", "-s", ONE)
+    document = desk("pause-task", "-s", ONE)
 
-    assert [(one["task"], one["source"]) for one in said["sources"]] == [("shop", ONE), ("stock", ONE)]
+    assert [(one["task"], one["source"]) for one in document["sources"]] == [("shop", ONE), ("stock", ONE)]
     assert desk.desired() == desk.desired("stock") == {ONE: Stage.PAUSED, TWO: None}
 
 
@@ -120,7 +115,7 @@ def test_sources_that_load_together_pause_together(desk: Desk) -> None:
     assert desk.desired() == {ONE: None, TWO: None}
 
 
-def test_a_task_that_runs_is_asked_to_end_and_not_forgotten_before_it_has(desk: Desk) -> None:
+def test_a_running_task_is_stopped_before_it_is_removed(desk: Desk) -> None:
     desk.put(ONE)
     desk.run()
 
@@ -151,7 +146,7 @@ def test_a_frozen_app_has_not_ended(desk: Desk) -> None:
     assert desk("stop-task", "shop", code=1)["result"] is False
 
 
-def test_who_starts_a_task_takes_back_what_was_wanted_of_it(desk: Desk) -> None:
+def test_a_start_withdraws_the_desired_stage_of_a_task(desk: Desk) -> None:
     desk.put(ONE)
     desk.put(TWO)
     desk.store.set_subtask_desired("shop", ONE, Stage.PAUSED)
@@ -161,7 +156,7 @@ def test_who_starts_a_task_takes_back_what_was_wanted_of_it(desk: Desk) -> None:
     assert desk.desired() == {ONE: Stage.RUNNING, TWO: None}
 
 
-def test_a_stop_that_was_obeyed_is_taken_back_and_a_pause_is_not(desk: Desk) -> None:
+def test_a_completed_stop_is_withdrawn_and_a_pause_is_not(desk: Desk) -> None:
     for source, wish in ((ONE, Stage.PAUSED), (TWO, Stage.STOPPED)):
         desk.put(source)
         desk.store.set_subtask_desired("shop", source, wish)
@@ -171,7 +166,7 @@ def test_a_stop_that_was_obeyed_is_taken_back_and_a_pause_is_not(desk: Desk) -> 
     assert desk.desired() == {ONE: Stage.PAUSED, TWO: Stage.RUNNING}
 
 
-def test_one_who_has_died_is_waited_for_and_one_who_works_refuses(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_runs_lease_expires_and_a_live_runs_lease_refuses(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_control, "_POLL_SECONDS", 0.001)
     monkeypatch.setattr(task_control, "OTHERS_POLL_SECONDS", 0.001)
     ours = Holder(identity="airflow:d/r2/t", attempt="1", host="worker9")

@@ -13,7 +13,7 @@ from airflow_provider_dm.launch.errors import TaskRunsAlready
 from airflow_provider_dm.launch.workdir import TaskDir, open_run_log, private_directory, work_root
 
 
-def test_the_root_is_the_given_one_then_the_environments_then_xdgs(tmp_path: Path) -> None:
+def test_the_root_is_the_argument_the_environments_or_xdgs(tmp_path: Path) -> None:
     environ = {"DM_WORK_DIR": "/one", "XDG_STATE_HOME": "/two", "HOME": "/three"}
 
     assert work_root(tmp_path, environ) == tmp_path

@@ -1,4 +1,4 @@
-"""A metadata DB that lets its callers wait and does not answer: one of them waits, until somebody has seen it again."""
+"""A metadata DB that does not answer: one caller waits, until a call succeeds again."""
 
 import socket
 import sqlite3

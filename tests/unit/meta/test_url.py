@@ -38,7 +38,7 @@ def test_a_url_is_shown_without_what_may_be_secret() -> None:
     assert without_password(make_url("mysql://u:hunter2@h:1/db?ssl_key=hunter2")) == "mysql://u:***@h:1/db"
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_named_without_its_password() -> None:
     with pytest.raises(MetaUnreachable) as error:
         MetaStore.open("mysql://dm:hunter2@127.0.0.1:1/meta")
     assert "127.0.0.1:1/meta" in str(error.value)
@@ -56,6 +56,6 @@ def test_a_driver_that_is_not_installed_is_installed(monkeypatch: pytest.MonkeyP
         MetaStore.open(there)
 
 
-def test_a_folder_that_is_not_there() -> None:
+def test_a_missing_folder_is_refused() -> None:
     with pytest.raises(MetaUnreachable, match="unable to open database file"):
         MetaStore.open("sqlite:////nonexistent/meta.db")

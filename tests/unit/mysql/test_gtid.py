@@ -92,6 +92,6 @@ def test_what_is_no_mariadb_position_is_refused(text: str) -> None:
         GtidSet.parse(text, Flavour.MARIADB)
 
 
-def test_the_families_never_meet() -> None:
+def test_sets_of_two_flavours_have_no_union() -> None:
     with pytest.raises(InvariantBroken):
         GtidSet.empty(Flavour.MYSQL).union(GtidSet.empty(Flavour.MARIADB))

@@ -18,7 +18,7 @@ NOW = dt.datetime.now(dt.UTC)
 
 @pytest.mark.parametrize("role", ["ca", "cert"])
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_file_that_is_no_certificate_or_not_there(tmp_path: Path, role: str, exists: bool) -> None:
+def test_a_missing_or_invalid_certificate_file_is_refused(tmp_path: Path, role: str, exists: bool) -> None:
     path = tmp_path / "wrong.pem"
     if exists:
         path.write_text("no certificate")

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.precheck.result import State
 
 def states(**syncer: Any) -> dict[State, str]:
     task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one", "syncer": syncer}]})
-    return {state: said for state, said, _ in check_configuration(task, ())}
+    return {state: message for state, message, _ in check_configuration(task, ())}
 
 
 def test_all_keys_of_a_syncer_have_an_effect() -> None:
@@ -20,8 +20,8 @@ def test_all_keys_of_a_syncer_have_an_effect() -> None:
 
 
 def test_many_workers_for_transactions_one_by_one_are_named() -> None:
-    said = states(**{"worker-count": 4, "apply": "transactional"})[State.WARN]
-    assert said.startswith("without effect: worker-count; ")
+    message = states(**{"worker-count": 4, "apply": "transactional"})[State.WARN]
+    assert message.startswith("without effect: worker-count; ")
     assert states(**{"worker-count": 1, "apply": "transactional"}).keys() == {State.OK}
 
 
@@ -41,7 +41,7 @@ def test_keys_of_dump_files_are_named() -> None:
             ],
         }
     )
-    files, checkpoint = (said for state, said, _ in check_configuration(task, ()) if state is State.WARN)
+    files, checkpoint = (message for state, message, _ in check_configuration(task, ()) if state is State.WARN)
 
     assert files.startswith("without effect: chunk-filesize, clean-dump-file, dir;")
     assert "async-checkpoint-flush" in checkpoint
@@ -50,5 +50,5 @@ def test_keys_of_dump_files_are_named() -> None:
 def test_an_item_to_ignore_that_is_no_check_is_named_with_the_nearest() -> None:
     dms = ["all", "auto_increment_ID", "free_space", "downstream_version", "table_schema", "meta_position"]
     assert unknown_items(dms, ()) == []
-    (_, said, remedy), (_, _, other) = unknown_items(["table_keyz", "zzz"], ["table_keys"])
-    assert ("table_keyz" in said, remedy, other) == (True, "Write 'table_keys'.", "Leave it out.")
+    (_, message, remedy), (_, _, other) = unknown_items(["table_keyz", "zzz"], ["table_keys"])
+    assert ("table_keyz" in message, remedy, other) == (True, "Write 'table_keys'.", "Leave it out.")

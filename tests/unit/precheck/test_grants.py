@@ -1,4 +1,4 @@
-"""What SHOW GRANTS of the two families means."""
+"""The meaning of SHOW GRANTS of both families."""
 
 import pytest
 

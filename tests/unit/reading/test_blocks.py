@@ -73,7 +73,7 @@ def test_an_error_in_the_middle_is_raised_and_closes_the_connection() -> None:
 
 
 @given(body=st.binary(min_size=1, max_size=40), width=st.integers(1, 4))
-def test_a_damaged_row_ends_in_an_error_or_in_cells_that_lie_in_it(body: bytes, width: int) -> None:
+def test_a_damaged_row_gives_an_error_or_cells_inside_the_row(body: bytes, width: int) -> None:
     wire = Wire(packet(body, LARGEST) + packet(EOF, LARGEST), [])
     try:
         found = received(wire, width)

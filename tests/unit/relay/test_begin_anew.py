@@ -1,4 +1,4 @@
-"""When a relay log that the upstream has left behind may be given up, and that it goes as a whole or not at all."""
+"""The conditions for giving up a relay log that the upstream left behind; it is removed as a whole or not at all."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -84,7 +84,7 @@ def test_it_begins_anew_at_the_oldest_need(needs: list[LogNeed], first: LogNeed)
         ([need(6), need(6, base="log")], r"needs log\.000006:700, a location in another log"),
     ],
 )
-def test_it_stays_while_one_need_cannot_be_served(needs: list[LogNeed], why: str) -> None:
+def test_the_log_is_kept_while_the_source_cannot_serve_a_need(needs: list[LogNeed], why: str) -> None:
     with pytest.raises(BinlogPurged, match=why) as raised:
         start.begin_anew(END, needs, BINLOGS)
 
@@ -108,7 +108,7 @@ def begins_with(here: Path) -> tuple[str, str, int] | None:
     return str(writer.sub_dir), str(writer.file), writer.size
 
 
-def test_everything_goes_and_the_announced_file_is_next(root: Path) -> None:
+def test_all_files_are_removed_and_the_announced_file_is_next(root: Path) -> None:
     gone = clear(SOURCE, root, announcing(root))
 
     assert [str(file) for file in gone] == list(NAMES)
@@ -117,7 +117,7 @@ def test_everything_goes_and_the_announced_file_is_next(root: Path) -> None:
     assert begins_with(root) == (TWO, "bin.000006", 0)
 
 
-def test_nothing_can_be_seen_when_the_needs_are_looked_at_again(root: Path) -> None:
+def test_at_the_second_check_of_the_needs_no_file_is_visible(root: Path) -> None:
     seen: list[list[str]] = []
 
     clear(SOURCE, root, lambda: seen.append(visible(root)))
@@ -142,7 +142,7 @@ def test_a_purge_that_is_under_way_is_not_disturbed(root: Path) -> None:
     assert visible(root) == list(NAMES)
 
 
-def test_a_log_that_never_came_may_begin_elsewhere(root: Path) -> None:
+def test_a_log_without_files_may_begin_elsewhere(root: Path) -> None:
     clear(SOURCE, root, announcing(root))
 
     assert clear(SOURCE, root, lambda: announce(RelayDirectory(root), SubDir.parse(TWO), BinlogFile("bin", 9))) == ()

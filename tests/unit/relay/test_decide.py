@@ -1,4 +1,4 @@
-"""What happens to an event: one case each."""
+"""The decision about an event: one case each."""
 
 import struct
 

@@ -135,7 +135,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [LOCK, INDEX_LOCK])
 def test_a_lock_file_that_is_not_ours_to_open_is_an_error_with_a_name(tmp_path: Path, name: str) -> None:
-    """Somebody else has made the directory, or put a link there."""
+    """Another user has made the directory, or a link with its name."""
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RelayDirectoryUnusable, match=name), sole_writer(tmp_path):
         RelayDirectory(tmp_path).add("0-1")

@@ -44,7 +44,7 @@ def event_of(made: str, size: int, at: int) -> bytes:
     st.integers(0, 40),
     st.booleans(),
 )
-def test_both_ways_take_the_same(
+def test_both_readers_accept_the_same_events(
     made: list[tuple[str, int]], damage: list[tuple[int, int]], missing: int, checksums: bool
 ) -> None:
     events, cursor = [], 4
@@ -99,7 +99,7 @@ def test_a_relay_with_a_backlog_is_fast_from_the_start() -> None:
     assert taker._take is not take_plainly
 
 
-def test_a_relay_that_found_no_kernels_looks_for_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_without_kernels_searches_for_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
     taker = RunTaker()
     monkeypatch.setenv(build.SWITCH, "off")
     taker.expect(BACKLOG_BYTES)

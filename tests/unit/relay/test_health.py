@@ -45,7 +45,7 @@ def test_a_relay_that_reports_is_never_a_failure(
 
 
 @pytest.mark.parametrize("desired", [None, *Stage])
-def test_an_error_is_its_last_word_when_no_process_is_left(desired: Stage | None) -> None:
+def test_the_recorded_error_counts_when_no_process_is_left(desired: Stage | None) -> None:
     assert relay_state(replace(ENDED, stage=Stage.PAUSED, error=ERROR), desired) == RelayFailure(ERROR)
 
 
@@ -65,7 +65,7 @@ def test_a_relay_that_is_about_to_stop_still_runs() -> None:
     assert isinstance(relay_state(RUNS, Stage.STOPPED), RelayAlive)
 
 
-def test_a_last_word_needs_no_silence() -> None:
+def test_final_stages_count_at_once() -> None:
     """Stopped and Finished are reported once, by a process that is ending."""
     assert relay_state(replace(RUNS, stage=Stage.FINISHED), Stage.RUNNING) == RelayCaughtUp()
     assert relay_state(replace(RUNS, stage=Stage.STOPPED), Stage.STOPPED) == AskedToStop()
@@ -90,7 +90,7 @@ def test_a_living_relay_is_not_silent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "reason"),
     [
         (None, "none has ever reported"),
         (replace(RUNS, error=ERROR), "no space"),
@@ -99,8 +99,8 @@ def test_a_living_relay_is_not_silent() -> None:
         (replace(RUNS, heartbeat_age_seconds=None), "none has ever reported"),
     ],
 )
-def test_the_reason_why_no_relay_pulls(status: RelayStatus | None, said: str) -> None:
-    assert silence(status) == said
+def test_the_reason_why_no_relay_pulls(status: RelayStatus | None, reason: str) -> None:
+    assert silence(status) == reason
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""The relay's own purge: when it looks, what it takes, and that nothing ever stops it."""
+"""The relay's own purge: its times, the files that it removes, and that no error ends it."""
 
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +10,6 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import PurgeConfig, SourceConfig
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -24,18 +22,11 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.launch.errors import PurgeNotReported, RelayFailed
 from airflow_provider_dm.launch.relay_purge import purge_relay_log
 from tests.unit.relay.events import file_of
+from tests.waiting import wait_for
 
 SOURCE, SUB_DIR = "replica-01", "0-1.000001"
 WANTS_SPACE: Mapping[str, int] = MappingProxyType({"remain_space": 1 << 30})
-"""So many GB are never free: every look takes all that it may."""
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MetaStore]:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        yield store
+"""So many GB are never free: every check removes all files that it may."""
 
 
 ELSEWHERE = RelayStatus(SOURCE, Stage.RUNNING, sub_dir=SUB_DIR, pid=1, host="another-machine")
@@ -69,22 +60,15 @@ def files(root: Path) -> list[int]:
     return [one.file.number for one in RelayDirectory(root).files(RelayDirectory(root).sub_dirs()[0])]
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_it_purges_periodically_what_no_task_needs(root: Path, store: MetaStore) -> None:
     needs(store, "bin.000003")
     with keeper(root, store, {**WANTS_SPACE, "interval": 1}):
-        wait_until(lambda: files(root) == [3, 4, 5])
+        wait_for(lambda: files(root) == [3, 4, 5])
         needs(store, "bin.000005")
-        wait_until(lambda: files(root) == [5])
+        wait_for(lambda: files(root) == [5])
 
 
-def test_a_relay_that_ends_before_its_first_look_purges_at_its_end(root: Path, store: MetaStore) -> None:
+def test_a_relay_that_ends_before_its_first_check_purges_at_its_end(root: Path, store: MetaStore) -> None:
     needs(store, "bin.000003")
     with keeper(root, store):
         assert files(root) == [1, 2, 3, 4, 5]
@@ -123,12 +107,12 @@ def test_the_tasks_that_need_kept_files_are_logged_once(
     with caplog.at_level(logging.WARNING):
         assert [housekeeper.purge_now() for _ in range(3)] == [0, 0, 0]
 
-    (said,) = caplog.messages
-    assert "0-1.000001/bin.000001 stays: task shop (Stopped) needs bin.000001:4" in said
+    (message,) = caplog.messages
+    assert "0-1.000001/bin.000001 stays: task shop (Stopped) needs bin.000001:4" in message
 
 
 @pytest.mark.parametrize("off", [{"interval": 0}, {"remain_space": 0}], ids=["interval: 0", "no reason is left"])
-def test_what_is_switched_off_takes_nothing(root: Path, store: MetaStore, off: dict[str, int]) -> None:
+def test_a_disabled_purge_removes_nothing(root: Path, store: MetaStore, off: dict[str, int]) -> None:
     with keeper(root, store, {**WANTS_SPACE, **off}) as housekeeper:
         assert housekeeper.purge_now() == 0
         assert housekeeper._every == 0
@@ -145,7 +129,7 @@ def test_an_unknown_need_takes_nothing(root: Path, store: MetaStore, caplog: pyt
     assert "DM-4052" in caplog.text
 
 
-def test_a_metadata_db_that_is_gone_takes_nothing(
+def test_without_a_metadata_db_nothing_is_purged(
     root: Path, store: MetaStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "meta.db").write_bytes(b"not a database, but what is left of one" * 100)
@@ -176,10 +160,10 @@ def test_a_private_directory_keeps_only_what_its_own_task_needs(root: Path, stor
     spool = SpoolSpec(task="shop", limit_bytes=1)
     housekeeper = keeper(root, store, {"interval": 0}, spool)
 
-    assert housekeeper.purge_now() == 0, "the task has not said where it stands"
+    assert housekeeper.purge_now() == 0, "the task has not reported its location"
     needs(store, "bin.000004", stage=Stage.RUNNING)
     with housekeeper:
-        wait_until(lambda: files(root) == [4, 5])
+        wait_for(lambda: files(root) == [4, 5])
 
 
 @pytest.mark.parametrize(
@@ -209,7 +193,7 @@ def test_a_relay_carries_out_what_another_machine_has_ordered(
         assert report.kept == f"{SUB_DIR}/bin.000003 stays: task shop (Stopped) needs bin.000003:4"
 
 
-def test_what_a_relay_cannot_purge_is_reported_to_who_ordered_it(root: Path, store: MetaStore) -> None:
+def test_files_that_a_relay_cannot_purge_are_reported(root: Path, store: MetaStore) -> None:
     store.put_relay_status(ELSEWHERE)
     with (
         keeper(root, store, {"interval": 0}),
@@ -222,14 +206,14 @@ def test_an_order_of_another_release_purges_nothing(root: Path, store: MetaStore
     store.put_relay_status(replace(ELSEWHERE, directory=str(root)))
     store.order_purge(SOURCE, "1", {"wanted": {"older_than": 3600}, "preview": False})
     with keeper(root, store, {"interval": 0}):
-        wait_until(lambda: store.purge_report(SOURCE, "1") is not None)
+        wait_for(lambda: store.purge_report(SOURCE, "1") is not None)
     report = store.purge_report(SOURCE, "1")
     assert report is not None
     assert "Run the same release" in str(report["error"])
     assert files(root) == [1, 2, 3, 4, 5]
 
 
-def test_an_order_that_no_relay_looks_at_is_withdrawn(root: Path, store: MetaStore) -> None:
+def test_an_unread_purge_order_is_withdrawn(root: Path, store: MetaStore) -> None:
     store.put_relay_status(ELSEWHERE)
     with pytest.raises(PurgeNotReported, match="has not reported the purge within 0 s; the order is withdrawn"):
         purge_relay_log(store, SOURCE, PurgeOrder(Inactive()), seconds=0.1)

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.relay.directory_lock import sole_writer
 from airflow_provider_dm.engine.relay.errors import RelayLocked
 from airflow_provider_dm.engine.relay.keeper import (
@@ -33,14 +31,7 @@ Keep = Callable[..., KeptRelay]
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    found = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(Secret(found))
-    return found
-
-
-@pytest.fixture
-def keep(tmp_path: Path, url: str) -> Iterator[Keep]:
+def keep(tmp_path: Path, meta_url: str) -> Iterator[Keep]:
     kept: list[KeptRelay] = []
 
     def made(deaths_allowed: int = 1, **environment: str) -> KeptRelay:
@@ -51,7 +42,7 @@ def keep(tmp_path: Path, url: str) -> Iterator[Keep]:
             "relay_dir": str(tmp_path / "relay"),
         }
         spec = {"source": source, "meta_url": {"env": "META"}, "launcher_pid": os.getpid()}
-        inherited = {**os.environ, "META": url, **environment}
+        inherited = {**os.environ, "META": meta_url, **environment}
         kept.append(KeptRelay(RelaySpec.model_validate(spec), inherited, tmp_path / "relay.log", deaths_allowed))
         return kept[-1]
 
@@ -79,7 +70,7 @@ def runs(kept: KeptRelay, seconds: float = 300) -> int:
     return kept.process.pid
 
 
-def test_one_that_is_killed_comes_back(keep: Keep) -> None:
+def test_a_killed_relay_is_restarted(keep: Keep) -> None:
     kept = keep()
     first = runs(kept)
 
@@ -94,12 +85,12 @@ def test_one_that_is_killed_comes_back(keep: Keep) -> None:
     assert kept.deaths == 1
 
 
-def test_one_that_always_dies_is_given_up_with_the_end_of_its_log(keep: Keep) -> None:
+def test_a_relay_that_always_dies_is_given_up_with_the_end_of_its_log(keep: Keep) -> None:
     kept = keep(PYTHONHOME="/not/there")
     ended = end(kept)
     assert isinstance(ended, EndedByCrash)
     assert ended.exit_code == 1
-    assert "/not/there" in ended.tail  # what Python said
+    assert "/not/there" in ended.tail  # Python's message
     assert kept.deaths == 2
 
 
@@ -111,14 +102,13 @@ def test_a_typed_error_is_not_answered_by_a_restart(keep: Keep) -> None:
     assert kept.deaths == 0
 
 
-def test_a_relay_that_obeyed_has_ended_despite_another_relays_log(keep: Keep, url: str) -> None:
+def test_a_stopped_relay_has_ended_despite_another_relays_log(keep: Keep, store: MetaStore) -> None:
     """Two relays of one source share a directory; the standby waits again and again."""
     kept = keep()
     runs(kept)
     with open(kept.log_path, "a") as file:
         file.write(f'{MARK}{{"ErrCode": "{RelayLocked.code}"}}\n')
-    with MetaStore.open(Secret(url)) as store:
-        store.set_relay_desired("one", Stage.STOPPED)
+    store.set_relay_desired("one", Stage.STOPPED)
 
     assert end(kept) == EndedOnRequest()
 
@@ -129,7 +119,7 @@ def test_another_writer_of_the_directory_is_waited_for(keep: Keep) -> None:
         assert kept.check() is None
         assert kept.process is None
         assert f"process {os.getpid()} on" in str(kept.holder)
-        faster = RelayProcess.start(kept.spec, kept.environment, kept.log_path)  # by who had looked a moment before
+        faster = RelayProcess.start(kept.spec, kept.environment, kept.log_path)  # by another launcher
         faster.wait()
         found = end_of(faster)
         assert isinstance(found, DirectoryLocked)

@@ -122,6 +122,6 @@ def test_a_time_that_the_log_does_not_reach_is_refused(moment: int, why: str) ->
         place_at_time(MYSQL, moment, "then")
 
 
-def test_before_the_very_first_file_there_was_nothing() -> None:
+def test_a_time_before_the_first_file_is_its_start() -> None:
     log = log_of({"bin.000001": Written(10, ((f"{U}:1", 11),))}, Flavour.MYSQL)
     assert str(place_at_time(log, 5, "then")) == "bin.000001:4"

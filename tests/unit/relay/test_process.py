@@ -1,4 +1,4 @@
-"""What a launcher sees of a relay process, and that the process is small."""
+"""A relay process as its launcher sees it, and its size."""
 
 import json
 import subprocess

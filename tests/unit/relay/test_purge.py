@@ -1,4 +1,4 @@
-"""Which relay files may go: the seed's examples, the reasons, and the law that nothing needed ever goes."""
+"""The relay files that may be purged: DM's examples, the reasons, and the law that no needed file is purged."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,14 +80,14 @@ def test_by_space_as_many_of_the_oldest_as_are_needed(size: int, files: int) -> 
     assert len(plan_purge(numbered(5), (), FreeSpace(size)).delete) == files
 
 
-def test_the_newest_file_never_goes() -> None:
+def test_the_newest_file_is_never_purged() -> None:
     plan = plan_purge(numbered(3), (), Inactive())
 
     assert gone(plan) == ["0-1.000001/bin.000001", "0-1.000001/bin.000002"]
     assert plan.report.kept == "0-1.000001/bin.000003 stays: 0-1.000001/bin.000003 is the newest file"
 
 
-def test_of_several_wishes_the_one_that_reaches_furthest() -> None:
+def test_of_several_goals_the_furthest_counts() -> None:
     assert len(plan_purge(numbered(9), (), FreeSpace(150), BeforeTime(4500.0)).delete) == 4
     assert plan_purge(numbered(9), ()).delete == ()
 
@@ -178,7 +178,7 @@ def test_the_metadata_db_of_another_user_is_refused(sub_dir: str | None) -> None
         check_reported(log_of(*map(held, SEED)), status)
 
 
-def test_the_metadata_db_that_the_relay_reports_to_is_taken() -> None:
+def test_the_relays_metadata_db_is_used() -> None:
     check_reported(log_of(*map(held, SEED)), RelayStatus("mysql-replica-01", Stage.PAUSED, sub_dir=f"{FIRST}.000003"))
 
 
@@ -210,7 +210,7 @@ def requests(log: RelayLog) -> st.SearchStrategy[PurgeRequest]:
 
 
 @given(st.data())
-def test_no_file_at_or_behind_any_need_ever_goes(data: st.DataObject) -> None:
+def test_no_file_that_a_task_needs_is_ever_purged(data: st.DataObject) -> None:
     log = data.draw(logs())
     stages = st.sampled_from([stage for stage in Stage if stage is not Stage.FINISHED])
     needs = data.draw(st.lists(st.builds(LogNeed, st.sampled_from("abc"), places(log), stages), max_size=4))

@@ -1,4 +1,4 @@
-"""A purge on disk: two looks at the needs, links, locks, and death between any two steps."""
+"""A purge on disk: two checks of the needs, links, locks, and death between any two steps."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -46,22 +46,22 @@ def need(name: str = NEEDED) -> LogNeed:
     return LogNeed("shop", Location(file, 4, suffix=int(folder[-6:])), Stage.STOPPED)
 
 
-def looks(*answers: list[LogNeed] | DmError) -> ReadNeeds:
-    """One answer for each look; the last one for all further looks."""
+def needs_in_turn(*answers: list[LogNeed] | DmError) -> ReadNeeds:
+    """One answer for each reading of the needs; the last one for all further readings."""
     left = list(answers)
 
-    def look() -> list[LogNeed]:
+    def read_needs() -> list[LogNeed]:
         answer = left.pop(0) if len(left) > 1 else left[0]
         if isinstance(answer, DmError):
             raise answer
         return answer
 
-    return look
+    return read_needs
 
 
-def purge_all(root: Path, look: ReadNeeds) -> list[str]:
+def purge_all(root: Path, read_needs: ReadNeeds) -> list[str]:
     """Purge what no task needs; return the files that are gone."""
-    return [str(file) for file in purge(SOURCE, root, look, Inactive()).files]
+    return [str(file) for file in purge(SOURCE, root, read_needs, Inactive()).files]
 
 
 def visible(root: Path) -> list[str]:
@@ -76,7 +76,7 @@ def everything(root: Path) -> set[str]:
 
 
 def test_unneeded_files_are_removed_with_sub_directory_and_index_line(root: Path) -> None:
-    assert purge_all(root, looks([need()])) == list(NAMES[:4])
+    assert purge_all(root, needs_in_turn([need()])) == list(NAMES[:4])
 
     assert everything(root) == {*NAMES[4:], f"{TWO}/relay.meta", INDEX}
     assert (root / INDEX).read_text() == f"{TWO}\n"
@@ -84,7 +84,7 @@ def test_unneeded_files_are_removed_with_sub_directory_and_index_line(root: Path
 
 
 def test_a_need_that_appears_while_files_are_hidden_gets_them_back(root: Path) -> None:
-    purged = purge(SOURCE, root, looks([need()], [need(), need(NAMES[2])]), Inactive())
+    purged = purge(SOURCE, root, needs_in_turn([need()], [need(), need(NAMES[2])]), Inactive())
 
     assert [str(file) for file in purged.files] == list(NAMES[:2])
     assert str(purged.stays) == NAMES[2]
@@ -92,9 +92,9 @@ def test_a_need_that_appears_while_files_are_hidden_gets_them_back(root: Path) -
     assert visible(root) == list(NAMES[2:])
 
 
-def test_a_metadata_db_that_fails_at_the_second_look_gets_everything_back(root: Path) -> None:
+def test_a_metadata_db_that_fails_at_the_second_check_restores_the_files(root: Path) -> None:
     with pytest.raises(NoRelayLog):
-        purge_all(root, looks([need()], NoRelayLog("any", "error")))
+        purge_all(root, needs_in_turn([need()], NoRelayLog("any", "error")))
 
     assert visible(root) == list(NAMES)
 
@@ -107,7 +107,7 @@ def test_links_are_neither_seen_nor_followed(root: Path, tmp_path: Path) -> None
     (root / ONE / "bin.000004").symlink_to(elsewhere / "bin.000001")
     (root / ONE / ".bin.000005.purged").symlink_to(elsewhere / "bin.000001")
 
-    purge_all(root, looks([need()]))
+    purge_all(root, needs_in_turn([need()]))
 
     assert (elsewhere / "bin.000001").read_bytes() == b"mine"
     assert (root / ONE / "bin.000004").is_symlink()
@@ -131,14 +131,14 @@ def test_a_sub_directory_that_becomes_a_link_is_not_entered(root: Path, tmp_path
 def test_files_of_others_keep_a_sub_directory(root: Path) -> None:
     (root / ONE / "notes.txt").write_text("mine")
 
-    purge_all(root, looks([need()]))
+    purge_all(root, needs_in_turn([need()]))
 
     assert {path.name for path in (root / ONE).iterdir()} == {"notes.txt", "relay.meta"}
 
 
 def test_two_purges_exclude_each_other(root: Path) -> None:
     with sole_purger(root), pytest.raises(PurgeRuns, match="process"):
-        purge_all(root, looks([need()]))
+        purge_all(root, needs_in_turn([need()]))
     assert visible(root) == list(NAMES)
 
 
@@ -160,7 +160,7 @@ def test_a_name_that_is_taken_again_stays_with_its_new_holder(root: Path) -> Non
     assert visible(root) == list(NAMES)
 
 
-def test_there_is_nothing_to_purge_where_no_relay_log_is(tmp_path: Path) -> None:
+def test_without_a_relay_log_there_is_nothing_to_purge(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "none"):
         with pytest.raises(NoRelayLog):
             survey(SOURCE, place)
@@ -189,7 +189,7 @@ def test_a_file_is_as_young_as_its_mtime_and_the_first_event_behind_it(root: Pat
 
 @settings(max_examples=60)
 @given(st.data())
-def test_on_any_disk_no_file_goes_that_either_look_finds_needed(data: st.DataObject) -> None:
+def test_no_file_that_either_check_finds_needed_is_purged(data: st.DataObject) -> None:
     log = data.draw(logs())
     needs = st.lists(st.builds(LogNeed, st.just("shop"), places(log), st.just(Stage.STOPPED)), max_size=2)
     at_start, at_end = data.draw(needs), data.draw(needs)
@@ -199,7 +199,7 @@ def test_on_any_disk_no_file_goes_that_either_look_finds_needed(data: st.DataObj
             (root / str(held.sub_dir)).mkdir(exist_ok=True)
             (root / str(held)).write_bytes(bytes(held.size))
         RelayDirectory(root).repair_index()
-        gone = purge_all(root, looks(at_start, at_end))
+        gone = purge_all(root, needs_in_turn(at_start, at_end))
 
         floor = min((one.order for one in (*at_start, *at_end)), default=log.files[-1].order)
         must_go = [str(file) for file in log.files[:-1] if file.order < floor]
@@ -250,7 +250,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return found
 
 
-def test_death_between_any_two_steps_loses_nothing_needed_and_the_next_run_finishes(root: Path, tmp_path: Path) -> None:
+def test_a_purge_that_dies_between_two_steps_is_finished_by_the_next(root: Path, tmp_path: Path) -> None:
     original = contents(root)
     states = set()
     for step in range(1000):
@@ -266,7 +266,7 @@ def test_death_between_any_two_steps_loses_nothing_needed_and_the_next_run_finis
         restore_hidden(here)
         assert visible(here) == sorted(left), "all that is left can be seen again"
         assert_no_hole(here)
-        purge_all(here, looks([need()]))
+        purge_all(here, needs_in_turn([need()]))
         assert everything(here) == {*NAMES[4:], f"{TWO}/relay.meta", INDEX}
         assert (here / INDEX).read_text() == f"{TWO}\n"
         if not died:
@@ -280,9 +280,9 @@ def test_death_between_any_two_steps_loses_nothing_needed_and_the_next_run_finis
 def test_a_death_while_files_return_loses_nothing(root: Path, tmp_path: Path) -> None:
     for step in range(1000):
         here = fresh_copy(root, tmp_path / "copies" / str(step))
-        died = purge_dying_at(step, here, looks([need()], [need(), need(NAMES[0])]))
+        died = purge_dying_at(step, here, needs_in_turn([need()], [need(), need(NAMES[0])]))
 
-        assert contents(here) == contents(root), "the second look forbids every deletion"
+        assert contents(here) == contents(root), "the second check forbids every deletion"
         assert_no_hole(here)
         restore_hidden(here)
         assert visible(here) == list(NAMES)
@@ -312,10 +312,10 @@ def assert_no_hole(root: Path) -> None:
     assert shown == list(NAMES[len(NAMES) - len(shown) :])
 
 
-def purge_dying_at(step: int, here: Path, look: ReadNeeds | None = None) -> bool:
+def purge_dying_at(step: int, here: Path, read_needs: ReadNeeds | None = None) -> bool:
     with dying_at(step):
         try:
-            purge_all(here, look or looks([need()]))
+            purge_all(here, read_needs or needs_in_turn([need()]))
         except Died:
             return True
     return False
@@ -330,10 +330,10 @@ def fresh_copy(root: Path, to: Path) -> Path:
     return to
 
 
-def test_a_purge_by_name_after_a_death_counts_hidden_files_as_there(root: Path) -> None:
+def test_a_purge_by_name_after_a_crash_counts_hidden_files(root: Path) -> None:
     (root / NAMES[0]).rename(root / ONE / ".bin.000001.purged")
 
-    purged = purge(SOURCE, root, looks([need()]), BeforeFile("bin.000002", ONE))
+    purged = purge(SOURCE, root, needs_in_turn([need()]), BeforeFile("bin.000002", ONE))
 
     assert [str(file) for file in purged.files] == [NAMES[0]]
     assert visible(root) == list(NAMES[1:])

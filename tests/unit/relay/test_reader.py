@@ -160,7 +160,7 @@ def test_a_private_log_shows_what_is_applied(failed_over: World, flavour: str, t
 
 
 @FLAVOURS
-def test_a_task_that_begins_on_the_new_server_takes_its_word(failed_over: World, flavour: str, tmp_path: Path) -> None:
+def test_a_task_that_begins_on_the_new_server_trusts_its_log(failed_over: World, flavour: str, tmp_path: Path) -> None:
     """Not that of a busy server, which names transactions behind the location, or forgets some before it."""
     reader = RelayReader(tmp_path)
     start = Location(failed_over.files[2].name, failed_over.files[2].size, set_of([*OLD, *NEW, T(B, 99)], flavour), 2)
@@ -177,7 +177,7 @@ def test_a_server_without_ids_stays_without(tmp_path: Path) -> None:
         assert with_gtid_set(lo, subtask(noted, world.first), RelayReader(tmp_path)) == lo
 
 
-def test_a_relay_that_has_not_come_so_far(tmp_path: Path) -> None:
+def test_a_relay_that_is_behind_the_location(tmp_path: Path) -> None:
     lo = Location("mysql-bin.000003", 900, f"{A}:1-4")
     reader = RelayReader(tmp_path)
     assert with_gtid_set(lo, subtask(lo, lo), reader) == lo
@@ -185,7 +185,7 @@ def test_a_relay_that_has_not_come_so_far(tmp_path: Path) -> None:
     assert with_gtid_set(behind, subtask(lo, lo), reader) == behind
 
 
-def test_damage_in_front_of_the_location_does_not_stop_a_task_that_does_not_read_it(tmp_path: Path) -> None:
+def test_damage_before_the_start_location_does_not_stop_a_task(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.add(A, OLD)
     file = world.files[0]
@@ -196,7 +196,7 @@ def test_damage_in_front_of_the_location_does_not_stop_a_task_that_does_not_read
     assert with_gtid_set(lo, subtask(lo, lo), RelayReader(tmp_path)) == lo
 
 
-def test_a_relay_log_that_was_made_anew_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+def test_a_recreated_relay_log_is_not_the_old_log(tmp_path: Path) -> None:
     reader = RelayReader(tmp_path)
     here = Location("mysql-bin.000001", 4, suffix=2)
     for newest in (None, 2, 3):

@@ -1,4 +1,4 @@
-"""How a stream receives: all that is here, and with a pause where that gathers small events, and nowhere else."""
+"""Receiving a stream: all available bytes at once, with a pause only if it gathers small events."""
 
 import socket
 import ssl

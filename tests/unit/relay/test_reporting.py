@@ -2,7 +2,6 @@
 
 import socket
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
@@ -11,7 +10,6 @@ from typing import TypeVar
 
 import pytest
 
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import CONNECT_TIMEOUT_SECONDS
@@ -19,6 +17,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.processes import this_process
 from airflow_provider_dm.engine.relay.errors import RelayRunsElsewhere
 from airflow_provider_dm.engine.relay.reporting import Reporter
+from tests.waiting import wait_for
 
 T = TypeVar("T")
 
@@ -39,16 +38,16 @@ def silent_upstream() -> Iterator[Endpoint]:
         yield Endpoint("s", host, port, "user", Secret("password"))
 
 
-def test_an_upstream_that_does_not_answer_does_not_make_it_deaf(silent_upstream: Endpoint, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    with MetaStore.open(url) as store, Reporter("s", silent_upstream, store, tmp_path) as reporter:
+def test_an_upstream_that_does_not_answer_does_not_make_it_deaf(
+    silent_upstream: Endpoint, store: MetaStore, tmp_path: Path
+) -> None:
+    with Reporter("s", silent_upstream, store, tmp_path) as reporter:
         reporter.publish(Stage.RUNNING)
-        first = eventually(lambda: store.relay_status("s"))
+        first = in_time(lambda: store.relay_status("s"))
         store.set_relay_desired("s", Stage.PAUSED)
-        obeyed = eventually(lambda: reporter.desired if reporter.desired is Stage.PAUSED else None)
+        obeyed = in_time(lambda: reporter.desired if reporter.desired is Stage.PAUSED else None)
         reporter.publish(obeyed)
-        shown = eventually(lambda: paused(store.relay_status("s")))
+        shown = in_time(lambda: paused(store.relay_status("s")))
     assert first.stage is Stage.RUNNING
     assert shown.master is None
 
@@ -66,28 +65,26 @@ def in_another_container(directory: Path) -> RelayStatus:
 
 
 @pytest.mark.parametrize("other_in", [elsewhere, in_another_container])
-def test_a_relay_waits_until_another_relays_report_is_old_and_ends_if_it_is_renewed(
-    silent_upstream: Endpoint, tmp_path: Path, other_in: Callable[[Path], RelayStatus]
+def test_a_relay_waits_for_an_old_report_and_ends_if_the_report_is_renewed(
+    silent_upstream: Endpoint, store: MetaStore, tmp_path: Path, other_in: Callable[[Path], RelayStatus]
 ) -> None:
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
     other = other_in(tmp_path)
 
-    def begin(store: MetaStore) -> Reporter:
+    def begin() -> Reporter:
         with Reporter("s", silent_upstream, store, tmp_path) as reporter:
             reporter.publish(Stage.RUNNING)
-            eventually(lambda: now if (now := store.relay_status("s")) and now.process == this_process() else None)
+            in_time(lambda: now if (now := store.relay_status("s")) and now.process == this_process() else None)
         return reporter
 
-    with MetaStore.open(url) as store, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         store.put_relay_status(other)
-        waiting = pool.submit(begin, store)
+        waiting = pool.submit(begin)
         store.put_relay_status(other)
         while not waiting.done():
             store.put_relay_status(other)
         with pytest.raises(RelayRunsElsewhere, match=f"process {other.pid} on {other.host} writes {other.directory}"):
             waiting.result()
-        waiting = pool.submit(begin, store)
+        waiting = pool.submit(begin)
         with closing(sqlite3.connect(tmp_path / "meta.db")) as database, database:
             database.execute("UPDATE dm_relay SET heartbeat_at = 0")
         waiting.result()
@@ -97,12 +94,8 @@ def paused(status: RelayStatus | None) -> RelayStatus | None:
     return status if status is not None and status.stage is Stage.PAUSED else None
 
 
-def eventually(look: Callable[[], T | None]) -> T:
-    """Return what `look` finds before a connection attempt would have ended."""
-    deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS - 2
-    while time.monotonic() < deadline:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("nothing came")
+def in_time(look: Callable[[], T | None]) -> T:
+    """Return the first value that `look` finds, before a connection attempt would have ended."""
+    found = wait_for(look, seconds=CONNECT_TIMEOUT_SECONDS - 2)
+    assert found is not None
+    return found

@@ -1,4 +1,4 @@
-"""How far a task's private log may be ahead of the task: the rule, and the object that asks it again and again."""
+"""The bound of a task's private log ahead of the task: the rule, and the object that checks it periodically."""
 
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def test_a_reader_that_reads_gets_everything_whatever_the_limit(
             mark = held
         if read == ends[-1]:
             return
-    pytest.fail("both stand still")
+    pytest.fail("neither makes progress")
 
 
 def test_what_is_held_counts_but_for_the_read_part_of_the_file_that_is_being_read() -> None:
@@ -107,17 +107,17 @@ def files(root: Path, **sizes: int) -> None:
         (folder / f"bin.{int(name[1:]):06d}").write_bytes(b"x" * size)
 
 
-def test_the_bound_counts_what_was_pulled_since_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_counts_bytes_pulled_since_the_last_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 3600.0)
     files(tmp_path, f1=40, f2=30)
     bound = SpoolBound(tmp_path, 100)
     begun = LogPosition(1, 2, 20)
     assert bound.decide(LogPosition(1, 2, 30), begun)
     assert bound.decide(LogPosition(1, 2, 59), begun)
-    assert not bound.decide(LogPosition(1, 2, 60), begun), "without having looked again"
+    assert not bound.decide(LogPosition(1, 2, 60), begun), "without another check"
 
 
-def test_the_bound_looks_again_when_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_is_checked_when_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 3600.0)
     files(tmp_path, f1=90)
     bound = SpoolBound(tmp_path, 100)
@@ -126,7 +126,7 @@ def test_the_bound_looks_again_when_the_file_changes(tmp_path: Path, monkeypatch
     assert not bound.decide(LogPosition(1, 2, 10), LogPosition(1, 2, 4))
 
 
-def test_the_bound_sees_that_its_reader_has_moved_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_notices_the_readers_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 0.0)
     files(tmp_path, f1=60, f2=60)
     bound, end, begun = SpoolBound(tmp_path, 100), LogPosition(1, 2, 60), LogPosition(1, 2, 50)

@@ -1,4 +1,4 @@
-"""Where a relay begins or goes on."""
+"""The location at which a relay begins or continues."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -109,7 +109,7 @@ def writer_at(root: Path, size: int, begun: int) -> RelayWriter:
     return RelayWriter(RelayDirectory(root), SubDir("0-7", 1), Flavour.MARIADB, file(5), size, begun)
 
 
-def test_a_reconnect_asks_for_the_last_transaction_again(tmp_path: Path) -> None:
+def test_a_reconnect_requests_the_last_transaction_again(tmp_path: Path) -> None:
     assert start.resume_position(writer_at(tmp_path, 0, 4), by_gtid=False) == 4
     assert start.resume_position(writer_at(tmp_path, 900, 700), by_gtid=False) == 700
 
@@ -122,7 +122,7 @@ def test_a_position_beyond_32_bits_cannot_be_asked_for(tmp_path: Path) -> None:
     assert start.resume_position(writer, by_gtid=True) == 5 * GIB - 100
 
 
-def test_a_directory_without_files_has_nothing_to_go_on_with(tmp_path: Path) -> None:
+def test_a_directory_without_files_has_no_writer_to_continue(tmp_path: Path) -> None:
     directory = RelayDirectory(tmp_path)
     assert held_writer(directory, INFO.flavour) is None
     directory.add("0-7")
@@ -130,7 +130,7 @@ def test_a_directory_without_files_has_nothing_to_go_on_with(tmp_path: Path) -> 
     assert directory.sub_dirs() == ()  # as if nothing had begun
 
 
-def test_what_is_not_there_yet_is_refused() -> None:
+def test_a_location_that_does_not_exist_yet_is_refused() -> None:
     with pytest.raises(NotSupportedYet):
         start.refuse_unsupported(config(), Flavour.TIDB)
 
@@ -141,7 +141,7 @@ def test_another_flavor_than_the_configured_one_is_refused() -> None:
         start.refuse_unsupported(config(flavor="mariadb"), Flavour.MYSQL)
 
 
-def test_pauses_grow_as_the_checker_says() -> None:
+def test_pauses_grow_by_the_checkers_keys() -> None:
     checker = CheckerConfig.model_validate({"backoff-min": "2s", "backoff-max": "30s", "backoff-factor": 3})
     for failures, longest in ((1, FIRST_PAUSE_SECONDS), (2, 2), (3, 6), (4, 18), (5, 30), (5000, 30)):
         found = {pause_seconds(checker, failures) for _ in range(20)}

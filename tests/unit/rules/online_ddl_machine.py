@@ -35,7 +35,7 @@ def table(name: str) -> Table:
 SHOP = (table("t"), table("u"))
 
 
-def said(sql: str, sql_mode: int = 0, schema: str = "shop") -> Statement | NotRead:
+def parsed(sql: str, sql_mode: int = 0, schema: str = "shop") -> Statement | NotRead:
     try:
         return parse(sql, sql_mode, schema)
     except NotRead as error:
@@ -55,7 +55,7 @@ def follow(
     for sql in log:
         text = LoggedText(sql, 0, "shop")
         before = memory
-        memory, outcome = step(memory, said(sql), text, rules=of or rules(), tables=known)
+        memory, outcome = step(memory, parsed(sql), text, rules=of or rules(), tables=known)
         assert not isinstance(outcome, StopAtDdl) or memory == before
         outcomes.append(outcome)
     return memory, outcomes

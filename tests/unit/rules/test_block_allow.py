@@ -1,4 +1,4 @@
-"""Which tables belong to a task."""
+"""The tables that belong to a task."""
 
 import pickle
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an expression comes to; tests/integration/rules asks the servers the same."""
+"""The value of an expression; tests/integration/rules compares it with the servers' value."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_a_character_whose_weight_is_unknown_stops() -> None:
     found = compiled("ci = 'a'", T, ExpressionSession(weights=weights()))
     with pytest.raises(ExpressionOutOfRange):
         found.is_true(tuple("\U000e0001".encode() if one.name == "ci" else None for one in T.columns))
-    with pytest.raises(InvariantBroken):  # nobody has asked for weights: such a filter only checks expressions
+    with pytest.raises(InvariantBroken):  # no weights were requested: such a filter only checks expressions
         compiled("ci = 'a'", T).is_true(tuple(b"a" if one.name == "ci" else None for one in T.columns))
 
 

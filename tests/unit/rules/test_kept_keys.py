@@ -1,4 +1,4 @@
-"""Whether rows that are distinct at the source stay distinct in the target, wherever they are written by REPLACE."""
+"""Rows that are distinct at the source stay distinct in the target, wherever they are written by REPLACE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which target tables can take a source table's rows."""
+"""The target tables that can hold a source table's rows."""
 
 import pickle
 from dataclasses import replace
@@ -177,7 +177,7 @@ def computing(name: str, kind: str, expression: str, *, key: tuple[str, ...] = (
         ("", "", False),
     ],
 )
-def test_what_is_computed_is_certain_or_looked_at(theirs: str, ours: str, certain: bool) -> None:
+def test_computed_columns_are_certain_or_compared(theirs: str, ours: str, certain: bool) -> None:
     mapping = map_table(computing("a", "varchar(40)", theirs), computing("b", "varchar(40)", ours))
     assert mapping.computed == (3,)
     assert mapping.uncertain == (() if certain else (3,))

@@ -1,4 +1,4 @@
-"""What is remembered of an online DDL, what its RENAME comes to, and when that must not be guessed."""
+"""The recorded state of an online DDL, the ALTER that its RENAME stands for, and the cases in which it is unknown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def applied(outcome: GhostOutcome) -> list[Statement]:
     return [one.statement for one in outcome.changes]
 
 
-def said(*sql: str) -> list[Statement]:
+def parsed(*sql: str) -> list[Statement]:
     return [parse(one, 0, "shop") for one in sql]
 
 
@@ -59,19 +59,19 @@ def test_a_ghost_that_becomes_the_real_table_is_the_alters_that_were_made_to_it(
     more = ("ALTER TABLE _t_gho DROP COLUMN a", "CREATE INDEX i ON _t_gho (b)", "DROP INDEX i ON _t_gho")
     memory, outcomes = follow(OnlineDdls(), [LIKE, ALTER, *more, *swap])
     direct = ("ALTER TABLE t ADD COLUMN b int", "ALTER TABLE t DROP COLUMN a", "CREATE INDEX i ON t (b)")
-    assert applied(outcomes[-1]) == said(*direct, "DROP INDEX i ON t")
+    assert applied(outcomes[-1]) == parsed(*direct, "DROP INDEX i ON t")
     assert sum(isinstance(one, ApplyDdl) for one in outcomes) == 1
     assert memory == OnlineDdls()
 
 
 def test_a_ghost_that_is_written_out_like_the_real_table_is_remembered_as_well() -> None:
     outcome = last(FULL, "ALTER TABLE _t_new ADD COLUMN b int", "RENAME TABLE t TO _t_old, _t_new TO t")
-    assert applied(outcome) == said("ALTER TABLE t ADD COLUMN b int")
+    assert applied(outcome) == parsed("ALTER TABLE t ADD COLUMN b int")
 
 
 def test_references_to_the_ghost_mean_the_real_table() -> None:
     alter = "ALTER TABLE {0} ADD COLUMN p int REFERENCES {0} (id), ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES {0} (id)"
-    assert applied(last(LIKE, alter.format("_t_gho"), SWAP)) == said(alter.format("t"))
+    assert applied(last(LIKE, alter.format("_t_gho"), SWAP)) == parsed(alter.format("t"))
 
 
 def test_what_is_applied_keeps_the_mode_that_it_is_read_by() -> None:
@@ -88,14 +88,14 @@ def test_a_ghost_that_nothing_was_done_to_changes_nothing() -> None:
     assert isinstance(last(LIKE, SWAP), SkipDdl)
 
 
-def test_a_run_that_was_given_up_and_begun_again_counts_from_its_create() -> None:
+def test_an_aborted_and_restarted_run_counts_from_its_create() -> None:
     log = [LIKE, ALTER, "DROP TABLE IF EXISTS _t_gho", LIKE, "ALTER TABLE _t_gho ADD COLUMN c int", SWAP]
-    assert applied(last(*log)) == said("ALTER TABLE t ADD COLUMN c int")
+    assert applied(last(*log)) == parsed("ALTER TABLE t ADD COLUMN c int")
     replaced = [LIKE, ALTER, "CREATE OR REPLACE TABLE _t_gho LIKE t", "ALTER TABLE _t_gho ADD COLUMN c int", SWAP]
-    assert applied(last(*replaced)) == said("ALTER TABLE t ADD COLUMN c int")
+    assert applied(last(*replaced)) == parsed("ALTER TABLE t ADD COLUMN c int")
 
 
-def test_two_runs_on_two_tables_do_not_meet() -> None:
+def test_two_runs_on_two_tables_are_independent() -> None:
     log = [
         LIKE,
         "CREATE TABLE _u_gho LIKE u",
@@ -104,13 +104,13 @@ def test_two_runs_on_two_tables_do_not_meet() -> None:
         "RENAME TABLE u TO _u_del, _u_gho TO u",
     ]
     memory, outcomes = follow(OnlineDdls(), log)
-    assert applied(outcomes[-1]) == said("ALTER TABLE u ADD COLUMN x int")
+    assert applied(outcomes[-1]) == parsed("ALTER TABLE u ADD COLUMN x int")
     assert ghosts(memory) == ["_t_gho"]
 
 
 def test_names_with_another_leading_underscore_mean_the_same_table() -> None:
     log = ["CREATE TABLE __t_new LIKE t", "ALTER TABLE __t_new ADD COLUMN b int"]
-    assert applied(last(*log, "RENAME TABLE t TO __t_old, __t_new TO t")) == said("ALTER TABLE t ADD COLUMN b int")
+    assert applied(last(*log, "RENAME TABLE t TO __t_old, __t_new TO t")) == parsed("ALTER TABLE t ADD COLUMN b int")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_of_a_drop_what_is_no_tools_is_left_to_others() -> None:
 
 @pytest.mark.parametrize("sql", ["ALTER TABLE t ADD b int", "RENAME TABLE t TO v", "CREATE DATABASE d", "FLUSH LOGS"])
 def test_what_names_no_tools_table_is_ordinary(sql: str) -> None:
-    assert last(sql) == OrdinaryDdl(said(sql)[0])
+    assert last(sql) == OrdinaryDdl(parsed(sql)[0])
 
 
 # What is not guessed
@@ -238,7 +238,7 @@ def test_a_change_that_is_in_the_create_is_not_lost(full: str) -> None:
         (["IMPORT TABLESPACE"], "SwapTablespace"),
     ],
 )
-def test_a_change_that_would_not_give_the_same_rows_stops(alters: list[str], why: str) -> None:
+def test_a_ddl_with_other_rows_stops(alters: list[str], why: str) -> None:
     outcome = last(LIKE, *(f"ALTER TABLE _t_gho {alter}" for alter in alters), SWAP)
     assert isinstance(outcome, StopAtDdl)
     assert why in outcome.why
@@ -259,8 +259,8 @@ def test_a_change_that_would_not_give_the_same_rows_stops(alters: list[str], why
         "PARTITION BY HASH (id) PARTITIONS 4",
     ],
 )
-def test_a_change_that_gives_the_same_rows_is_applied(alter: str) -> None:
-    assert applied(last(LIKE, f"ALTER TABLE _t_gho {alter}", SWAP)) == said(f"ALTER TABLE t {alter}")
+def test_a_ddl_with_the_same_rows_is_applied(alter: str) -> None:
+    assert applied(last(LIKE, f"ALTER TABLE _t_gho {alter}", SWAP)) == parsed(f"ALTER TABLE t {alter}")
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_tables_are_a_tools_only_where_the_real_table_is_of_the_task() -> None:
 def test_other_rules_replace_dms() -> None:
     of = rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",), ("^(.+)_gone$",)))
     log = ["CREATE TABLE t_shadow LIKE t", "ALTER TABLE t_shadow ADD b int", "RENAME TABLE t TO t_gone, t_shadow TO t"]
-    assert applied(last(*log, of=of)) == said("ALTER TABLE t ADD b int")
+    assert applied(last(*log, of=of)) == parsed("ALTER TABLE t ADD b int")
     assert isinstance(last(LIKE, of=of), OrdinaryDdl)
 
 
@@ -313,7 +313,7 @@ def test_a_name_with_a_character_that_is_not_known_is_for_others_to_judge() -> N
     assert isinstance(last("CREATE TABLE `_t\ufffd_gho` LIKE t"), OrdinaryDdl)
 
 
-def test_a_schema_that_is_dropped_takes_its_ghosts_with_it() -> None:
+def test_a_dropped_schema_removes_its_ghosts() -> None:
     memory, outcomes = follow(OnlineDdls(), [LIKE, "DROP DATABASE shop"])
     assert memory == OnlineDdls()
     assert isinstance(outcomes[-1], OrdinaryDdl)

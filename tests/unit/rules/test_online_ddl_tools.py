@@ -1,4 +1,4 @@
-"""What the tools really write, on both flavours: each run comes to the ALTER that it was asked for, or to a Stop."""
+"""The recorded statements of the tools, on both flavours: each run yields the requested ALTER, or a stop."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def outcomes(path: Path) -> dict[str, tuple[Recorded, list[GhostOutcome]]]:
     """Follow all runs of a record with one memory, as a sync does."""
     memory, found = OnlineDdls(), {}
     for run in recorded(path):
-        memory, said = follow(memory, run.statements, tables=[run.table])
-        found[run.name] = run, said
+        memory, results = follow(memory, run.statements, tables=[run.table])
+        found[run.name] = run, results
     return found
 
 
@@ -61,9 +61,9 @@ NOT_DONE = ("a dry run", "killed", "refused by the server")
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_a_run_comes_to_the_alter_that_was_asked_for(path: Path) -> None:
-    for name, (run, said) in outcomes(path).items():
-        decisive = [one for one in said if isinstance(one, ApplyDdl | StopAtDdl)]
+def test_a_run_yields_the_requested_alter(path: Path) -> None:
+    for name, (run, results) in outcomes(path).items():
+        decisive = [one for one in results if isinstance(one, ApplyDdl | StopAtDdl)]
         if name in NOT_DONE:
             assert not decisive, (path.stem, name)
         elif name in STOPS:
@@ -81,10 +81,10 @@ def test_a_run_comes_to_the_alter_that_was_asked_for(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_nothing_else_of_a_run_concerns_the_task(path: Path) -> None:
-    for name, (run, said) in outcomes(path).items():
+    for name, (run, results) in outcomes(path).items():
         left = [
             sql
-            for sql, one in zip(run.statements, said, strict=True)
+            for sql, one in zip(run.statements, results, strict=True)
             if isinstance(one, OrdinaryDdl) and "TRIGGER" not in sql and not sql.startswith("ANALYZE")
         ]
         if name == "a child":  # it renames its own foreign key to itself, once it is the real table
@@ -93,8 +93,8 @@ def test_nothing_else_of_a_run_concerns_the_task(path: Path) -> None:
             assert [sql[:50] for sql in left] == ["ALTER TABLE `shop`.`child` DROP FOREIGN KEY `_to_p"]
         else:
             assert not left, (path.stem, name)
-        assert any(isinstance(one, SkipDdl) and "is recorded" in one.why for one in said)
-        assert all(isinstance(one, SkipDdl | ApplyDdl | OrdinaryDdl | StopAtDdl) for one in said)
+        assert any(isinstance(one, SkipDdl) and "is recorded" in one.why for one in results)
+        assert all(isinstance(one, SkipDdl | ApplyDdl | OrdinaryDdl | StopAtDdl) for one in results)
 
 
 def test_both_flavours_of_both_tools_are_recorded() -> None:

@@ -1,4 +1,4 @@
-"""Where tables go."""
+"""The target of each table by the routes."""
 
 import pickle
 

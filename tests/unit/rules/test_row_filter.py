@@ -1,4 +1,4 @@
-"""Which changes of rows count, and what may be missing in the target then."""
+"""The row changes that pass filters, and the rows that the target may lack after them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_an_error_stops_at_the_row() -> None:
         found.keeper()(ONE, None)
 
 
-def test_a_column_that_is_not_there_takes_nothing_away(caplog: pytest.LogCaptureFixture) -> None:
+def test_dropping_a_missing_column_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """DM has it so: it may have been dropped, and may come back."""
     assert row_filter(EventFilter(), expressions({"insert-value-expr": "d > 1"}), T5) is None
     assert "the table has no column d" in caplog.text

@@ -1,4 +1,4 @@
-"""Which charsets are decoded here. That it is as servers do is asked of servers (tests/integration/binlog)."""
+"""The charsets that are decoded here. tests/integration/binlog compares the decoding with servers."""
 
 import pytest
 

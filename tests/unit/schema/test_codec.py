@@ -148,7 +148,7 @@ def test_without_an_exact_comparison_there_is_no_key_form(described: Column) -> 
     assert codec_for(NAME, described).key_form is None
 
 
-def test_a_row_goes_from_select_to_literals() -> None:
+def test_a_row_is_converted_from_select_to_literals() -> None:
     table = Table(
         NAME,
         (

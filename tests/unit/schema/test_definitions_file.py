@@ -31,6 +31,6 @@ def test_a_file_that_holds_none_is_refused(tmp_path: Path, text: str) -> None:
         read_definitions(tmp_path / "tables.json")
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="No such file"):
         read_definitions(tmp_path / "tables.json")

@@ -3,7 +3,7 @@
 Up to three sources with two shards each make up to three DDL, at their own places of their own logs, with rows of every
 form in between. A step is one transaction, of the target or of the metadata DB. Nothing is remembered between two of
 them but what they have written, so a driver that dies between any two and is replaced does what is done here next; one
-that dies in the middle of running the DDL leaves it `run` and not noted. All states that can be reached are looked at.
+that dies in the middle of running the DDL leaves it `run` and not noted. All reachable states are explored.
 Of three sources with three DDL these are 844,239 (`docker/local chaos shard-model`, most of a minute); the tests go
 random ways through them.
 
@@ -57,12 +57,12 @@ class Source:
     at: int = 0
     group: Group = field(default_factory=lambda: Group(TARGET))
     rows: frozenset[int] = frozenset()
-    told: int = 0
+    announced: int = 0
     """DDL that it has gone on behind, as the locks know."""
 
     def key(self) -> object:
         members = tuple((one.table, len(one.items)) for one in self.group.members)
-        return self.at, self.group.resolved, members, str(self.group.resync), self.told, self.rows
+        return self.at, self.group.resolved, members, str(self.group.resync), self.announced, self.rows
 
 
 class World(NamedTuple):
@@ -97,12 +97,12 @@ class Rules:
     journal: bool = True
     """What was run and not noted is recognised."""
     asks_target: bool = True
-    """The owner looks whether all sources are there, whatever the lock says."""
+    """The owner checks that all sources have reported, whatever the lock contains."""
     waits_for_all_shards: bool = True
     """A source reports when its last shard has made the DDL."""
     ends_at_next: bool = True
     """A shard's rows are applied up to its own next DDL."""
-    stands: bool = True
+    pauses: bool = True
     """Nothing of a source's log is read between the DDL and the end of its re-sync."""
     notes_behind: bool = True
     """That a DDL was run is noted behind it."""
@@ -236,7 +236,7 @@ def is_due(source: Source, number: int, at: int, rules: Rules) -> bool:
 
 
 @lru_cache(None)
-def told(lock: int, source: int) -> int:
+def announced(lock: int, source: int) -> int:
     found = LOCKS[lock]
     return 0 if found is None else kept_lock(continued(found, str(source)))
 
@@ -262,11 +262,11 @@ def kept_lock(lock: Lock | None) -> int:
 def steps(world: World, rules: Rules) -> Iterator[World]:
     """Yield what can happen next."""
     for number, source in enumerate(world.sources):
-        if source.at < len(log_of(number, rules)) and not (rules.stands and source.group.resync is not None):
+        if source.at < len(log_of(number, rules)) and not (rules.pauses and source.group.resync is not None):
             yield world.with_source(number, read(source, number, world.run, rules))
-        if source.told < source.group.resolved and source.group.resync is None:
-            after = world.with_source(number, kept(replace(source, told=source.told + 1)))
-            yield after.with_lock(source.told, told(world.locks[source.told], number))
+        if source.announced < source.group.resolved and source.group.resync is None:
+            after = world.with_source(number, kept(replace(source, announced=source.announced + 1)))
+            yield after.with_lock(source.announced, announced(world.locks[source.announced], number))
         if source.group.members:
             yield from agree(world, number, source, rules)
 
@@ -281,7 +281,7 @@ def agree(world: World, number: int, source: Source, rules: Rules) -> Iterator[W
             yield world.with_source(number, resolved(source, rules))
         case Turn.REPORT:
             yield world.with_lock(at, with_report(lock, number, at, rules.sources))
-            if rules.forgetful and not lock:  # what others said of another turn
+            if rules.forgetful and not lock:  # the reports of other sources for another turn
                 infos = tuple(DdlInfo(str(one), (f"DDL {at}",)) for one in range(rules.sources))
                 stale = Lock("task", TARGET, at, str(number), infos, ())
                 yield world.with_lock(at, kept_lock(stale))
@@ -298,7 +298,7 @@ def agree(world: World, number: int, source: Source, rules: Rules) -> Iterator[W
 def execute(world: World, number: int, at: int, rules: Rules) -> Iterator[World]:
     if not rules.notes_behind:
         yield world._replace(noted=at + 1)  # and dies
-    begun = world.run > world.noted  # somebody died behind it
+    begun = world.run > world.noted  # a source died behind it
     if not begun or not rules.journal:
         if world.run > at:
             raise Broken("a DDL is run twice")
@@ -374,7 +374,7 @@ BROKEN = {
     "what was run is not recognised": (Rules(journal=False), "run twice"),
     "a stale lock is believed": (Rules(forgetful=True, asks_target=False), "meets a target of form"),
     "one shard speaks for its source": (Rules(waits_for_all_shards=False, asks_target=False), "meets a target of form"),
-    "the sync goes on during a re-sync": (Rules(stands=False), "rows are lost"),
+    "the sync goes on during a re-sync": (Rules(pauses=False), "rows are lost"),
     "what is about to be run is noted as run": (Rules(notes_behind=False), "meets a target of form|0 of 3 DDL|are run"),
     "rows are looked for under the newest name": (Rules(names=True, log_names=False), "rows are lost"),
     "a dropped shard is waited for": (Rules(names=True, needs_no_ddl=False), "nothing can be done"),

@@ -1,8 +1,8 @@
 """The model of decisions about DDL locks: two sources make different DDL, and a person decides at any moment.
 
-A source makes its DDL texts in order; a person may decide for whoever has reported, also without the other source, or
-take the text of a source for one that has been run. The metadata DB may lose the lock at any moment. A step is one
-transaction; all states that can be reached are explored.
+A source makes its DDL texts in order; a person may decide for the sources that have reported, also without
+the other source, or declare the text of a source as executed. The metadata DB may lose the lock at any moment. A step
+is one transaction; all states that can be reached are explored.
 
 Held against each: a source passes a number only with the text that was run under it, or with a text that the person had
 in view in a decision about that number. Where nothing more can be done, each source has passed all of its texts.
@@ -150,7 +150,7 @@ def test_without_the_rule_a_ddl_is_swallowed(rules: Rules) -> None:
         explore(rules)
 
 
-def test_a_decision_about_what_was_run_can_only_take_the_other_text_for_it() -> None:
+def test_a_decision_about_executed_ddl_can_only_adopt_the_other_text() -> None:
     lock = executed(
         with_decision(reported(None, "task", TARGET, 0, DdlInfo("a", ("X",)), SOURCES), Action.EXEC, "a", force=True),
         "a",

@@ -84,7 +84,7 @@ def test_each_stop_of_a_resync_knows_the_shards_that_have_rows_in_front_of_it() 
 
 
 @pytest.mark.parametrize("others", [["A", "B"], ["B", "A"], ["A"]])
-def test_a_sequence_that_is_no_beginning_of_the_longest_is_refused_with_both_sides(others: list[str]) -> None:
+def test_a_sequence_that_is_no_prefix_of_the_longest_is_refused(others: list[str]) -> None:
     group = after(*((T1, item(T1, 10 * turn, ddl, "a")) for turn, ddl in enumerate(others, 1)))
     for turn, ddl in enumerate(others):
         wrong = item(T2, 50, f"not {ddl}")

@@ -35,7 +35,7 @@ def test_the_life_of_a_lock() -> None:
     assert Lock.from_json(lock.to_json()) == lock
     lock = executed(lock, "b")
     assert lock.phase is Phase.SKIP
-    assert executed(lock, "a") == lock, "told again"
+    assert executed(lock, "a") == lock, "repeated"
     left = continued(lock, "b")
     assert left is not None
     assert continued(left, "b") == left
@@ -59,7 +59,7 @@ def test_a_decision_is_kept_as_its_owner_may_be_executing_unless_forced() -> Non
     lock = with_decision(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
     with pytest.raises(LockRefuses, match="a was chosen as its owner"):
         with_decision(lock, Action.EXEC, "b", force=False)
-    assert with_decision(lock, Action.EXEC, "a", force=False) == lock, "told again, by a retry"
+    assert with_decision(lock, Action.EXEC, "a", force=False) == lock, "repeated by a retry"
     assert with_decision(lock, Action.SKIP, None, force=False).decision is Action.SKIP
     assert with_decision(lock, Action.SKIP, "b", force=True).owner == "b"
 
@@ -77,7 +77,7 @@ def test_what_a_person_cannot_decide(lock: Lock, owner: str | None, *, force: bo
         with_decision(lock, Action.SKIP, owner, force=force)
 
 
-def test_a_source_that_was_gone_over_is_waited_for_to_the_end() -> None:
+def test_a_source_without_a_report_is_waited_for_to_the_end() -> None:
     lock = executed(with_decision(report(None, "a", "A"), Action.EXEC, None, force=True), "a")
     left = continued(lock, "a")
     assert left is not None
@@ -100,7 +100,7 @@ def test_what_a_task_of_the_same_name_has_left_behind_is_forgotten() -> None:
     assert (new.phase, new.decision) == (Phase.WAITING, None)
 
 
-def test_a_report_that_is_withdrawn_leaves_the_lock_as_if_it_had_not_come() -> None:
+def test_a_withdrawn_report_leaves_the_lock_unchanged() -> None:
     alone, both = report(None, "a", "A"), report(report(None, "a", "A"), "b", "B")
     assert withdrawn(alone, "a") is None
     assert withdrawn(alone, "b") == alone
@@ -111,7 +111,7 @@ def test_a_report_that_is_withdrawn_leaves_the_lock_as_if_it_had_not_come() -> N
     assert report(left, "a", "A").phase is Phase.CONFLICT
 
 
-def test_a_decision_is_not_about_reports_that_come_later_but_what_was_run_stays_so() -> None:
+def test_a_decision_excludes_later_reports_and_keeps_the_executed_ddl() -> None:
     decided = with_decision(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
     left = withdrawn(decided, "b")
     assert left is not None

@@ -211,14 +211,14 @@ def explore(logs: tuple[Log, ...], rules: Rules) -> int:
     begins = World((0,) * len(logs), (0,) * len(logs))
     seen, stack = {(begins, logs)}, [(begins, logs)]
     while stack:
-        world, said = stack.pop()
+        world, decided = stack.pop()
         ended = True
-        for after in steps(world, said, rules):
+        for after in steps(world, decided, rules):
             ended = False
-            if (after, said) not in seen:
-                seen.add((after, said))
-                stack.append((after, said))
-        if ended and (helped := check_end(world, said, rules)) is not None and (world, helped) not in seen:
+            if (after, decided) not in seen:
+                seen.add((after, decided))
+                stack.append((after, decided))
+        if ended and (helped := check_end(world, decided, rules)) is not None and (world, helped) not in seen:
             seen.add((world, helped))
             stack.append((world, helped))
     return len(seen)
@@ -297,7 +297,7 @@ def test_named_histories(logs: tuple[Log, ...]) -> None:
 BROKEN = {
     "no image is forgotten": (Rules(forgets=False), "nothing can be done"),
     "the source is not asked": (Rules(asks_the_source=False), "nothing can be done"),
-    "nobody is told": (Rules(names_the_row=False), "nothing can be done"),
+    "the other source gets no row": (Rules(names_the_row=False), "nothing can be done"),
     "a DDL waits for what has no image": (Rules(needs_no_form=False), "nothing can be done"),
     "what has no image is settled": (Rules(stays=False), "of form"),
 }

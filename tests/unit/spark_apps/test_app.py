@@ -1,4 +1,4 @@
-"""How an app takes what people want of its sources."""
+"""Requests of a person to the sources of an app."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def closed(app: App) -> list[bool]:
     return [gate.closed.is_set() for gate in app.gates.values()]
 
 
-def test_a_wish_for_one_source_is_none_for_the_others(app: App) -> None:
+def test_a_request_for_one_source_does_not_affect_the_others(app: App) -> None:
     app.apply_requests({"a": Stage.PAUSED})
     assert (closed(app), app.is_halted(), app.stop.is_set()) == ([True, False], True, False)
     app.apply_requests({"a": Stage.RUNNING})

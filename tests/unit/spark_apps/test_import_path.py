@@ -1,4 +1,4 @@
-"""Where the apps import PySpark from."""
+"""The directory from which the apps import PySpark."""
 
 import os
 import subprocess

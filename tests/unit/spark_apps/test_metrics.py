@@ -1,4 +1,4 @@
-"""What an app shows to Prometheus."""
+"""The metrics of an app for Prometheus."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_sync_in_dms_names() -> None:
     assert f'dm_syncer_binlog_pos{{node="master",{own}}} 9000000000' in lines
     assert f'dm_syncer_binlog_pos{{node="syncer",{own}}} 400' in lines
     assert f'dm_syncer_finished_jobs_total{{type="dml",{own}}} 1234567' in lines
-    assert not any(line.startswith("dm_syncer_remaining_time") for line in lines)  # nobody knows
+    assert not any(line.startswith("dm_syncer_remaining_time") for line in lines)  # unknown
     assert page.count("# TYPE dm_syncer_binlog_file gauge\n") == 1
     assert page.endswith("\n")
 
@@ -76,7 +76,7 @@ def test_a_load_and_a_source_without_a_report() -> None:
 
 
 @pytest.mark.parametrize(("address", "bound"), [(":0", "127.0.0.1"), ("127.0.0.2:0", "127.0.0.2"), ("[::1]:0", "::1")])
-def test_only_an_address_that_is_given_serves_other_machines(address: str, bound: str) -> None:
+def test_only_a_configured_address_serves_other_machines(address: str, bound: str) -> None:
     server = serve(address, lambda: "")
     assert server is not None
     try:
@@ -86,7 +86,7 @@ def test_only_an_address_that_is_given_serves_other_machines(address: str, bound
         server.server_close()
 
 
-def test_it_is_served_and_an_address_that_is_taken_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_metrics_are_served_and_an_occupied_address_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

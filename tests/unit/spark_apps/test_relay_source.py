@@ -8,7 +8,7 @@ from spark_apps.relay_source import SourceOptions
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "source"),
         ({"source": "a", "definitions": "b"}, "source"),
@@ -21,8 +21,8 @@ from spark_apps.relay_source import SourceOptions
     ],
     ids=str,
 )
-def test_an_option_that_is_not_understood_is_refused(options: dict[str, str], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+def test_an_option_that_is_not_understood_is_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         SourceOptions.of({"path": "/nowhere", **options})
 
 

@@ -21,7 +21,7 @@ def result(*waits: str) -> SyncResult:
     return SyncResult(Location("bin.000001", 4), True, 0, 0, 0, 0, 0, 0.0, groups)
 
 
-def test_who_waits_is_synced_again_until_nothing_changes() -> None:
+def test_waiting_sources_are_synced_again_until_nothing_changes() -> None:
     a, b = source("a"), source("b")
     first = {"a": result("for b"), "b": result("for a, which executes it")}
     assert _waiting([a, b], {}, first) == [a, b]

@@ -1,4 +1,4 @@
-"""What Spark's Python workers are forked from."""
+"""The process from which Spark forks its Python workers."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ print(json.dumps([found, alone, gc.isenabled(), gc.get_freeze_count() > 0]))
 
 
 def test_it_has_imported_what_tasks_need_and_runs_no_thread() -> None:
-    """What is not there is left to the workers, where somebody sees it."""
+    """Missing modules are left to the workers, whose error is visible."""
     done = subprocess.run([sys.executable, "-c", PREPARED], check=True, capture_output=True, text=True)
 
     found, alone, collects, frozen = json.loads(done.stdout)

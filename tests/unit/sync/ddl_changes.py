@@ -1,4 +1,4 @@
-"""What happens to the rows of one source in the model of DDL: inserts, updates, deletes, swaps and hand-overs.
+"""Changes of the rows of one source in the model of DDL: inserts, updates, deletes, swaps and hand-overs.
 
 Keys are few and come again: a key that was given up is taken by another row, in another spelling where the key is text.
 Values of a unique column are swapped or handed over within a transaction and across transactions, also from one shard
@@ -163,7 +163,7 @@ class Changes:
         taken = set(self._taken(name, "id"))
         free = [one for n in range(COLLIDING_KEYS) if (one := f"a{n}" if is_text else str(n * RUN)) not in taken]
         if not free:
-            self._last += 1  # nobody else has that one
+            self._last += 1  # no other row has that key
             return str((row or {}).get("id") or f"{'a' * is_text}{(self._last + 1_000 * (self.number + 1)) * RUN}")
         return self.rng.choice(free)
 

@@ -1,7 +1,7 @@
 """The rows that the target has where the log of a source begins, in the model of DDL, and what is known of them.
 
-a past      somebody has filled the target at one moment, and the log begins before; tables without a key are as they
-            are where it begins
+a past      another tool has filled the target at one moment, and the log begins before; tables without a key are as
+            they are where it begins
 always      the same, and no end of that past is known
 """
 

@@ -61,10 +61,10 @@ def _nothing() -> Tables:
 
 @dataclass
 class History:
-    """The log, and the source's tables behind it. Nobody changes it once it is made.
+    """The log, and the source's tables behind it. It is not changed once it is made.
 
     `wanted`: the tables of the target by the source's names, without what is merged; they differ from the source's
-    where a person wants other DDL for them, or somebody has made them so before.
+    where a person wants other DDL for them, or has made them so before.
     """
 
     rng: random.Random
@@ -284,7 +284,7 @@ class History:
         name = self.rng.choice(self._plain())
         real, ghost, trash = (f"{SCHEMA}.{one}" for one in (name, f"_{name}_gho", f"_{name}_del"))
         specs = self._specs(name)
-        if "RENAME COLUMN" in specs:  # the tool would have to be told, to copy it
+        if "RENAME COLUMN" in specs:  # the tool would need an option to copy it
             return
         self._ddl(f"CREATE TABLE {ghost} LIKE {real}", ())
         self._ddl(f"ALTER TABLE {ghost} {specs}", ())
@@ -352,7 +352,7 @@ def make_histories(
     waits for its place. See `History.make`."""
     made = tuple(History.make(seed, name, at, way, often=often, about=about) for at, name in enumerate(sources))
     waits = made[0].changes.merged.form is not Form.NULLABLE and not (way.safe.always or way.safe.past)
-    if len(made) > 1 and waits:  # else whoever is first has the other's row, or is stopped by it, or writes over it
+    if len(made) > 1 and waits:  # else the first source owns the other's row, or is stopped by it, or overwrites it
         given = [(to, one.give()) for one, to in zip(made, reversed(made), strict=True)]
         for to, row in given:
             if row is not None:
@@ -363,5 +363,5 @@ def make_histories(
 
 
 def _create(name: str, form: Form) -> str:
-    said = form.value
-    return f"CREATE TABLE {SCHEMA}.{name} ({said.id}{said.beside}, x int{said.key})"
+    sql = form.value
+    return f"CREATE TABLE {SCHEMA}.{name} ({sql.id}{sql.beside}, x int{sql.key})"

@@ -1,10 +1,10 @@
-"""What a merged table of the model of DDL has to be, by the changes that its shards have logged.
+"""The contents of a merged table in the model of DDL, by the changes that its shards have logged.
 
-Shards that share no unique value at any moment make of it what their logs say one after the other. Where they collide,
-the last one to write wins (`safe-mode: true`): of one source that is the order of its log. Of two sources, and where
-pages of a load or a past overlap the log, the order is nobody's, but each row is one that some *owner* has, a source or
-a shard, as that one has written it last; and an owner's row is missing only where another one's log is about its key,
-or has written its unique value.
+Shards that share no unique value at any moment make of it what their logs contain, one after the other. Where they
+collide, the last one to write wins (`safe-mode: true`): of one source that is the order of its log. Of two sources, and
+where pages of a load or a past overlap the log, the order is no source's, but each row is one that some *owner*, a
+source or a shard, has written last; and an owner's row is missing only where another owner's log has its key or its
+unique value.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Merged:
         """Yield what a target has too much (+) or too little (-) in which these may have collided."""
         for row in held:
             if not any(row in owner.rows for owner in owners):
-                yield f"+{row}, which nobody has"
+                yield f"+{row}, which no source has"
         for at, owner in enumerate(owners):
             others = set[Values]().union(*(one.touched for number, one in enumerate(owners) if number != at))
             for row in owner.rows:
                 if row not in held and others.isdisjoint(self._values(row)):
-                    yield f"-{row}, which nobody else's log is about"
+                    yield f"-{row}, which is in no other source's log"
 
 
 def merged_differences(held: Sequence[Row], sources: Sequence[Merged], *, in_order: bool) -> list[str]:

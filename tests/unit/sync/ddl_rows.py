@@ -102,7 +102,7 @@ class TargetTables(Tables):
         self.sqlite.execute("COMMIT")
 
     def make(self, name: TableName, create_sql: str) -> None:
-        """Make a table as somebody has made it before the world began."""
+        """Make a table that existed before the test."""
         self.tracker = self.tracker.with_table(name, create_sql)
         self._make(name, [])
 
@@ -114,7 +114,7 @@ class TargetTables(Tables):
         ]
 
     def write(self, name: TableName, rows: Sequence[Row], *, over: bool = False) -> None:
-        """Write rows as somebody has written them before the world began. `over`: what has their keys goes."""
+        """Write rows that existed before the test. `over`: rows with their keys are replaced."""
         if rows:
             columns = list(rows[0])
             verb = "REPLACE" if over else "INSERT"

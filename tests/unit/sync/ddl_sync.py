@@ -49,7 +49,7 @@ from tests.unit.sync.ddl_shared import Shared, sharing_of
 
 BUCKETS: Final = 2
 LOOKS: Final = 0.05
-"""How often tables that take the rows of others are looked after where nothing says that it is needed."""
+"""How often tables that take the rows of other sources are checked without a reason."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Quirks:
     """Rules to switch off, of the loop and of who starts it."""
 
     old_plan: bool = False
-    """Rows are read by the plan that was there when they were looked for, ahead of the DDL in front of them."""
+    """Rows are read by the plan at the time of the plan made ahead, before the DDL in front of them."""
     no_drain: bool = False
     """DDL is executed while rows in front of it are on their way."""
     same_generation: bool = False
@@ -65,17 +65,17 @@ class Quirks:
     no_claim: bool = False
     """A run does not tell the target of its generation."""
     used_up: bool = False
-    """What a person wants at a place is forgotten when somebody begins with it."""
+    """A person's decision for a location is removed when a driver starts to follow it."""
     exact_too_soon: bool = False
     """The log counts as exact from the beginning on."""
     left_by_time: bool = False
-    """It is exact when the log time has gone by, wherever it stands then."""
+    """It is exact once the log time has passed, at any location."""
     strict: bool = False
     """Nothing that collides is let through."""
     own_plan: bool = False
     """Half a piece is completed by the mode of today."""
     unlooked: bool = False
-    """Nobody looks after rows that wait for their places."""
+    """No run retries rows that wait for their places."""
     waits_on: bool = False
     """Rows that wait are not put into their places before others are written over."""
 

@@ -43,7 +43,7 @@ class UnderWay:
 
 
 class Fate(Protocol):
-    """Power over those who use the server. Whoever acts calls it. `done`: what has happened."""
+    """Control of the server's users, which each of them calls before it acts. `done`: the actions so far."""
 
     done: Counter[str]
 

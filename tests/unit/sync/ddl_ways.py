@@ -1,4 +1,4 @@
-"""How a history of the model of DDL is played: mode, form of keys, tables of the target, rule of safe mode."""
+"""The settings of a history in the model of DDL: mode, form of keys, tables of the target, rule of safe mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES: Final[dict[str, dict[str, object]]] = {
 """DM's keys of a syncer, and ours."""
 
 
-class Said(NamedTuple):
+class TableSql(NamedTuple):
     """The keys in CREATE TABLE: over columns besides `id`, also those that DDL changes, and the end of the list."""
 
     id: str = "id int NOT NULL"
@@ -30,13 +30,13 @@ class Said(NamedTuple):
 class Form(Enum):
     """The form of a table's key."""
 
-    KEYLESS = Said()
-    SINGLE = Said(key=", PRIMARY KEY (id)")
-    COMPOSITE = Said(beside=", j int NOT NULL", key=", PRIMARY KEY (id, j)")
-    UNIQUE = Said(beside=", u int", key=", PRIMARY KEY (id), UNIQUE KEY u (u)")
+    KEYLESS = TableSql()
+    SINGLE = TableSql(key=", PRIMARY KEY (id)")
+    COMPOSITE = TableSql(beside=", j int NOT NULL", key=", PRIMARY KEY (id, j)")
+    UNIQUE = TableSql(beside=", u int", key=", PRIMARY KEY (id), UNIQUE KEY u (u)")
     """Values of `u` change their rows."""
-    NULLABLE = Said(beside=", u int", key=", UNIQUE KEY u (u)")
-    TEXT = Said("id varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL", key=", PRIMARY KEY (id)")
+    NULLABLE = TableSql(beside=", u int", key=", UNIQUE KEY u (u)")
+    TEXT = TableSql("id varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL", key=", PRIMARY KEY (id)")
     """Keys of which two may be one to the target."""
 
 
@@ -74,12 +74,12 @@ class Safe(Enum):
 
     @property
     def past(self) -> bool:
-        """The log begins before somebody else filled the target, and up to where it overlaps that is known."""
+        """The log begins before another tool filled the target, and the end of the overlap is known."""
         return self in (Safe.EXIT, Safe.PAST, Safe.ALWAYS_PAST)
 
     @property
     def of_others(self) -> bool:
-        """Somebody else has filled the target."""
+        """Another tool has filled the target."""
         return self.past or self is Safe.ALWAYS
 
 
@@ -119,5 +119,5 @@ class Way:
         """What the target's tables are altered by before all begins."""
         if self.target is Target.EXTRA:
             return (EXTRA_COLUMN,)
-        keyless_past = self.form is Form.KEYLESS and self.safe.of_others  # whose rows they are could not be told
+        keyless_past = self.form is Form.KEYLESS and self.safe.of_others  # the owner of such a row would be unknown
         return () if self.target is Target.ALIKE or keyless_past else OTHER_KEYS.get(self.form, ())

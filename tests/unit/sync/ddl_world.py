@@ -220,7 +220,7 @@ class World:
         lost = sum(len(owner.rows) for source in sources for owner in source.owners(in_order=False)) > len(held)
         calm = self.done["runs"] == len(self.subtasks) and not self.done["went on by itself"]
         if lost and calm and not self.collisions:
-            found.append("rows were written over, and nobody has said so")
+            found.append("rows were overwritten without a report")
         return found
 
     def _expected(self) -> dict[TableName, tuple[TableDefinition, Counted]]:

@@ -1,7 +1,7 @@
-"""What the loop of one source is given, small: a script in place of a log, and tasks that write no rows.
+"""The surroundings of the loop of one source, small: a script instead of a log, and tasks that write no rows.
 
 The target is the model's (sqlite_target.py), with the engine's own frontier: an epoch with other bounds than where the
-buckets stand is refused here as it is there. What happens is told in `events`, as the loop does it.
+buckets bucket is refused here as it is there. `events` lists the loop's actions in their order.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ LO = Location("bin.000001", 100)
 FENCE = Fence(SubtaskRef(META, "task", "one"), 1)
 NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
 BYTES = 1000
-"""The size of an epoch, if nothing else is said."""
+"""The size of an epoch, if a test gives none."""
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema=META)
 PLAN = SyncPlan((SourcePart(TARGETS[0], 0, None),), (target_part(map_table(TARGETS[0], TARGETS[0])),), BUCKETS, RULES)
 BACKLOG = EpochSize(warm=True, limit=2 * BYTES, smallest=1, usual=2 * BYTES)
@@ -233,7 +233,7 @@ class StoredNotes(MetaStore):
         return self.wanted
 
     def mark_operator_used(self, operator: Operator, at: Location) -> None:
-        """Nobody asks for it."""
+        """Not used."""
 
     def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
         return []
@@ -258,7 +258,7 @@ class Watched(Sharing):
     """The real one, and what it was asked for. `waiting`: rows that wait, whatever the target has."""
 
     waiting: int = 0
-    looks: list[bool] = field(default_factory=list)
+    checks: list[bool] = field(default_factory=list)
     finished: int = 0
 
     @property
@@ -266,7 +266,7 @@ class Watched(Sharing):
         return self.waiting
 
     def check(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
-        self.looks.append(now)
+        self.checks.append(now)
         return super().check(plan, now=now)
 
     def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
@@ -291,7 +291,7 @@ def source(*, sharded: bool) -> SyncSource:
 
 
 class Stop(threading.Event):
-    """A wish to stop. Nobody waits for it in real time."""
+    """A request to stop. No test waits for it in real time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -360,13 +360,13 @@ class World:
         """Return from where on, and up to where at most, the log was asked for."""
         return [(lo.position, goal.position if goal else None) for lo, goal, _ in self.log.asked]
 
-    def said(self, *words: str) -> list[str]:
+    def happened(self, *words: str) -> list[str]:
         """Return the events that begin with one of these words."""
         return [event for event in self.events if event.rpartition(" ")[0] in words]
 
-    def stands(self) -> set[int]:
+    def positions(self) -> set[int]:
         """Return the locations of the buckets in the target."""
-        return {int(stand.position[-20:]) for stand in read_whole_frontier(self.database.connection(), FENCE.ref)}
+        return {int(bucket.position[-20:]) for bucket in read_whole_frontier(self.database.connection(), FENCE.ref)}
 
     def noted(self) -> Location | None:
         """Return the place that is noted beside the frontier."""

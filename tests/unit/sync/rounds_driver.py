@@ -450,7 +450,7 @@ class Driver:
             return
         yield
         births = self.births(self.now)
-        stands = {name: birth for name, birth in surveyed.items() if births.get(name) == birth}
+        unchanged = {name: birth for name, birth in surveyed.items() if births.get(name) == birth}
         views = [at.number] * rng.choice([1, 2, 3])
         if world.quirks.unlocked:
             views = [min(max(0, one + rng.choice([-1, 0, 1])), self.now) for one in views]
@@ -458,16 +458,16 @@ class Driver:
             yield from self._follow(at)
             if not world.quirks.reads_held and world.ddls:
                 held = held_tables(self.connection(), self.ref)
-                stands = {name: birth for name, birth in stands.items() if name not in held}
+                unchanged = {name: birth for name, birth in unchanged.items() if name not in held}
             if world.quirks.opens_elsewhere:
                 at = self.extent()[0]
-            if not stands or self.extent() != (at, at):
+            if not unchanged or self.extent() != (at, at):
                 world.done["no round"] += 1
                 yield
                 return
         fence, key = self.fence, self.source.location(at).sort_key
         try:
-            self.do(lambda tx: open_round(tx, fence, key, Round(number, stands)))
+            self.do(lambda tx: open_round(tx, fence, key, Round(number, unchanged)))
         except DmError:
             if not world.quirks.opens_anywhere:
                 raise

@@ -1,4 +1,4 @@
-"""How the drivers of the model sort the changes of an epoch: as one task, or as several that exchange them."""
+"""Sorting the changes of an epoch by the drivers of the model: as one task, or as several that exchange them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Quirks:
     closes_at_once: bool = False
     """Closing does not wait for pages whose first statement is done."""
     no_birth_check: bool = False
-    """A reader does not look whether its table is still the one that it was at L."""
+    """A reader does not check whether its table is still the table of L."""
     unlocked: bool = False
     """Snapshots are opened without a lock, so that they are near L."""
     min_to_max: bool = False
@@ -85,7 +85,7 @@ class Quirks:
     exact_past: bool = False
     """The log counts as exact in a past that is not."""
     haunted: float = 0.15
-    """How often somebody who was thought dead comes before a transaction."""
+    """How often a task that was believed dead acts before a transaction."""
 
 
 @dataclass
@@ -115,7 +115,7 @@ class World:
     whole: bool = False
     safe: bool = False
     past: bool = False
-    """The target was filled by somebody else, and the logs begin before that."""
+    """Another tool has filled the target, and the logs begin before that."""
     ddls: int = 0
     fails_over: bool = False
     quirks: Quirks = field(default_factory=Quirks)

@@ -67,7 +67,7 @@ class Database:
     """The target's tables and the engine's own.
 
     All of a process's databases are, one after the other, the same tables of the same connection, which knows the
-    statements that all of them are asked for. Whoever speaks to one that is over fails.
+    statements that all of them are asked for. A call on a closed connection fails.
     """
 
     sqlite: sqlite3.Connection

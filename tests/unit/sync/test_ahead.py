@@ -88,7 +88,7 @@ def test_an_epoch_that_is_repeated_is_not_folded_in_vain() -> None:
     assert ahead.take(PLAN, SECOND) is ROWS
 
 
-def test_a_process_whose_work_is_never_used_ends_it() -> None:
+def test_a_process_ends_if_its_result_is_never_used() -> None:
     ahead, folds = FoldedAhead(), 0
 
     def fold() -> FoldedEpoch:

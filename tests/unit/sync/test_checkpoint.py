@@ -39,7 +39,7 @@ def test_the_global_point_stays_in_front_of_what_is_not_resolved() -> None:
     resyncing = Group(TableName("shop", "t"), resync=Resync((piece,)))
     assert CheckpointPoints.of(at(500), at(500), [resyncing]).again == at(205)
     prepared = CheckpointPoints.of(at(500), at(100), [])
-    assert (prepared.again, prepared.moves_tables) == (at(100), False), "rows of XA transactions are nobody's yet"
+    assert (prepared.again, prepared.moves_tables) == (at(100), False), "rows of XA transactions are not committed yet"
     assert CheckpointPoints.of(at(500), at(500), [], uncertain=at(900)).exit_point(None) == at(900)
 
 
@@ -87,11 +87,11 @@ def test_older_releases_of_dm_wrote_names_in_lower_case() -> None:
 @pytest.mark.parametrize("names", [("Orders", "orders"), ("orders", "Orders")])
 def test_the_exact_name_counts_before_one_in_lower_case(names: tuple[str, str]) -> None:
     exact = TableName("shop", "Orders")
-    told = {
+    info = {
         TableName("shop", name): TablePoint(point("a.000001:9" if name == "Orders" else "a.000001:5")) for name in names
     }
     endpoint = Endpoint("target", "127.0.0.1", 1, "nobody")
-    start = DmStart.of(DmCheckpoint("t", "s1", point("a.000001:4"), None, told), endpoint, by_gtid=False)
+    start = DmStart.of(DmCheckpoint("t", "s1", point("a.000001:4"), None, info), endpoint, by_gtid=False)
     assert start.for_tables([exact], lambda _: True).checkpoint.tables == {exact: TablePoint(point("a.000001:9"))}
 
 
@@ -118,7 +118,7 @@ def test_rows_without_the_needed_values_are_refused(rows: list[dict[str, object]
         checkpoint_of("dm_meta.t_syncer_checkpoint", "s1", rows)
 
 
-def test_what_dm_takes_for_no_checkpoint_is_none() -> None:
+def test_rows_that_dm_ignores_are_no_checkpoint() -> None:
     assert checkpoint_of("t", "s1", []) is None
     assert checkpoint_of("t", "s1", [row(binlog_name="", binlog_pos=4)]) is None
     assert checkpoint_of("t", "s1", [row(id="S1")]) is None, "another source, where a collation knows no case"

@@ -1,4 +1,4 @@
-"""What a driver makes of rows that wait, look by look."""
+"""A driver's checks of rows that wait, one by one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Around:
     time: float = 0.0
     here: dict[str, set[bytes]] = field(default_factory=lambda: {"source_0": set(), "source_1": set()})
     ended: dict[str, Location] = field(default_factory=dict)
-    stands: dict[str, Location] = field(default_factory=dict)
+    reached: dict[str, Location] = field(default_factory=dict)
     held: list[HeldShard] = field(default_factory=list)
     releasing: bool = False
     database: Database = field(init=False)
@@ -104,7 +104,7 @@ class Around:
         return dict(self.ended) if self.ended else None
 
     def applied(self, source: str) -> Location | None:
-        return self.stands.get(source)
+        return self.reached.get(source)
 
     def now(self) -> float:
         return self.time
@@ -121,45 +121,47 @@ def around() -> Around:
 
 
 @pytest.fixture
-def looks(around: Around) -> Contests:
+def checks(around: Around) -> Contests:
     return Contests(Fence(REF, 1), around, most=1000)
 
 
-def test_a_row_that_was_placed_does_not_delay_the_check(around: Around, looks: Contests) -> None:
+def test_a_row_that_was_placed_does_not_delay_the_check(around: Around, checks: Contests) -> None:
     around.wait({b"1", b"2"})
     around.here["source_1"].discard(b"2")  # its log will say so
-    looks.check(now=True)
+    checks.check(now=True)
 
     around.free(b"1")
 
-    assert looks.confirm(around.sleep) == 1
+    assert checks.confirm(around.sleep) == 1
     assert around.time == 0
 
 
-def test_a_collision_is_reported_when_it_was_found_twice_in_a_row(around: Around, looks: Contests) -> None:
+def test_a_collision_is_reported_when_it_was_found_twice_in_a_row(around: Around, checks: Contests) -> None:
     around.wait({b"1", b"2"})
     around.here["source_1"].discard(b"2")
-    looks.check(now=True)
+    checks.check(now=True)
     around.sleep(CONFIRM_SECONDS)
     around.here["source_1"] = {b"2"}
-    assert looks.check(now=True) == 2
+    assert checks.check(now=True) == 2
 
     with pytest.raises(RowsCollide) as collided:
-        looks.confirm(around.sleep)
+        checks.confirm(around.sleep)
 
     assert collided.value.values == ("(2)",)
 
 
-def test_all_rows_are_looked_into_in_turn(around: Around, looks: Contests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_waiting_rows_are_examined_in_turn(
+    around: Around, checks: Contests, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(contests, "ROWS_EXAMINED_NOW", 2)
     around.wait({b"%d" % number for number in range(4)})
     around.here["source_1"].clear()
-    looks.check(now=True)
-    looks.check(now=True)
+    checks.check(now=True)
+    checks.check(now=True)
     around.here["source_1"] = {b"0", b"1", b"2", b"3"}
 
     with pytest.raises(RowsCollide):
-        looks.confirm(around.sleep)  # behind the last one there are none: from the first one on
+        checks.confirm(around.sleep)  # behind the last one there are none: from the first one on
 
 
 def test_a_replaced_driver_moves_no_row(around: Around) -> None:
@@ -207,83 +209,83 @@ def of_server(name: str, position: int, *, suffix: int = 1) -> Location:
 
 
 def test_a_row_whose_place_a_held_shard_gives_free_stops_when_nothing_is_released(
-    around: Around, looks: Contests
+    around: Around, checks: Contests
 ) -> None:
     around.wait({b"1"})
     around.here["source_1"].clear()
     around.held = [HeldShard("source_1", TARGET.name, Member(OTHER.name, OTHER, ()))]
     place = of_server("one", 100)
-    around.stands = around.ended = {"source_0": place, "source_1": place}
+    around.reached = around.ended = {"source_0": place, "source_1": place}
     around.releasing = True
     for _ in range(5):
-        assert looks.check(now=True) == 1, "source_1 has rows to apply, and may be paused"
+        assert checks.check(now=True) == 1, "source_1 has rows to apply, and may be paused"
     around.releasing = False
     for _ in range(2):
-        assert looks.check(now=True) == 1, "from here on both logs are applied to their ends twice"
+        assert checks.check(now=True) == 1, "from here on both logs are applied to their ends twice"
     with pytest.raises(
         RowWaitsForHeldRow,
         match=r"1 rows of source_0 .*the row \(k: 1\) of .*the row \(k: 1\).*\(source_1\) are held",
     ):
-        looks.check(now=True)
+        checks.check(now=True)
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "another key", "another name", "another image"])
 def test_a_deleted_row_drops_its_image_if_its_log_is_held_back(
-    around: Around, looks: Contests, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+    around: Around, checks: Contests, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     around.wait({b"1"})
     around.here["source_0"].clear()
-    assert looks.check(now=True) == 1, "its own log goes on to say so"
+    assert checks.check(now=True) == 1, "its own log goes on to say so"
     place = of_server("one", 100)
     form = replace(MINE, unique_keys=()) if meanwhile == "another key" else MINE
     member = Member(MINE.name, MINE, (ShardDdl(place, place, (), form, place, {}),))
     around.held = [HeldShard("source_0", TARGET.name, member)]
-    around.stands = {"source_0": of_server("one", 100)}
+    around.reached = {"source_0": of_server("one", 100)}
     around.ended = {"source_0": of_server("one", 200)}
     for _ in range(2):
-        assert looks.check(now=True) == 1, "its table may have another name behind 100"
-    around.stands = around.ended
+        assert checks.check(now=True) == 1, "its table may have another name behind 100"
+    around.reached = around.ended
     if meanwhile == "another name":
         around.held = [HeldShard("source_0", TARGET.name, replace(member, table=OTHER.name))]
         around.rename(OTHER.name)
-        looks.check(now=True)
-        assert looks.count() == 1, "another table may have had the old name when it was asked for the row"
+        checks.check(now=True)
+        assert checks.count() == 1, "another table may have had the old name when it was asked for the row"
     with monkeypatch.context() as patched:
         if meanwhile == "another image":
             patched.setattr(around, "has", around.changes)
-        looks.check(now=True)
-    assert looks.count() == int(meanwhile in ("another key", "another image")), (
+        checks.check(now=True)
+    assert checks.count() == int(meanwhile in ("another key", "another image")), (
         "without an image it is found by its key"
     )
 
 
-def test_a_foreign_row_is_reported_in_the_log_of_the_new_server(around: Around, looks: Contests) -> None:
+def test_a_foreign_row_is_reported_in_the_log_of_the_new_server(around: Around, checks: Contests) -> None:
     """An upstream reports the end of its own log; only a reader of the log knows the sub-directory."""
     around.wait({b"1"})
     around.here["source_1"].clear()
     other = of_server("other", 100)
-    around.stands = {"source_0": of_server("old", 900), "source_1": other}
+    around.reached = {"source_0": of_server("old", 900), "source_1": other}
     around.ended = {"source_0": of_server("old", 1000), "source_1": other}
-    looks.check(now=True)
-    looks.check(now=True)
+    checks.check(now=True)
+    checks.check(now=True)
 
-    around.stands["source_0"] = of_server("new", 200, suffix=2)  # behind all of the old server's log
+    around.reached["source_0"] = of_server("new", 200, suffix=2)  # behind all of the old server's log
     around.ended["source_0"] = of_server("new", 300)
     for _ in range(3):
-        assert looks.check(now=True) == 1
-    around.stands["source_0"] = of_server("new", 300, suffix=2)
-    assert looks.check(now=True) == 1, "the first of two times"
+        assert checks.check(now=True) == 1
+    around.reached["source_0"] = of_server("new", 300, suffix=2)
+    assert checks.check(now=True) == 1, "the first of two times"
 
     with pytest.raises(DuplicateInTarget):
-        looks.check(now=True)
+        checks.check(now=True)
 
 
-def test_a_foreign_row_is_reported_after_the_new_servers_log_is_applied(around: Around, looks: Contests) -> None:
+def test_a_foreign_row_is_reported_after_the_new_servers_log_is_applied(around: Around, checks: Contests) -> None:
     """A later sub-directory is not behind every place of the server that answers now."""
     around.wait({b"1"})
     around.here["source_1"].clear()
-    around.stands = dict.fromkeys(("source_0", "source_1"), of_server("new", 200, suffix=2))
+    around.reached = dict.fromkeys(("source_0", "source_1"), of_server("new", 200, suffix=2))
     around.ended = dict.fromkeys(("source_0", "source_1"), of_server("new", 300))
 
     for _ in range(5):
-        assert looks.check(now=True) == 1
+        assert checks.check(now=True) == 1

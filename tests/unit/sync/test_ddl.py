@@ -1,4 +1,4 @@
-"""Which DDL is passed over and which stops a task that migrates the schema `shop`."""
+"""The DDL that a task of the schema `shop` ignores, and the DDL that stops it."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_schema_without_tables_of_the_task_may_have_views() -> None:
 
 
 @pytest.mark.parametrize("sql", ["SOMETHING NEW ON t", "FROB `a`", "FROB x.y"])
-def test_what_is_not_understood_passes_where_it_can_only_be_about_an_excluded_schema(sql: str) -> None:
+def test_unreadable_ddl_passes_if_it_can_only_concern_an_excluded_schema(sql: str) -> None:
     assert isinstance(judged(sql, schema="other"), SkipDdl)
     assert isinstance(judged(sql, schema="shop"), RelevantDdl)
     assert isinstance(judged(f"{sql}, shop", schema="other"), RelevantDdl)

@@ -1,4 +1,4 @@
-"""DDL is followed exactly once whatever dies and whoever returns, and each rule of that is needed: in every mode, with
+"""DDL is followed exactly once, whatever dies or returns late, and each rule for that is needed: in every mode, with
 every form of keys, by every rule of safe mode. Rules of rows alone are in test_rounds_model.py.
 
 The engine's own code in the world of ddl_world.py."""
@@ -177,7 +177,7 @@ class Rule:
     `way` None: the usual one. `first`: the history to begin with, as those in front of it do not show it.
     """
 
-    said: str
+    description: str
     broken: Callable[[pytest.MonkeyPatch], None] = lambda _: None
     quirks: Quirks = field(default_factory=Quirks)
     often: str = ""
@@ -201,7 +201,7 @@ RULES = [
     # Behind both halves of a swap tables look as before the first.
     Rule("its end is noted, as a later one may undo how it looks", _off(ddl_execution, "note_done"), often="swap",
          first=66),
-    # A table that has changed stands for the whole statement, and the rest of it is never executed.
+    # One changed table is taken as the result of the whole statement, and the rest is never executed.
     Rule("what is executed in parts is noted so", _off(ddl_execution._DdlRun, "_do_parts", _unnoted), often="ahead"),
     Rule("a swap is done in steps that show", _off(target_statements, "_in_visible_steps", lambda pairs: [pairs]),
          often="swap", first=15),
@@ -211,7 +211,7 @@ RULES = [
     Rule("what a table had under its old name goes with it", _off(following, "rename_tables"), often="rename"),
     Rule("what a tracker knows of tables is saved with them", _off(following, "save_definitions"), often="columns"),
     Rule("tables that end are forgotten", _off(following, "forget_table_schemas"), often="empty"),
-    # Else no plan can be made of tables that are altered already, and the task stands still.
+    # Else no plan can be made for tables that are altered already, and the task makes no progress.
     Rule("a run begins behind what the journal tells", _off(start, "tables_under_way", lambda *_: frozenset()),
          first=79),
     # What is noted of places behind us does no harm to rows; it would only grow.
@@ -262,14 +262,14 @@ def nothing_remembered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("nothing_remembered")
-@pytest.mark.parametrize("rule", RULES, ids=[rule.said.replace(" ", "-") for rule in RULES])
+@pytest.mark.parametrize("rule", RULES, ids=[rule.description.replace(" ", "-") for rule in RULES])
 def test_without_this_rule_harm_is_done(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
     rule.broken(monkeypatch)
 
     assert _harm(rule)
 
 
-def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
+def test_the_harness_finds_no_fault_in_sound_code() -> None:
     assert not any(_harm(Rule("none", often=often), 5) for often in ("", "swap", "by_hand"))
     assert not any(_harm(Rule("none", way=way), 1) for way in {rule.way for rule in RULES} if way is not None)
 

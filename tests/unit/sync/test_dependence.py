@@ -1,4 +1,4 @@
-"""Which changes depend on each other, in which order they are written, and that an epoch repeated is the same."""
+"""The dependence of changes, the order in which they are written, and the repetition of an epoch."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_on_one_machine_every_epoch_is_one_task() -> None:
 @pytest.mark.parametrize(
     ("workers", "slots", "tasks", "connections"),
     [
-        (None, 1, 1, 2),  # nobody says a number: two of each task, 16 at most
+        (None, 1, 1, 2),  # no number given: two of each task, 16 at most
         (None, 8, 8, 2),
         (None, 16, 16, 1),
         (None, 32, 32, 1),

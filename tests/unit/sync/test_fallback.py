@@ -1,4 +1,4 @@
-"""When a sync leaves its relay log for the upstream, and when it comes back."""
+"""The conditions under which a sync leaves its relay log for the upstream, and returns."""
 
 import pytest
 
@@ -54,8 +54,8 @@ def ended(error: DmError) -> PrivateRelayEnded:
 
 @pytest.mark.parametrize("reaction", ["retry", "stop"])
 def test_where_both_logs_fail_the_upstream_decides_about_a_retry(reaction: str) -> None:
-    said = {"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone. Do it.", "Reaction": reaction}
-    upstream = PrivateRelayEnded(ReportedError.read(said | {"Workaround": "Do it."}))
+    ended_by = {"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone. Do it.", "Reaction": reaction}
+    upstream = PrivateRelayEnded(ReportedError.read(ended_by | {"Workaround": "Do it."}))
     error = both_logs_failed("one", str(HERE), MalformedEvent("f:4", "damaged"), upstream, by_gtid=False)
     assert error.reacts() is Reaction(reaction)
     assert describe(error)["Reaction"] == reaction

@@ -102,7 +102,7 @@ def test_changes_that_depend_on_each_other_stay_in_their_order_in_one_bucket() -
 @pytest.mark.parametrize("one", [ITEM, KEYLESS], ids=["keyed", "keyless"])
 @pytest.mark.parametrize("elsewhere", [True, False])
 @pytest.mark.parametrize("owned", [True, False])
-def test_all_shards_of_a_merged_table_are_written_in_order_if_filters_leave_rows_out(
+def test_with_row_filters_all_shards_of_a_merged_table_are_written_in_order(
     one: Table, *, elsewhere: bool, owned: bool
 ) -> None:
     """Also the shard without a filter: its row may be one that the other shard has deleted."""
@@ -129,10 +129,10 @@ class Rows:
 
     def __init__(self, there: Iterable[bytes]) -> None:
         self.there = set(there)
-        self.said: list[str] = []
+        self.statements: list[str] = []
 
     def execute(self, _connection: object, statement: SqlStatement) -> int:
-        self.said.append(statement.sql.decode())
+        self.statements.append(statement.sql.decode())
         return statement.rows
 
     def count(self, _connection: object, statement: SqlStatement) -> int:
@@ -150,7 +150,7 @@ def written(one: Table, changes: Iterable[Change], there: Iterable[bytes]) -> li
         return tuple(value or b"NULL" for value in row)
 
     WritesInOrder(part, access, tuple(changes), literals, lambda row: literals(row[:1])).run(connection)
-    return [_short(sql) for sql in rows.said]
+    return [_short(sql) for sql in rows.statements]
 
 
 def _short(sql: str) -> str:

@@ -280,7 +280,7 @@ def test_rows_that_wait_are_put_into_their_places_the_last_one_last() -> None:
     assert overwrite_by_waiting(FENCE, around, plan_of()) == []
 
 
-def test_rows_that_will_be_put_into_their_places_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_whose_places_are_known_are_not_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(random.Random(1))
     waiting(world.database, world.fences[0], "shop_0", image(1, 2, 10))
     world.database.sqlite.execute("INSERT INTO shop.'unique' VALUES (1, 1, 0)")

@@ -46,7 +46,7 @@ def test_a_piece_is_planned_then_applied_and_then_noted(monkeypatch: pytest.Monk
 
     pieces = ["plan 100", "apply 100..200", "Running 200", "plan 200", "apply 200..300", "Running 300"]
     assert world.events == ["Running 100", *pieces, "Stopped 300"]
-    assert (world.stands(), world.noted()) == ({300}, LO.at(300))
+    assert (world.positions(), world.noted()) == ({300}, LO.at(300))
 
 
 def test_what_was_applied_is_counted() -> None:
@@ -66,7 +66,7 @@ def test_a_sync_at_its_goal_reads_nothing() -> None:
 
 
 def test_contested_rows_are_reported_before_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sensor that waits until no row is held back takes a sync that shows its groups for one that has looked."""
+    """A sensor that waits until no row is held back relies on a sync that reports its groups to have checked."""
     world = World(goal=LO, several=True)
     world.sharing.waiting = 1
     seen = list[object]()
@@ -82,12 +82,12 @@ def test_contested_rows_are_reported_before_groups(monkeypatch: pytest.MonkeyPat
     assert (world.loop.progress.contested_rows, world.loop.progress.unresolved_groups) == (1, [])
 
 
-def test_an_epoch_under_way_is_finished_when_it_is_asked_to_stop() -> None:
+def test_a_stop_request_lets_the_current_epoch_finish() -> None:
     world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
     world.tasks.meanwhile = world.stop.set
 
     assert not world.run()
-    assert world.said("apply", "Stopped") == ["apply 100..200", "Stopped 200"]
+    assert world.happened("apply", "Stopped") == ["apply 100..200", "Stopped 200"]
 
 
 def test_no_epoch_crosses_the_end_of_a_past_that_is_not_exact_or_the_goal() -> None:
@@ -139,14 +139,14 @@ def test_events_that_change_nothing_are_passed_but_move_no_bucket() -> None:
     world = World(UpToDate(LO.at(150)), epoch(150, 200), goal=LO.at(200))
     world.run()
 
-    assert world.said("plan", "apply") == ["plan 100", "plan 150", "apply 100..200"]
+    assert world.happened("plan", "apply") == ["plan 100", "plan 150", "apply 100..200"]
 
 
 def test_buckets_come_to_a_goal_that_lies_behind_such_events() -> None:
     world = World(UpToDate(LO.at(150)), goal=LO.at(150))
 
     assert world.run()
-    assert (world.stands(), world.noted(), world.tasks.jobs) == ({150}, LO.at(150), [])
+    assert (world.positions(), world.noted(), world.tasks.jobs) == ({150}, LO.at(150), [])
 
 
 def test_buckets_leave_a_file_without_changes() -> None:
@@ -155,7 +155,7 @@ def test_buckets_leave_a_file_without_changes() -> None:
     world = World(UpToDate(following))
     world.run()
 
-    assert (world.stands(), world.noted(), world.tasks.jobs) == ({4}, following, [])
+    assert (world.positions(), world.noted(), world.tasks.jobs) == ({4}, following, [])
 
 
 def test_an_idle_sync_waits_for_the_log_to_grow() -> None:
@@ -163,7 +163,7 @@ def test_an_idle_sync_waits_for_the_log_to_grow() -> None:
     world.run()
 
     assert set(world.stop.waits) == {module.LONGEST_WAIT}
-    assert world.said("idle")[:3] == ["idle 100", "idle 100", "idle 200"]
+    assert world.happened("idle")[:3] == ["idle 100", "idle 100", "idle 200"]
 
 
 def test_small_epochs_at_the_end_of_the_log_are_a_period_apart() -> None:
@@ -175,7 +175,7 @@ def test_small_epochs_at_the_end_of_the_log_are_a_period_apart() -> None:
 
 
 @pytest.mark.parametrize("waiting", [True, False])
-def test_who_waits_for_the_log_to_come_is_not_caught_up(*, waiting: bool) -> None:
+def test_a_sync_that_waits_for_the_log_has_not_caught_up(*, waiting: bool) -> None:
     world = World(UpToDate(LO))
     world.log.is_waiting = waiting
     world.run()
@@ -199,7 +199,7 @@ def test_ddl_that_is_nothing_to_the_task_is_passed_over() -> None:
     world = World(ddl("CREATE TABLE other.x (a INT)", 100, 150), epoch(150, 200), goal=LO.at(200))
 
     assert world.run()
-    assert world.said("apply") == ["apply 150..200"]
+    assert world.happened("apply") == ["apply 150..200"]
 
 
 def test_rows_in_the_transaction_of_such_ddl_are_applied() -> None:
@@ -207,7 +207,7 @@ def test_rows_in_the_transaction_of_such_ddl_are_applied() -> None:
     world = World(replace(ddl("CREATE TABLE other.x (a INT)", 100, 150), rows=inside), goal=LO.at(150))
 
     assert world.run()
-    assert world.said("apply") == ["apply 100..150"]
+    assert world.happened("apply") == ["apply 100..150"]
 
 
 NEXT_FILE = Location("bin.000002", 4)
@@ -240,11 +240,11 @@ def test_what_is_injected_is_executed_before_the_log_leaves_its_place(
     world.notes.wanted = [order]
     world.run()
 
-    assert world.said("inject") == (["inject 100"] if injected else [])
+    assert world.happened("inject") == (["inject 100"] if injected else [])
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_person_comes_too_late_for_a_statement_whose_rows_are_half_written(*, committed: bool) -> None:
+def test_a_decision_is_too_late_for_a_half_written_statement(*, committed: bool) -> None:
     """They are rows of the tables as they were, unless it is the person's own statement whose rows they are."""
     inside = ByteRange("", LO.file, 1, 100, 150, BinlogFormat(Flavour.MARIADB, checksum=True))
     world = World(replace(ddl("CREATE TABLE other.x (a INT)", 100, 150), rows=inside), edge=LO.at(150))
@@ -253,7 +253,7 @@ def test_a_person_comes_too_late_for_a_statement_whose_rows_are_half_written(*, 
     world.run()
 
     assert world.follows.operators == [order if committed else None]
-    assert world.said("apply") == ["apply 100..150"]
+    assert world.happened("apply") == ["apply 100..150"]
 
 
 def test_nothing_is_applied_before_a_re_sync_that_was_interrupted() -> None:
@@ -264,8 +264,8 @@ def test_nothing_is_applied_before_a_re_sync_that_was_interrupted() -> None:
 
     world.notes.held = LO.at(50)
     assert not world.run()
-    assert (world.said("apply"), world.said("resync")) == ([], [f"resync {name}"])
-    assert world.stands() == {LO.position}
+    assert (world.happened("apply"), world.happened("resync")) == ([], [f"resync {name}"])
+    assert world.positions() == {LO.position}
     for go_on in (lambda: world.loop._epoch(epoch(100, 200)), lambda: world.loop._advance(LO.at(200))):
         with pytest.raises(InvariantBroken, match="re-sync"):
             go_on()
@@ -276,7 +276,7 @@ def test_ddl_of_the_task_is_followed() -> None:
     world = World(epoch(100, 200), alter, epoch(250, 300), goal=LO.at(300))
 
     assert world.run()
-    assert world.said("apply", "follow 200") == ["apply 100..200", "follow 200 250", "apply 250..300"]
+    assert world.happened("apply", "follow 200") == ["apply 100..200", "follow 200 250", "apply 250..300"]
     assert world.loop.progress.ddl_applied == 1
 
 
@@ -298,7 +298,7 @@ def test_ddl_that_cannot_be_followed_stops_in_front(
 
     with pytest.raises(error, match=r"bin\.000001:200"):
         world.run()
-    assert (world.events[-1], world.stands()) == ("Paused 200", {200})
+    assert (world.events[-1], world.positions()) == ("Paused 200", {200})
     assert world.loop.progress.ddl_at == LO.at(200)
 
 
@@ -320,7 +320,7 @@ def test_the_next_epoch_of_a_backlog_is_planned_while_one_is_applied() -> None:
 
     assert world.run()
     assert world.events.index("look ahead 200") < world.events.index("apply 100..200")
-    assert world.said("apply", "plan") == ["plan 100", "apply 100..200", "apply 200..300"]
+    assert world.happened("apply", "plan") == ["plan 100", "apply 100..200", "apply 200..300"]
 
 
 def test_nothing_is_planned_ahead_of_an_epoch_that_the_log_ended() -> None:
@@ -330,12 +330,12 @@ def test_nothing_is_planned_ahead_of_an_epoch_that_the_log_ended() -> None:
     assert "look ahead 200" not in world.events
 
 
-def test_that_there_was_nothing_ahead_is_old_news() -> None:
+def test_an_empty_plan_made_ahead_is_not_used() -> None:
     world = World(epoch(100, 200), UpToDate(LO.at(200)), epoch(200, 300, size=1), goal=LO.at(300), size=BACKLOG)
 
     assert world.run()
-    assert Counter(world.said("look ahead", "plan")) == Counter(["plan 100", "look ahead 200", "plan 200"])
-    assert world.said("idle") == []
+    assert Counter(world.happened("look ahead", "plan")) == Counter(["plan 100", "look ahead 200", "plan 200"])
+    assert world.happened("idle") == []
 
 
 class Halving(EpochSize):

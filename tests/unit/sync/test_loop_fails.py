@@ -31,7 +31,7 @@ def test_what_may_pass_is_tried_again_with_the_same_bounds() -> None:
     world.tasks.accidents = [(10, BUSY), (30, BUSY)]
 
     assert world.run()
-    assert world.said("plan", "fail", "apply") == ["plan 100", *["fail 100..200"] * 2, "apply 100..200"]
+    assert world.happened("plan", "fail", "apply") == ["plan 100", *["fail 100..200"] * 2, "apply 100..200"]
     assert world.stop.waits == [0.5, 1.0]
 
 
@@ -54,7 +54,7 @@ def test_an_epoch_that_was_cut_otherwise_is_for_the_next_run() -> None:
     assert (len(world.tasks.jobs), world.stop.waits) == (1, [])
 
 
-def test_a_source_that_is_asked_to_stop_does_not_retry() -> None:
+def test_a_stopped_source_does_not_retry() -> None:
     world = World(epoch(100, 200))
     world.tasks.accidents, world.tasks.meanwhile = [(0, BUSY)], world.stop.set
 
@@ -87,7 +87,7 @@ def test_an_error_ahead_waits_until_what_lies_before_it_is_applied() -> None:
 
     with pytest.raises(ChecksumMismatch):
         world.run()
-    assert (world.events[-1], world.stands()) == ("Paused 200", {200})
+    assert (world.events[-1], world.positions()) == ("Paused 200", {200})
 
 
 # Half an epoch
@@ -98,7 +98,7 @@ def test_a_stretch_that_could_not_be_decoded_is_read_elsewhere_with_the_same_end
     world.tasks.accidents = [(10, ChecksumMismatch("bin.000001:150", 1, 2))]
 
     assert world.run()
-    assert world.said("fail", "distrust", "apply") == [
+    assert world.happened("fail", "distrust", "apply") == [
         *("fail 100..200", "distrust 100"),
         *("apply 100..200", "apply 200..300"),
     ]
@@ -114,7 +114,7 @@ def test_what_was_found_ahead_of_it_counts_for_nothing() -> None:
     world.tasks.accidents = [(10, ChecksumMismatch("bin.000001:150", 1, 2))]
 
     assert world.run()
-    assert world.said("apply") == ["apply 100..200", "apply 200..300"]
+    assert world.happened("apply") == ["apply 100..200", "apply 200..300"]
 
 
 def test_a_restart_ends_its_first_epoch_at_the_furthest_bucket() -> None:
@@ -125,11 +125,11 @@ def test_a_restart_ends_its_first_epoch_at_the_furthest_bucket() -> None:
     assert world.log.asked[0][2] == UNLIMITED, "it is not cut to a size"
 
 
-def test_it_waits_for_a_log_that_does_not_come_so_far_yet() -> None:
+def test_a_sync_waits_for_a_log_that_is_not_yet_pulled() -> None:
     world = World(epoch(100, 150), epoch(100, 200), edge=LO.at(200), goal=LO.at(100))
 
     assert world.run(), "the goal lay before the edge, and counts when that is reached"
-    assert world.said("idle", "apply") == ["idle 100", "apply 100..200"]
+    assert world.happened("idle", "apply") == ["idle 100", "apply 100..200"]
     assert world.log.open_places == [[LO.at(200)]] * 2, "another server's log would not end it"
 
 
@@ -137,7 +137,7 @@ def test_a_sync_that_has_half_an_epoch_is_not_caught_up() -> None:
     world = World(edge=LO.at(200))
 
     assert not world.run()
-    assert world.said("idle") == ["idle 100"]
+    assert world.happened("idle") == ["idle 100"]
     assert not world.loop.progress.caught_up
 
 
@@ -146,7 +146,7 @@ def test_an_epoch_that_ends_behind_the_edge_is_not_applied() -> None:
 
     with pytest.raises(InvariantBroken, match="at the location of the advanced buckets"):
         world.run()
-    assert world.stands() == {100}
+    assert world.positions() == {100}
 
 
 # Tables that others feed as well
@@ -165,7 +165,7 @@ def with_another_source(world: World) -> World:
     return world
 
 
-def test_a_row_that_is_there_may_be_that_of_a_source_that_has_begun_meanwhile() -> None:
+def test_an_existing_row_may_be_of_a_source_that_started_meanwhile() -> None:
     """What is left of the epoch is written by the law of merged tables, with the same end."""
     world = with_another_source(World(epoch(100, 200), epoch(100, 200), goal=LO.at(200), several=True))
 
@@ -174,7 +174,7 @@ def test_a_row_that_is_there_may_be_that_of_a_source_that_has_begun_meanwhile() 
     assert world.asked()[1] == (100, 200)
 
 
-def test_half_an_epoch_is_folded_as_it_was_begun_though_the_other_source_has_filters() -> None:
+def test_half_an_epoch_is_folded_as_before_if_another_source_has_filters() -> None:
     """In order all changes of the table are in one bucket, which may be done: they would be lost."""
     world = with_another_source(World(epoch(100, 200), epoch(100, 200), epoch(200, 300), several=True))
     world.sharing.in_order = lambda _: frozenset({TARGETS[0].name})
@@ -184,9 +184,7 @@ def test_half_an_epoch_is_folded_as_it_was_begun_though_the_other_source_has_fil
 
 
 @pytest.mark.parametrize(("error", "always"), [(TAKEN, True), (MISSING, True), (MISSING, False)])
-def test_in_safe_mode_a_row_may_be_gone_as_well_by_a_source_that_has_begun_meanwhile(
-    error: DmError, *, always: bool
-) -> None:
+def test_in_safe_mode_a_source_that_started_meanwhile_may_delete_the_row(error: DmError, *, always: bool) -> None:
     """Another rule applies to it: the later source overwrites rows."""
     plan, safe_mode = replace(PLAN, safe=always), SafeMode(always=always)
     script = epoch(100, 200), epoch(100, 200)
@@ -232,12 +230,12 @@ def test_so_it_is_behind_the_rows_of_a_statement() -> None:
     noted = world.noted_plans_meanwhile()
 
     assert world.run()
-    assert world.said("follow 100", "apply") == ["follow 100 200", "apply 100..200", "apply 200..300"]
+    assert world.happened("follow 100", "apply") == ["follow 100 200", "apply 100..200", "apply 200..300"]
     assert [job.plan.value for job in world.tasks.jobs] == [PLAN, EACH]
     assert noted == ["", EACH.fingerprint()]
 
 
-def test_what_is_half_written_by_the_new_plan_is_not_taken_for_the_old_ones() -> None:
+def test_rows_half_written_by_the_new_plan_are_not_the_old_plans() -> None:
     world = World(epoch(100, 200), epoch(200, 300), plan=EACH, written_by=PLAN, edge=LO.at(200), goal=LO.at(300))
     noted = world.noted_plans_meanwhile()
 
@@ -246,20 +244,20 @@ def test_what_is_half_written_by_the_new_plan_is_not_taken_for_the_old_ones() ->
 
 
 @pytest.mark.parametrize(("waiting", "more"), [(0, 0), (3, 3)])
-def test_rows_that_wait_are_looked_after_behind_each_epoch_and_at_the_goal(
+def test_waiting_rows_are_checked_after_each_epoch_and_at_the_goal(
     waiting: int, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noting, "NOTE_SECONDS", 1e9)  # no look but those of the loop's own
+    monkeypatch.setattr(noting, "NOTE_SECONDS", 1e9)  # no checks but the loop's own
     world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
     world.sharing.waiting = waiting
 
     assert world.run()
-    assert len(world.sharing.looks) == 2 + more, "one at its beginning, one at its end"
+    assert len(world.sharing.checks) == 2 + more, "one at its beginning, one at its end"
     assert world.sharing.finished == (waiting > 0)
     assert world.loop.progress.contested_rows == waiting
 
 
-def test_who_is_asked_to_stop_does_not_wait_for_them() -> None:
+def test_a_stop_request_ends_the_wait_for_rows() -> None:
     world = World(epoch(100, 200))
     world.sharing.waiting, world.tasks.meanwhile = 3, world.stop.set
     world.run()
@@ -267,10 +265,10 @@ def test_who_is_asked_to_stop_does_not_wait_for_them() -> None:
     assert world.sharing.finished == 0
 
 
-def test_where_too_many_rows_wait_all_are_looked_into_before_the_next_attempt() -> None:
+def test_too_many_waiting_rows_are_all_examined_before_the_next_attempt() -> None:
     world = World(epoch(100, 200), goal=LO.at(200))
     world.tasks.accidents = [(10, TooManyContested("one", "shop.a", "shop.plain", 1000))]
 
     assert world.run()
-    assert True in world.sharing.looks
-    assert world.said("fail", "apply") == ["fail 100..200", "apply 100..200"]
+    assert True in world.sharing.checks
+    assert world.happened("fail", "apply") == ["fail 100..200", "apply 100..200"]

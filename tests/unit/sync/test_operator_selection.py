@@ -1,4 +1,4 @@
-"""Which binlog operator is meant, and what a person may ask for."""
+"""The binlog operator that applies at a location, and the operators that a person may request."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -41,7 +41,7 @@ def operator(place: Location | str, kind: str = "skip", **changes: Any) -> Opera
 # Which one is meant
 
 
-def test_the_exact_place_goes_before_a_pattern() -> None:
+def test_an_exact_location_overrides_a_pattern() -> None:
     exact, pattern = operator(at(400)), operator("DROP COLUMN")
 
     assert operator_for([pattern, exact], at(400), SQL) is exact
@@ -77,7 +77,7 @@ def test_of_two_patterns_the_older_one_is_used_first() -> None:
     assert operator_for([first, second], at(400), SQL) is first
 
 
-def test_what_was_bound_to_a_place_goes_before_another_pattern() -> None:
+def test_an_operator_with_a_location_overrides_another_pattern() -> None:
     older, bound = operator("ALTER"), operator("DROP", state=OperatorState.USED, used_at=at(400))
 
     assert operator_for([older, bound], at(400), SQL) is bound
@@ -133,7 +133,7 @@ def test_a_named_place_is_in_the_sub_directory_that_the_task_reads() -> None:
         ("binlog.000003:500", "in another log"),
     ],
 )
-def test_a_place_that_the_task_will_not_come_to_is_refused(text: str, why: str) -> None:
+def test_a_location_that_the_task_cannot_reach_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=f"invalid --binlog-pos .*{why}"):
         named_place(text, subtask())
 
@@ -179,6 +179,6 @@ def test_only_ddl_that_is_understood_takes_the_place_of_ddl(sql: str, why: str) 
         operator_statements(OperatorKind.REPLACE, [SQL, sql] if sql.strip(" ;") else [sql])
 
 
-def test_who_skips_executes_nothing() -> None:
+def test_a_skip_executes_nothing() -> None:
     with pytest.raises(InvalidInput, match="use `replace`"):
         operator_statements(OperatorKind.SKIP, [SQL])

@@ -1,4 +1,4 @@
-"""Which definition a table had at a start in the past."""
+"""The definition of a table at a start in the past."""
 
 from __future__ import annotations
 

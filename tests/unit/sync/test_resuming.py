@@ -1,4 +1,4 @@
-"""When a sync resumes by itself, after which pause, and what it makes of a request of a person."""
+"""Automatic resumption of a sync: its conditions, its pauses, and requests of a person meanwhile."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_half_of_a_pause_is_left_to_chance() -> None:
         (LoopLife(900, worked=False), 64),  # it was alive and came to nothing
     ],
 )
-def test_five_minutes_of_health_take_one_step_back(life: LoopLife, pause: float) -> None:
+def test_five_healthy_minutes_reduce_the_backoff_by_one_step(life: LoopLife, pause: float) -> None:
     assert pauses(Backoff(PLAIN, bounded=False, steps=6), [life]) == [pause]
 
 
@@ -76,7 +76,7 @@ def test_the_sources_checker_decides_the_pauses() -> None:
     assert pauses(Backoff(CheckerConfig(check_enable=False), bounded=False), [WELL]) == [None]
 
 
-def test_who_has_an_end_gives_up_after_a_while_of_nothing() -> None:
+def test_a_bounded_run_gives_up_without_progress() -> None:
     every = GIVE_UP_SECONDS / 4
     steady = CheckerConfig(backoff_jitter=False, backoff_factor=1)
 
@@ -109,7 +109,7 @@ def test_only_what_may_pass_for_this_very_run_is_waited_for(error: DmError, expe
     assert is_transient(error) is expected
 
 
-def test_what_only_a_new_process_can_get_over_is_the_callers_to_say() -> None:
+def test_errors_that_need_a_new_process_are_the_callers_choice() -> None:
     assert not is_transient(LOST, (TargetUnreachable,))
 
 
@@ -127,7 +127,7 @@ SOURCE = cast(
 )
 
 
-class Said:
+class RecordingStore:
     """A metadata DB that records pauses."""
 
     def __init__(self, then: Callable[[], object]) -> None:
@@ -147,14 +147,14 @@ def result(*, finished: bool) -> SyncResult:
 
 def pausing(gate: Gate, script: list[SyncResult | DmError], then: Callable[[], object]) -> tuple[SyncResult, int]:
     """Return its result, and how often it has reported a pause."""
-    said = Said(then)
+    store = RecordingStore(then)
 
     def run() -> SyncResult:
         if isinstance(outcome := script.pop(0), DmError):
             raise outcome
         return outcome
 
-    return run_sync_resuming(SOURCE, cast(MetaStore, cast(Any, said)), gate, SyncProgress(), run), said.times
+    return run_sync_resuming(SOURCE, cast(MetaStore, cast(Any, store)), gate, SyncProgress(), run), store.times
 
 
 def gate(wish: Stage) -> Gate:
@@ -189,13 +189,13 @@ def test_it_waits_and_continues(first: SyncResult | DmError) -> None:
     assert (ended.finished, times) == (True, 1)
 
 
-def test_what_ends_while_it_is_paused_ends_there() -> None:
+def test_a_stop_during_a_pause_ends_the_run() -> None:
     paused = gate(Stage.PAUSED)
 
     assert pausing(paused, [result(finished=False)], lambda: paused.request(Stage.STOPPED))[0].finished is False
 
 
-def test_one_that_has_come_to_its_goal_does_not_pause() -> None:
+def test_a_run_at_its_goal_does_not_pause() -> None:
     assert pausing(gate(Stage.PAUSED), [result(finished=True)], lambda: None)[1] == 0
 
 

@@ -87,9 +87,9 @@ class Lane:
         assert group.resync is not None
         return group.resync
 
-    def save(self, said: Resync) -> None:
+    def save(self, resync: Resync) -> None:
         sql = f"INSERT OR REPLACE INTO {META}.dm_shard_group VALUES ('task', 'one', ?, ?, 1, ?, '')"
-        self.world.database.sqlite.execute(sql, (*NAME, TypeAdapter(Resync).dump_json(said).decode()))
+        self.world.database.sqlite.execute(sql, (*NAME, TypeAdapter(Resync).dump_json(resync).decode()))
 
     def run(self, plan: SyncPlan, *accidents: tuple[int, TargetDenied], at: int = 200) -> bool:
         world = self.world

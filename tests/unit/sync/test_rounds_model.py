@@ -213,7 +213,7 @@ def test_a_table_whose_key_changes_is_begun_anew(monkeypatch: pytest.MonkeyPatch
     assert harms()
 
 
-def test_what_a_table_has_begun_anew_is_taken_out_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_restarted_table_are_removed_from_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     real = chunks_after.chunks_after
     monkeypatch.setattr(chunks_after, "chunks_after", lambda *given: replace(real(*given), emptied=()))
 
@@ -285,8 +285,8 @@ def test_an_epoch_ends_where_it_did_even_if_the_frontier_only_moved_forward(monk
     monkeypatch.setattr(
         frontier,
         "_is_open",
-        lambda stand, step, act: (
-            stand.position < step.hi and (act is frontier.FrontierMove.ADVANCE or stand.released < step.hi)
+        lambda state, step, act: (
+            state.position < step.hi and (act is frontier.FrontierMove.ADVANCE or state.released < step.hi)
         ),
     )
 
@@ -434,5 +434,5 @@ def test_a_log_changes_its_rows_also_while_they_wait(monkeypatch: pytest.MonkeyP
     assert harms(**KINDS["two sources"])
 
 
-def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
+def test_the_harness_finds_no_fault_in_sound_code() -> None:
     assert not harms(30)

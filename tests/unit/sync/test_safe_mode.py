@@ -180,14 +180,14 @@ def test_a_crash_in_the_last_epoch_of_the_window_keeps_its_end() -> None:
     world = in_window(epoch(100, 200), epoch(200, 400))
 
     def die() -> None:
-        if world.stands() == {200}:
+        if world.positions() == {200}:
             raise Died
 
     world.tasks.meanwhile = die
     with pytest.raises(Died):
         world.run()
 
-    assert world.stands() == {200}
+    assert world.positions() == {200}
     window = load_window(world.database.connection(), FENCE.ref)
     assert window == SafeModeWindow(150, 350, LO.at(400))
     again = World(epoch(200, 400), epoch(400, 500), safe_mode=SafeMode(window=window), goal=LO.at(500)).loop

@@ -1,4 +1,4 @@
-"""What one statement means for a subtask: its tables behind it, and what the target is to run."""
+"""The effect of one statement on a subtask: its tables afterwards, and the statements for the target."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_the_source_has_passed_over_is_nothing_for_the_target() -> None:
     assert sql_of(found) == ["ALTER TABLE one.a MODIFY COLUMN v int ( 11 ) NULL"]
 
 
-def test_rows_are_numbered_anew_only_where_the_target_has_all_of_them_and_no_others() -> None:
+def test_rows_are_renumbered_only_if_the_target_has_exactly_these_rows() -> None:
     sql = "ALTER TABLE a ADD n int AUTO_INCREMENT UNIQUE"
 
     assert sql_of(change(sql, tables("a")))
@@ -172,7 +172,7 @@ def test_a_shard_does_not_alter_alone_what_it_shares(sql: str) -> None:
         change(sql, tables("part_1"), replace(AROUND, fed_elsewhere=frozenset({TableName("one", "parts")})))
 
 
-def test_a_shard_may_come_and_go_and_get_another_name() -> None:
+def test_shards_are_added_removed_and_renamed() -> None:
     known = tables("part_1", "part_2")
 
     assert sql_of(change("DROP TABLE part_1", known)) == []
@@ -210,7 +210,7 @@ def test_names_are_those_that_the_server_keeps() -> None:
     assert (names_of(found), found.renamed) == (["c"], ((named("a"), named("c")),))
 
 
-def test_who_skips_a_statement_has_its_rows_read_as_it_made_them() -> None:
+def test_rows_behind_a_skipped_statement_are_read_by_its_definition() -> None:
     original = parse("ALTER TABLE a ADD c int", 0, "shop")
 
     skipped = change_by_hand(original, (), tables("a"), AROUND)
@@ -240,7 +240,7 @@ def test_replacing_statements_see_the_results_of_earlier_ones() -> None:
     assert names_of(found) == ["a"]  # the source's are those of its own statement
 
 
-def test_a_table_whose_statement_is_skipped_and_not_understood_has_no_model_any_more() -> None:
+def test_a_skipped_unreadable_statement_removes_the_tables_model() -> None:
     skipped = change_by_hand(parse("ALTER TABLE a DROP COLUMN nothing", 0, "shop"), (), tables("a"), AROUND)
 
     assert skipped.tables.tracker.names() == frozenset()
@@ -264,8 +264,8 @@ def test_a_table_whose_statement_is_skipped_and_not_understood_has_no_model_any_
 def test_parts_come_in_an_order_in_which_each_may_run_or_there_are_none(sql: str, parts: list[str]) -> None:
     (one,) = change(sql, tables("a")).statements
 
-    said = [" ".join(part.replace("`", "").removeprefix("ALTER TABLE one.a ").split()[:2]) for part in one.parts]
-    assert (said, one.divisible) == (parts, bool(parts))
+    actions = [" ".join(part.replace("`", "").removeprefix("ALTER TABLE one.a ").split()[:2]) for part in one.parts]
+    assert (actions, one.divisible) == (parts, bool(parts))
 
 
 @pytest.mark.parametrize("sql", ["RENAME TABLE a TO c", "ALTER TABLE a RENAME TO c, ADD d int"])
@@ -305,7 +305,7 @@ def test_a_statement_that_is_left_out_is_followed_all_the_same() -> None:
 @pytest.mark.parametrize(
     "sql", ["DROP TABLE a", "TRUNCATE TABLE a", "DROP DATABASE shop", "CREATE OR REPLACE TABLE a (id int)"]
 )
-def test_what_would_take_rows_away_can_be_left_out(sql: str) -> None:
+def test_ddl_that_would_remove_rows_can_be_excluded(sql: str) -> None:
     around = ignoring("drop table", "truncate table", "drop database", "create table")
     found = change(sql, tables("a", server=MARIADB), around)
 
@@ -346,7 +346,7 @@ def test_a_text_decides_about_the_whole_statement() -> None:
     assert sql_of(found) == []
 
 
-def test_a_person_goes_before_the_filter() -> None:
+def test_a_persons_decision_overrides_the_filter() -> None:
     around = filtered({"schema-pattern": "*", "events": ["all ddl"], "action": "Error"})
     statement = parse("ALTER TABLE a ADD c int", 0, "shop")
     found = change_by_hand(statement, (parse("ALTER TABLE a ADD d int", 0, "shop"),), tables("a"), around)
@@ -406,7 +406,7 @@ def test_partitions_lose_their_rows_where_the_target_has_the_same_in_them(partit
         change("ALTER TABLE p TRUNCATE PARTITION p", created.tables, into_tidb)
 
 
-def test_a_column_that_takes_the_name_of_a_dropped_one_is_new() -> None:
+def test_a_column_with_the_name_of_a_dropped_column_is_new() -> None:
     found = change("ALTER TABLE a DROP COLUMN v, ADD COLUMN v int", tables("a"), UNLIKE)
     assert len(sql_of(found)) == 1
     with pytest.raises(ValuesDiffer, match="`v` becomes int, and was varchar"):

@@ -129,7 +129,7 @@ def test_a_statement_shows_or_may_be_repeated(ours: Flavour, theirs: Flavour) ->
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
-def test_what_a_statement_changes_it_says(ours: Flavour, theirs: Flavour) -> None:
+def test_a_statement_names_every_table_that_it_changes(ours: Flavour, theirs: Flavour) -> None:
     """The journal notes how the tables of a statement looked, and a run that begins behind it believes that."""
     for played in _played(ours, theirs):
         for one, before, there in played.steps:

@@ -51,10 +51,10 @@ def written(
     database = Database(lambda: 0.0)
     for row in held:
         database.sqlite.execute("INSERT INTO shop.plain VALUES (?, ?)", [int(value or 0) for value in row])
-    said: list[str] = []
+    sqls: list[str] = []
 
     def execute(connection: object, statement: SqlStatement) -> int:
-        said.append(statement.sql.decode().replace("`shop`.`plain` (`k`, `v`)", "t").replace("`shop`.`plain`", "t"))
+        sqls.append(statement.sql.decode().replace("`shop`.`plain` (`k`, `v`)", "t").replace("`shop`.`plain`", "t"))
         return database.execute(connection, statement)
 
     def access() -> TargetAccess:
@@ -64,12 +64,12 @@ def written(
     writer = WaveWriter(plan, Target(database.transaction, access), STEP, multiple_rows=multiple_rows)  # type: ignore[arg-type]
     waves = make_waves(plan, Compactor(plan).add_all(log))
     writer.write_inside(database.connection(), [waves.first, waves.second, *waves.later], careful=False)
-    return said
+    return sqls
 
 
 COMPACTION = {
     "INSERT + UPDATE => INSERT": ([insert(A), update(A, B)], [], ["INSERT INTO t VALUES (1,2)"]),
-    # The article says DELETE: there nobody knows whether the target has the row. Here it is known that it has not.
+    # The article has a DELETE, as DM does not know whether the target has the row. Here it is known that it has not.
     "INSERT + DELETE => nothing": ([insert(A), delete(A)], [], []),
     "UPDATE + UPDATE => UPDATE": ([update(A, B), update(B, C)], [A], [f"INSERT INTO t VALUES (1,3) {IN_PLACE}"]),
     "UPDATE + DELETE => DELETE": ([update(A, B), delete(B)], [A], ["DELETE FROM t WHERE `k` IN (1)"]),
@@ -116,7 +116,7 @@ def test_seed_merging(log: list[Logged], held: list[Row], statements: list[str],
 def test_without_multiple_rows_a_statement_is_about_one_row(
     log: list[Logged], held: list[Row], *, compact: bool
 ) -> None:
-    said = written(log, held, compact=compact, multiple_rows=False)
+    sqls = written(log, held, compact=compact, multiple_rows=False)
 
-    assert len(said) == 2
-    assert not any("),(" in one or "(1,2) IN" in one or "IN (1,2)" in one for one in said)
+    assert len(sqls) == 2
+    assert not any("),(" in one or "(1,2) IN" in one or "IN (1,2)" in one for one in sqls)

@@ -39,7 +39,7 @@ SUBTASK = Subtask("task", "one", 7, UNIT_SYNC, 2, HASH_VERSION, "", LO.at(4), No
 PLAIN = TARGETS[0]
 
 
-def stands(*places: int, released: tuple[int, ...] = (), file: str = "bin.000001") -> list[FrontierRow]:
+def frontier_of(*places: int, released: tuple[int, ...] = (), file: str = "bin.000001") -> list[FrontierRow]:
     """The frontier, bucket by bucket; `released`: the previous location, if it differs."""
     of = Location(file, 4)
     keys = [of.at(place).sort_key for place in places]
@@ -51,31 +51,31 @@ def no_base(_suffix: int) -> None:
     """Know no file of any sub-directory."""
 
 
-# Where it stands
+# The location by the frontier
 
 
 def test_with_all_buckets_at_one_location_no_epoch_is_half_applied() -> None:
-    lo, edge = applied_and_edge(stands(100, 100), SUBTASK, no_base)
+    lo, edge = applied_and_edge(frontier_of(100, 100), SUBTASK, no_base)
 
     assert (lo, edge) == (LO, None)
     assert lo.gtid_set == "0-1-5", "it is where the last epoch was noted"
 
 
 def test_reading_begins_behind_the_slowest_bucket_and_ends_first_at_the_fastest() -> None:
-    assert applied_and_edge(stands(300, 200), SUBTASK, no_base) == (LO.at(200), LO.at(300))
+    assert applied_and_edge(frontier_of(300, 200), SUBTASK, no_base) == (LO.at(200), LO.at(300))
 
 
 def test_a_bucket_that_did_its_first_wave_only_makes_an_edge_too() -> None:
     """What that wave deleted is written again by the very same epoch, or never."""
-    assert applied_and_edge(stands(100, 100, released=(0, 200)), SUBTASK, no_base) == (LO, LO.at(200))
+    assert applied_and_edge(frontier_of(100, 100, released=(0, 200)), SUBTASK, no_base) == (LO, LO.at(200))
 
 
 def test_a_first_wave_of_an_epoch_that_is_over_makes_none() -> None:
-    assert applied_and_edge(stands(100, 100, released=(50, 100)), SUBTASK, no_base) == (LO, None)
+    assert applied_and_edge(frontier_of(100, 100, released=(50, 100)), SUBTASK, no_base) == (LO, None)
 
 
 def test_the_gtid_set_of_another_place_is_not_taken_for_that_of_this_one() -> None:
-    lo, _ = applied_and_edge(stands(200, 200), SUBTASK, no_base)
+    lo, _ = applied_and_edge(frontier_of(200, 200), SUBTASK, no_base)
 
     assert (lo.position, lo.gtid_set) == (200, "")
 
@@ -90,13 +90,13 @@ def test_files_of_another_sub_directory_are_called_as_they_are_there() -> None:
 @pytest.mark.parametrize(
     ("frontier", "subtask"),
     [
-        (stands(100), SUBTASK),
-        (stands(100, 100, 100), SUBTASK),
-        (stands(100, 100), replace(SUBTASK, hash_version=HASH_VERSION + 1)),
+        (frontier_of(100), SUBTASK),
+        (frontier_of(100, 100, 100), SUBTASK),
+        (frontier_of(100, 100), replace(SUBTASK, hash_version=HASH_VERSION + 1)),
     ],
     ids=["too few rows", "too many", "another hash"],
 )
-def test_a_frontier_of_other_buckets_is_not_gone_on_with(frontier: list[FrontierRow], subtask: Subtask) -> None:
+def test_a_frontier_of_other_buckets_is_refused(frontier: list[FrontierRow], subtask: Subtask) -> None:
     with pytest.raises(InvariantBroken):
         applied_and_edge(frontier, subtask, no_base)
 
@@ -201,11 +201,11 @@ def test_excluded_tables_are_distinguished() -> None:
     assert allowed([A, B], [A.table.name, B.table.name], WITHOUT_B) == ([A], [B.table.name])
 
 
-def test_a_table_that_was_left_out_stays_out_quietly() -> None:
+def test_an_excluded_table_stays_excluded() -> None:
     assert allowed([A], [A.table.name, B.table.name], WITHOUT_B) == ([A], [])
 
 
-def test_a_table_that_was_left_out_cannot_come_back() -> None:
+def test_an_excluded_table_cannot_return() -> None:
     with pytest.raises(RulesChanged) as back:
         allowed([A], [A.table.name, B.table.name], ALL)
 
@@ -246,7 +246,7 @@ def test_a_place_is_meant_in_the_newest_log_that_is_known(here: int, newest: int
     assert goal_at_place(place, replace(LO, suffix=here), newest) == replace(place, suffix=suffix)
 
 
-def test_a_place_that_lies_behind_us_is_a_goal_that_is_reached() -> None:
+def test_a_passed_location_is_a_reached_goal() -> None:
     assert goal_at_place(LO.at(4), LO, 1) == LO.at(4)
 
 

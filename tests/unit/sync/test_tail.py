@@ -1,4 +1,4 @@
-"""What the tail makes of a log that cannot be read, without servers: is it whole a moment later, or not."""
+"""The tail of a log that cannot be read, without servers: the file may be complete a moment later, or not."""
 
 import threading
 from dataclasses import dataclass, field
@@ -13,7 +13,6 @@ from airflow_provider_dm.engine.binlog.planned import UNLIMITED, ByteRange, Epoc
 from airflow_provider_dm.engine.binlog.xa import PreparedXa, Xid
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -27,6 +26,7 @@ from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.log.reach import left_bytes
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.log.upstream import FromUpstream
+from tests.metadata_db import new_meta_db
 
 LO = Location("bin.000001", 4)
 
@@ -40,9 +40,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def tail_of(root: Path, *, private: bool = False) -> Tail:
-    url = f"sqlite:///{root.parent}/meta.db"
-    migrate(url)
-    return Tail("one", RelayReader(root), MetaStore.open(url), private=private)
+    return Tail("one", RelayReader(root), MetaStore.open(new_meta_db(root.parent)), private=private)
 
 
 def planned(

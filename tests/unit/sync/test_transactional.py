@@ -1,4 +1,4 @@
-"""How a log is cut into target transactions that hold whole transactions of the source."""
+"""Cutting a log into target transactions that hold whole transactions of the source."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_repeated_task_continues_where_the_first_attempt_died() -> None:
     assert (world.write(), world.rows()) == (2, [2, 3])
 
 
-def test_a_frontier_that_this_mode_does_not_make_is_not_gone_on_from() -> None:
+def test_a_frontier_of_another_mode_is_refused() -> None:
     world = World()
     world.move_to(200, "bucket = 3")
 
@@ -154,7 +154,7 @@ def fail(error: Exception) -> Iterator[Logged]:
 
 
 @pytest.mark.parametrize(
-    ("stands", "error"),
+    ("rows", "error"),
     [
         ([FrontierRow(0, key(100), "", 2)], Fenced),
         ([], TargetWentBack),
@@ -162,9 +162,9 @@ def fail(error: Exception) -> Iterator[Logged]:
     ],
     ids=["another generation", "no frontier", "before it"],
 )
-def test_a_driver_without_the_frontier_gets_an_error(stands: list[FrontierRow], error: type[Exception]) -> None:
+def test_a_driver_without_the_frontier_gets_an_error(rows: list[FrontierRow], error: type[Exception]) -> None:
     with pytest.raises(error):
-        common_position(stands, EpochRange(FENCE, key(100), key(200)), [0])
+        common_position(rows, EpochRange(FENCE, key(100), key(200)), [0])
 
 
 def test_what_the_target_does_not_take_as_one_has_a_way_out() -> None:

@@ -1,4 +1,4 @@
-"""Which tables of the target are read again behind a DDL statement."""
+"""The tables of the target that are read again after a DDL statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows that hold places of a waiting one collide with it: by what their sources have now."""
+"""The row that collides with a waiting row, by the rows that their sources have now."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Pairs = Collection[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True)
-class Said:
+class Answers:
     """What the target and the two sources have."""
 
     target: Pairs
@@ -48,27 +48,27 @@ class Said:
 
 ONE, TWO, BOTH = (b"1", b"9"), (b"2", b"5"), (b"1", b"5")
 CASES = {
-    "both of them": (Said([ONE, TWO], [BOTH], [ONE, TWO]), b"1"),
-    "one, the other one is gone": (Said([ONE, TWO], [BOTH], [TWO]), b"2"),
-    "one, and what waits has gone on": (Said([ONE, TWO], [(b"1", b"6")], [ONE, TWO]), b"1"),
-    "one row, by one of its two values": (Said([BOTH], [BOTH], [ONE]), b"1"),
+    "both of them": (Answers([ONE, TWO], [BOTH], [ONE, TWO]), b"1"),
+    "one, the other one is gone": (Answers([ONE, TWO], [BOTH], [TWO]), b"2"),
+    "one, and what waits has gone on": (Answers([ONE, TWO], [(b"1", b"6")], [ONE, TWO]), b"1"),
+    "one row, by one of its two values": (Answers([BOTH], [BOTH], [ONE]), b"1"),
 }
 
 
-@pytest.mark.parametrize(("said", "collides"), CASES.values(), ids=CASES)
-def test_which_row_collides(said: Said, collides: bytes) -> None:
-    found = verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, said)
+@pytest.mark.parametrize(("answers", "collides"), CASES.values(), ids=CASES)
+def test_which_row_collides(answers: Answers, collides: bytes) -> None:
+    found = verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, answers)
     assert isinstance(found, Collides)
     assert found.holder.identity["k"] == collides
 
 
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("answers", "verdict"),
     [
-        (Said([], [BOTH], []), CollisionVerdict.WAITS),
-        (Said([TWO], [(b"1", b"6")], [TWO]), CollisionVerdict.PAST),
-        (Said([ONE, TWO], [BOTH], []), CollisionVerdict.FOREIGN),
+        (Answers([], [BOTH], []), CollisionVerdict.WAITS),
+        (Answers([TWO], [(b"1", b"6")], [TWO]), CollisionVerdict.PAST),
+        (Answers([ONE, TWO], [BOTH], []), CollisionVerdict.FOREIGN),
     ],
 )
-def test_none_collides(said: Said, verdict: CollisionVerdict) -> None:
-    assert verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, said) is verdict
+def test_none_collides(answers: Answers, verdict: CollisionVerdict) -> None:
+    assert verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, answers) is verdict

@@ -49,7 +49,7 @@ def differences(
 ) -> list[str]:
     """Return what is defined in another way, or on one side only.
 
-    `as_shown`: servers of one flavour must say it in the same words. MySQL tells of a charset that somebody said, even
+    `as_shown`: servers of one flavour must print the same text. MySQL prints a charset that a statement named, even
     where it is that of the table, and what the target gets always says it. `as_shown_by`: what is done to the words of
     two flavours before they are compared.
     """
@@ -58,7 +58,7 @@ def differences(
     else:
         ours, theirs = (as_shown_by(in_our_words(server, schema)) for server in (source, target))
         one_sided = _made_by_foreign_keys(source, schema) & (ours.keys() ^ theirs.keys())
-        ours, theirs = ({name: told[name] for name in told.keys() - one_sided} for told in (ours, theirs))
+        ours, theirs = ({name: table[name] for name in table.keys() - one_sided} for table in (ours, theirs))
     return [
         f"{name}\n  source: {ours.get(name)}\n  target: {theirs.get(name)}"
         for name in sorted(ours.keys() | theirs.keys())
@@ -70,8 +70,8 @@ def _as_shown(server: Server, schema: str) -> Definitions:
     shown = {}
     for name in tables_of(server, schema):
         ((_, text),) = server.sql(f"SHOW CREATE TABLE `{schema}`.`{name}`")
-        for said in (_NUMBERS, _COLLATED, _NO_ACTION):
-            text = said.sub("", text)
+        for pattern in (_NUMBERS, _COLLATED, _NO_ACTION):
+            text = pattern.sub("", text)
         shown[name] = text
     collations = server.sql(
         "SELECT table_name, column_name, character_set_name, collation_name FROM information_schema.columns "
@@ -110,8 +110,8 @@ def _columns(server: Server, schema: str) -> Iterator[tuple[str, str]]:
         default = default if server.flavour == "mariadb" else _default_in_mariadb(default, kind, extra, nullable)
         on_update = "ON UPDATE" if "on update" in extra.lower() else ""
         words = [word for word in ("auto_increment", "INVISIBLE") if word.lower() in extra.lower()]
-        said = [str(at), _WIDTH.sub(r"\1", full), nullable, str(default), str(_NEAREST.get(collation, collation))]
-        yield f"{table}.{name}", " ".join([*said, *words, on_update, repr(comment)])
+        parts = [str(at), _WIDTH.sub(r"\1", full), nullable, str(default), str(_NEAREST.get(collation, collation))]
+        yield f"{table}.{name}", " ".join([*parts, *words, on_update, repr(comment)])
 
 
 def _default_in_mariadb(default: str | None, kind: str, extra: str, nullable: str) -> str | None:

@@ -113,12 +113,12 @@ def _migration(lines: list[str]) -> Migration:
     statements: list[tuple[str, frozenset[Flavour]]] = []
     parts: list[str] = []
     for line in lines[1:]:
-        if said := _ONLY.fullmatch(line):
-            only_within = said[1]
-        elif said := _NOT_INTO_TIDB.fullmatch(line):
-            not_into_tidb = said[1]
-        elif said := _ON.fullmatch(line):
-            flavours = both if said[1] == "both" else frozenset((cast(Flavour, said[1]),))
+        if found := _ONLY.fullmatch(line):
+            only_within = found[1]
+        elif found := _NOT_INTO_TIDB.fullmatch(line):
+            not_into_tidb = found[1]
+        elif found := _ON.fullmatch(line):
+            flavours = both if found[1] == "both" else frozenset((cast(Flavour, found[1]),))
         elif line or parts:
             parts.append(line)
             if line.endswith(";"):

@@ -1,4 +1,4 @@
-"""What a kernel makes of a cell is what the plain decoder makes of it, or both refuse it."""
+"""A kernel and the plain decoder give the same value for a cell, or both refuse the cell."""
 
 import struct
 from collections.abc import Callable

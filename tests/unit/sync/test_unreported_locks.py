@@ -1,8 +1,7 @@
-"""A lock in the metadata DB: reports that it misses come later, and the target is asked again behind a report."""
+"""A lock in the metadata DB: missing reports are sent later, and the target is queried again after a report."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,6 @@ from airflow_provider_dm.engine.downstream.row_key import row_key
 from airflow_provider_dm.engine.downstream.shard_groups import save_group
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -32,28 +30,25 @@ TARGET = TableName("shop", "orders")
 SOURCE: Any = SimpleNamespace(fence=SimpleNamespace(ref=SimpleNamespace(task="task", source="one")))
 
 
-def test_an_unreported_lock_is_reported_with_the_next_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        lock = reported(None, "task", TARGET, 0, DdlInfo("one", ("ADD c int",)), {"one"})
-        store.change_ddl_lock("task", lock.id, 0, lambda _found: lock.to_json())
-        told = Shards(SOURCE, store, groups={TARGET: Group(TARGET, resolved=1)})
+def test_an_unreported_lock_is_reported_with_the_next_note(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = reported(None, "task", TARGET, 0, DdlInfo("one", ("ADD c int",)), {"one"})
+    store.change_ddl_lock("task", lock.id, 0, lambda _found: lock.to_json())
+    shards = Shards(SOURCE, store, groups={TARGET: Group(TARGET, resolved=1)})
 
-        def is_away(*_arguments: object) -> None:
-            raise InvariantBroken("the metadata DB answers", "it does not")
+    def is_away(*_arguments: object) -> None:
+        raise InvariantBroken("the metadata DB answers", "it does not")
 
-        with monkeypatch.context() as patched:
-            patched.setattr(store, "change_ddl_lock", is_away)
-            told.locks.report_passed(TARGET, 0)
-            told.locks.report_pending()
-        assert store.ddl_locks("task")
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "change_ddl_lock", is_away)
+        shards.locks.report_passed(TARGET, 0)
+        shards.locks.report_pending()
+    assert store.ddl_locks("task")
 
-        told.locks.report_pending()
-        assert store.ddl_locks("task") == []
+    shards.locks.report_pending()
+    assert store.ddl_locks("task") == []
 
 
-def test_a_ddl_that_another_source_executes_before_the_report_is_not_executed_again(
+def test_a_ddl_that_another_source_executed_before_the_report_is_not_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (shard, *_), here, done = TARGETS, Location("bin.000001", 100), list[str]()
@@ -74,7 +69,7 @@ def test_a_ddl_that_another_source_executes_before_the_report_is_not_executed_ag
 
 
 @pytest.mark.parametrize("left", [None, Resync(())])
-def test_the_owner_believes_the_target_and_not_the_lock(left: Resync | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owner_trusts_the_target_and_not_the_lock(left: Resync | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restored metadata DB may have the report of a source whose earlier rows are being applied."""
     no_store: Any = None
     tx, here, shard = Database(lambda: 0.0).connection(), Location("bin.000001", 100), TARGETS[0]
