@@ -24,11 +24,3 @@ class Change(NamedTuple):
 
     before: Row | None
     after: Row | None
-
-    def then(self, later: Change) -> Change | None:
-        """Return the composition of this change and `later`; None if `later.before` is not this change's `after`.
-
-        >>> Change(None, (b"1",)).then(Change((b"1",), (b"2",)))
-        Change(before=None, after=(b'2',))
-        """
-        return Change(self.before, later.after) if self.after == later.before else None

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges, merge_counts, merge_keyed
+from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges, compose_into
 
 KeyedItems: TypeAlias = list[tuple[Key, Row | None, Row | None]]
 CountItems: TypeAlias = list[tuple[Row, int]]
@@ -65,11 +65,13 @@ def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> FoldedChanges:
         changes, keyed, counts, in_order = pickle.loads(blob)  # written by `pack`, in the same job
         folded.add_count(changes)
         for table, items in keyed.items():
-            into = folded.keyed.setdefault(table, {})
-            later = ((key, Change(before, after)) for key, before, after in items)
-            merge_keyed(into, later, plan.part(table), loose=table in losses)
+            put = compose_into(folded.keyed.setdefault(table, {}), plan.part(table), loose=table in losses)
+            for key, before, after in items:
+                put(key, before, after)
         for table, items in counts.items():
-            merge_counts(folded.counts.setdefault(table, {}), items)
+            into = folded.counts.setdefault(table, {})
+            for image, count in items:
+                into[image] = into.get(image, 0) + count
         for table, items in in_order.items():
             folded.in_order.setdefault(table, []).extend(items)
     return folded

@@ -144,10 +144,11 @@ def _keep_each(kept: list[LoggedChange], lead: int, check: Adder | None) -> Adde
     return add
 
 
-def fold_into(keyed: Keyed, part: TargetPart, *, loose: bool = False) -> Adder:
-    """Return an adder for one target table with a key. `loose`: deletes may be missing; then keys are in the order of
-    their last changes."""
-    key_of = key_getter(part)
+def compose_into(keyed: Keyed, part: TargetPart, *, loose: bool) -> Callable[[Key, Row | None, Row | None], None]:
+    """Return a function that composes a change (key, before, after) with the earlier ones of its key.
+
+    `loose`: deletes may be missing; then keys are in the order of their last changes. The function raises BrokenChain.
+    """
 
     def put(key: Key, before: Row | None, after: Row | None) -> None:
         held = keyed.pop(key, None) if loose else keyed.get(key)
@@ -157,6 +158,13 @@ def fold_into(keyed: Keyed, part: TargetPart, *, loose: bool = False) -> Adder:
             keyed[key] = Change(held[0], after)
         else:
             raise broken_chain(part, held, before)
+
+    return put
+
+
+def fold_into(keyed: Keyed, part: TargetPart, *, loose: bool = False) -> Adder:
+    """Return an adder for one target table with a key. `loose`: as for `compose_into`."""
+    key_of, put = key_getter(part), compose_into(keyed, part, loose=loose)
 
     def add(before: Row | None, after: Row | None) -> None:
         if before is None or after is None:
@@ -184,28 +192,6 @@ def count_into(counts: Counts) -> Adder:
             counts[after] = counts.get(after, 0) + 1
 
     return add
-
-
-def merge_keyed(keyed: Keyed, later: Iterable[tuple[Key, Change]], part: TargetPart, *, loose: bool = False) -> None:
-    """Compose `keyed` with the folded changes of a later part of the log. `loose`: as for `fold_into`.
-
-    Raises BrokenChain.
-    """
-    for key, change in later:
-        held = keyed.pop(key, None) if loose else keyed.get(key)
-        if held is None:
-            keyed[key] = change
-        else:
-            together = Change(held.before, change.after) if loose else held.then(change)
-            if together is None:
-                raise broken_chain(part, held, change.before)
-            keyed[key] = together
-
-
-def merge_counts(counts: Counts, later: Iterable[tuple[Row, int]]) -> None:
-    """Add the counts of a later part of the log to `counts`, for a table without a key."""
-    for image, count in later:
-        counts[image] = counts.get(image, 0) + count
 
 
 def broken_chain(part: TargetPart, held: Change, found: Row | None) -> BrokenChain:
