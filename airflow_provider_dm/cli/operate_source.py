@@ -55,29 +55,27 @@ def add_verbs(verbs: Verbs) -> None:
 
 def _write(arguments: argparse.Namespace, output: Output, *, overwrite: bool) -> Exit:
     sources = [load_source(file) for file in arguments.files]
-    return output.sources(None, _written(sources, arguments, f"operate-source {arguments.action}", overwrite=overwrite))
+    return output.sources(None, _written(sources, arguments, overwrite=overwrite))
 
 
-def _written(
-    sources: list[SourceConfig], arguments: argparse.Namespace, verb: str, *, overwrite: bool
-) -> list[dict[str, Any]]:
+def _written(sources: list[SourceConfig], arguments: argparse.Namespace, *, overwrite: bool) -> list[dict[str, Any]]:
     """Write the connections of sources; return DM's answer for each. Errors are raised before anything is written."""
     passwords = named_variables(arguments.password_env)
     connections = {}
     for source in sources:
         source.require_supported()
         connections[source.source_id] = connection_of(source, source_endpoint(source, passwords))
-    troubles = write_connections(connections, verb, overwrite=overwrite)
+    troubles = write_connections(connections, overwrite=overwrite)
     return [source_answer(name, "", trouble) for name, trouble in troubles.items()]
 
 
 def _stop(arguments: argparse.Namespace, output: Output) -> Exit:
     names = [load_source(Path(one)).source_id if one.endswith((".yaml", ".yml")) else one for one in arguments.names]
-    return output.sources(None, [source_answer(name, "", delete_connection(name, "operate-source")) for name in names])
+    return output.sources(None, [source_answer(name, "", delete_connection(name)) for name in names])
 
 
 def _show(_arguments: argparse.Namespace, output: Output) -> Exit:
-    return output.sources(None, [source_answer(name, "") for name in list_connections("operate-source")])
+    return output.sources(None, [source_answer(name, "") for name in list_connections()])
 
 
 def _import(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -91,7 +89,7 @@ def _import(arguments: argparse.Namespace, output: Output) -> Exit:
         )
     relayed = _relayed(folder / "relay_workers.json")
     sources = [_with_relay(load_source(file), relayed) for file in files]
-    answers = _written(sources, arguments, "config import", overwrite=False)
+    answers = _written(sources, arguments, overwrite=False)
     tasks = [_checked(file) for file in sorted((folder / "tasks").glob("*.yaml"))]
     result = all(answer["result"] for answer in (*answers, *tasks))
     return output.document({"result": result, "msg": "", "sources": answers, "tasks": tasks})

@@ -41,28 +41,28 @@ def connection_of(source: SourceConfig, endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def write_connections(connections: Mapping[str, Mapping[str, Any]], verb: str, *, overwrite: bool) -> dict[str, str]:
+def write_connections(connections: Mapping[str, Mapping[str, Any]], *, overwrite: bool) -> dict[str, str]:
     """Write connections by id; return for each the error, or "". Raises InvalidInput, AirflowRefuses."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:  # of mode 600
         json.dump(connections, file)
         file.flush()
-        printed = _airflow(["connections", "import", file.name, *(["--overwrite"] if overwrite else [])], verb)
+        printed = _airflow(["connections", "import", file.name, *(["--overwrite"] if overwrite else [])])
     lines = [line.strip() for line in printed.splitlines()]
     return {name: "" if f"Imported connection {name}" in lines else _why_not(name, lines) for name in connections}
 
 
-def delete_connection(name: str, verb: str) -> str:
+def delete_connection(name: str) -> str:
     """Delete a connection; return the error, or "". Raises InvalidInput."""
     try:
-        _airflow(["connections", "delete", name], verb)
+        _airflow(["connections", "delete", name])
     except AirflowRefuses as error:
         return str(error)
     return ""
 
 
-def list_connections(verb: str) -> list[str]:
+def list_connections() -> list[str]:
     """Return the ids of connections of this type. Raises InvalidInput, AirflowRefuses."""
-    printed = _airflow(["connections", "list", "--output", "json"], verb)
+    printed = _airflow(["connections", "list", "--output", "json"])
     listed = json.loads(printed[printed.index("[") :])
     return sorted(str(connection["conn_id"]) for connection in listed if connection.get("conn_type") == TYPE)
 
@@ -72,11 +72,11 @@ def _why_not(name: str, lines: Sequence[str]) -> str:
     return refused[0] if refused else f"Airflow has not reported connection {name} as imported"
 
 
-def _airflow(words: Sequence[str], verb: str) -> str:
+def _airflow(words: Sequence[str]) -> str:
     """Run Airflow's program and return its stdout."""
     if util.find_spec("airflow") is None:
         raise InvalidInput(
-            f"{verb} writes Airflow connections, but Airflow is not installed in dmctl's environment.",
+            "the command is about Airflow connections, but Airflow is not installed in dmctl's environment.",
             "Run it in Airflow's environment, or give the source files to each command (`-s SOURCE.yaml`).",
         )
     done = subprocess.run(

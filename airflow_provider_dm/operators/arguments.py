@@ -44,11 +44,12 @@ def listed(value: Any, argument: str) -> Sequence[Any]:
     return value
 
 
-def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[str, str]:
-    """Return a mapping of some of the `known` names to strings, without names whose value is None.
+def conn_ids_by_source(value: Any, known: Sequence[str]) -> Mapping[str, str]:
+    """Return the argument `source_conn_ids`: some of the `known` sources with their connections, which are not None.
 
     Raises ArgumentUnusable.
     """
+    argument = "source_conn_ids"
     given = {name: item for name, item in _mapping(value, argument).items() if item is not None}
     for name in given:
         if name not in known:

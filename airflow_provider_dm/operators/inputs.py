@@ -34,7 +34,7 @@ from airflow_provider_dm.hooks.database import endpoint_of
 from airflow_provider_dm.hooks.errors import connection_missing
 from airflow_provider_dm.hooks.settings import with_relay_dir
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.operators.arguments import listed, text_argument, texts_by_name
+from airflow_provider_dm.operators.arguments import conn_ids_by_source, listed, text_argument
 
 _YAML: Final = (".yaml", ".yml")
 _TEMPLATE_ERRORS: Final = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -80,7 +80,7 @@ def read_inputs(
     Raises ConfigError, NotSupportedYet, InvalidInput, ConnectionUnusable, ArgumentUnusable.
     """
     config = read_task(task, files)
-    conn_ids = texts_by_name(source_conn_ids, "source_conn_ids", config.source_ids)
+    conn_ids = conn_ids_by_source(source_conn_ids, config.source_ids)
     given = [read_source(source, files, conn_ids) for source in listed(sources, "sources")]
     configs = chosen_sources(config, given, conn_ids)
     config.require_supported()

@@ -85,7 +85,7 @@ class DmTableSchemaOperator(BaseOperator):
         from airflow_provider_dm.engine.mysql.identifiers import TableName
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.table_schemas import TableSchemas, in_source
-        from airflow_provider_dm.operators.arguments import chosen, text_argument, texts, texts_by_name
+        from airflow_provider_dm.operators.arguments import chosen, conn_ids_by_source, text_argument, texts
         from airflow_provider_dm.operators.inputs import read_task, source_endpoint, sources_of, target_endpoint
 
         with translated():
@@ -94,7 +94,7 @@ class DmTableSchemaOperator(BaseOperator):
             config = read_task(self.task, files_of(self, context))
             push_dm_page(context, task=config.name)
             sources = sources_of(config, texts(self.sources, "sources"))
-            conn_ids = texts_by_name(self.source_conn_ids, "source_conn_ids", config.source_ids)
+            conn_ids = conn_ids_by_source(self.source_conn_ids, config.source_ids)
             name = TableName(text_argument(self.database, "database"), text_argument(self.table, "table"))
             tables = TableSchemas(config, target_endpoint(config, self.target_conn_id))
             for source in sources:

@@ -149,7 +149,7 @@ def test_the_file_for_airflow_is_private_and_gone_afterwards(
     spy.write_text(f"#!/bin/sh\nstat -c '%a %n' \"$5\" >{tmp_path}/seen\nprintf '%s ' \"$@\" >{tmp_path}/words\n")
     spy.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(spy))
-    written.write_connections({"a": {"password": CANARY}}, "operate-source create", overwrite=False)
+    written.write_connections({"a": {"password": CANARY}}, overwrite=False)
     mode, _, file = (tmp_path / "seen").read_text().strip().partition(" ")
     assert mode == "600"
     assert not Path(file).exists()
