@@ -173,7 +173,7 @@ class SourceLoad:
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
             raise WrittenDuringCopy(source.id, left, why)
-        build_postponed(source.target, source.fence)
+        build_postponed(source.target, source.fence, at_once=self.readers)
         run_transaction(source.target, lambda tx: complete_load(tx, source.fence))
         return True
 

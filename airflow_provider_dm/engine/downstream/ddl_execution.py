@@ -140,18 +140,19 @@ def execute_ddl(
     session: Sequence[Setting],
     *,
     first: int = 0,
+    lock: str = "",
 ) -> int:
     """Execute the rest of these statements of the DDL at `position`. Return how many were executed now.
 
     `session`: the session variables for them. `first`: the journal number of the first. Entries of executed statements
-    are kept until the frontier moves past the DDL.
+    are kept until the frontier moves past the DDL. `lock`: the part of the subtask's DDL that excludes only itself.
 
     Raises DdlRefused, TargetDdlUnderWay (retry), Fenced, TargetWentBack, and errors of connecting.
     """
     if not statements:
         return 0
     try:
-        with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
+        with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence, lock):
             noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
             check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
             if noted:
@@ -325,14 +326,15 @@ def read_definition(connection: Connection, name: TableName) -> str | None:
 
 
 @contextlib.contextmanager
-def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterator[None]:
-    """Hold the lock of this subtask's DDL. Another holder belongs to a run that was replaced, and is killed.
+def _locked(endpoint: Endpoint, connection: Connection, fence: Fence, part: str = "") -> Iterator[None]:
+    """Hold the lock of this subtask's DDL, or of a part of it.
 
+    Another holder belongs to a run that was replaced, and is killed.
     This run itself may have been replaced, so the generation is checked before a connection is killed.
     Raises TargetDdlUnderWay, Fenced, TargetWentBack.
     """
     ref = fence.ref
-    name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.lane_key)).encode()).hexdigest()[:32]
+    name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.lane_key, part)).encode()).hexdigest()[:32]
     deadline = time.monotonic() + DDL_LOCK_SECONDS
     server = target_dialect(endpoint).server
     holders: list[int] = []

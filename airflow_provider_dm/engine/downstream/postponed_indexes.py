@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import count
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.statements import KeyDefinition
@@ -21,7 +23,7 @@ from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl, execu
 from airflow_provider_dm.engine.downstream.ddl_journal import forget_entries
 from airflow_provider_dm.engine.downstream.errors import DdlRefused, IndexNotBuilt
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.session import close_target, run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import SUBTASKS
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -55,14 +57,14 @@ def drop_postponed(target: Endpoint, fence: Fence, keys: Mapping[TableName, Iter
     for number, (name, some) in enumerate(keys.items()):
         drop = _altering(name, [f"DROP KEY {quote(key.name or '')}" for key in some])
         try:
-            execute_ddl(target, fence, _DROPPED, [drop], (), first=number)
+            execute_ddl(target, fence, _DROPPED, [drop], (), first=number, lock=str(name))
         except DdlRefused as error:
             log.info("%s keeps its indexes during the load: %s", name, error)
             run_transaction(target, partial(note_postponed, fence=fence, keys={name: ()}))
 
 
-def build_postponed(target: Endpoint, fence: Fence) -> None:
-    """Build the source's indexes that were postponed, and remove the record.
+def build_postponed(target: Endpoint, fence: Fence, *, at_once: int = 1) -> None:
+    """Build the source's indexes that were postponed, those of `at_once` tables at a time, and remove the record.
 
     Raises IndexNotBuilt, and the errors of `execute_ddl`.
     """
@@ -70,10 +72,17 @@ def build_postponed(target: Endpoint, fence: Fence) -> None:
     if not indexes:
         return
     log.info("%s: building the indexes of %d tables", fence.ref.source, len(indexes))
-    try:
-        execute_ddl(target, fence, _BUILT, [_altering(name, clauses) for name, clauses in indexes.items()], ())
-    except DdlRefused as error:
-        raise IndexNotBuilt(error.sql, error.number, error.reason) from error
+
+    def build(number: int, name: TableName) -> None:
+        try:
+            execute_ddl(target, fence, _BUILT, [_altering(name, indexes[name])], (), first=number, lock=str(name))
+        except DdlRefused as error:
+            raise IndexNotBuilt(error.sql, error.number, error.reason) from error
+        finally:
+            close_target(target)
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="indexes") as pool:
+        list(pool.map(build, count(), indexes))
 
     def built(connection: Connection) -> None:
         fence.check(connection)

@@ -13,10 +13,12 @@ from airflow_provider_dm.engine.copy import begin_load, source_load
 from airflow_provider_dm.engine.copy.migration import load_progress
 from airflow_provider_dm.engine.downstream import ddl_execution, postponed_indexes
 from airflow_provider_dm.engine.downstream.errors import IndexNotBuilt
+from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.removal import remove_progress
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import Kit
@@ -65,9 +67,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> 
     """Do something when the rows are there, but the load is not complete."""
     build = build_postponed
 
-    def first(*args: object) -> None:
+    def first(target: Endpoint, fence: Fence, *, at_once: int) -> None:
         action()
-        build(*args)  # type: ignore[arg-type]
+        build(target, fence, at_once=at_once)
 
     monkeypatch.setattr(source_load, "build_postponed", first)
 
@@ -75,7 +77,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> 
 def test_the_target_gets_them_behind_the_rows(
     source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    migration, schema = large(source, target, fresh_schema)
+    migration, schema = large(source, target, fresh_schema, LARGE.format(name="t2", first=0))
     seen: list[tuple[list[str], dict[str, Any]]] = []
     meanwhile(monkeypatch, lambda: seen.append((indexes(target, schema), load_progress(there, migration.ref("one")))))
     there = endpoint("target", target)
@@ -86,7 +88,7 @@ def test_the_target_gets_them_behind_the_rows(
     ((early, progress),) = seen
     assert early == (["PRIMARY", "u"] if postpones else ["PRIMARY", "by_a", "by_b", "u"])
     assert progress["phase"] == ("building indexes" if postpones else "applying the log")
-    assert indexes(target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
+    assert indexes(target, schema) == indexes(target, schema, "t2") == ["PRIMARY", "by_a", "by_b", "u"]
     assert differences(target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
 
 
