@@ -101,7 +101,7 @@ def files_with(text: str, root: Path) -> list[Path]:
 
 
 def restart_triggerer(airflow: Airflow) -> None:
-    """End it as an operating system does, and start another; the one Airflow of this session goes on with that."""
+    """End it as an operating system does, and start another; the one Airflow of this session continues with that."""
     old = airflow.pids["triggerer"]
     os.kill(old, signal.SIGTERM)
     wait_for(lambda: not arguments(old))

@@ -1,4 +1,4 @@
-"""The triggers of asset-driven DAGs fire once for each new state, and go on where they were."""
+"""The triggers of asset-driven DAGs fire once for each new state, and continue where they were."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -121,8 +121,8 @@ def test_an_unreachable_metadata_db_is_queried_again(
     work_dir: Path, monkeypatch: pytest.MonkeyPatch, connection: Any
 ) -> None:
     say(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED)
-    nobody = {"host": "127.0.0.1", "port": 1, "login": "x", "schema": "x"}
-    connection("away", conn_type="dm_meta", **nobody)
+    unreachable = {"host": "127.0.0.1", "port": 1, "login": "x", "schema": "x"}
+    connection("away", conn_type="dm_meta", **unreachable)
 
     async def first() -> Any:
         one = trigger(dm_meta_conn_id="away")
@@ -162,7 +162,7 @@ def test_a_persons_deed_ends_the_relay(work_dir: Path, state: str | None) -> Non
 @pytest.mark.parametrize("state", ["deferred", "running"])
 def test_a_trigger_that_was_moved_or_superseded_ends_nothing(work_dir: Path, state: str) -> None:
     assert killed(state) is Stage.RUNNING
-    assert killed("queued", state) is Stage.RUNNING  # the next attempt began while the wish was written
+    assert killed("queued", state) is Stage.RUNNING  # the next attempt began while the request was written
 
 
 def test_the_relay_of_another_owner_is_left_running(work_dir: Path) -> None:

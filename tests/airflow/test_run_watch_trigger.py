@@ -30,7 +30,7 @@ def trigger() -> RunWatchTrigger:
 
 
 async def killed_as_airflow_does_it() -> None:
-    """Airflow cancels a trigger's `on_kill` again while it runs, and its loop goes on."""
+    """Airflow cancels a trigger's `on_kill` again while it runs, and its loop continues."""
     killing = asyncio.ensure_future(trigger().on_kill())
     await asyncio.sleep(0.5)
     killing.cancel()

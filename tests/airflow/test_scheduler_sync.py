@@ -86,13 +86,13 @@ def test_the_driver_ends_with_its_task_and_the_retry_continues(airflow: Airflow,
         wait_for(lambda: equal(pair))
         assert airflow.api.task(DAG_ID, run, "sync").try_number == 2
 
-        # kill -9 to the driver: the task fails, the next attempt goes on.
+        # kill -9 to the driver: the task fails, the next attempt continues.
         os.kill(drivers(airflow)[0], signal.SIGKILL)
         write(pair[0])
         wait_for(lambda: airflow.api.task(DAG_ID, run, "sync").try_number == 3)
         wait_for(lambda: equal(pair))
 
-        # A person stops the sync: it fails without a retry. Cleared, it goes on: the stop has been obeyed.
+        # A person stops the sync: it fails without a retry. Cleared, it continues: the stop has been fulfilled.
         with MetaStore.open(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}") as store:
             store.set_subtask_desired("scheduled_sync", "sync_source", Stage.STOPPED)
         wait_for(lambda: airflow.api.run_state(DAG_ID, run) == "failed")
@@ -137,7 +137,7 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
     wait_for(lambda: equal(pair))
     assert drivers(airflow) == [first]
 
-    # kill -9 to the launcher: the driver goes, and the next attempt goes on.
+    # kill -9 to the launcher: the driver goes, and the next attempt continues.
     (launcher,) = running(airflow, b"launch.detached")
     os.kill(launcher, signal.SIGKILL)
     wait_for(lambda: first not in drivers(airflow))
@@ -146,7 +146,7 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
     assert airflow.api.task("sync_deferred", run, "sync").try_number == 2
     assert "DM-9024" in airflow.api.log("sync_deferred", run, "sync", 1)
 
-    # It is cleared: the old run ends by that, whose stop is not taken for a person's, and goes on with one driver.
+    # It is cleared: the old run ends by that, whose stop is not taken for a person's, and continues with one driver.
     (second,) = drivers(airflow)
     body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["sync"]}
     airflow.api.call("POST", "/dags/sync_deferred/clearTaskInstances", body)

@@ -148,7 +148,7 @@ def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
 
     with DAG("ddl_decided", default_args={"owner": "people", "retries": 3}) as dag:
         parts: dict[str, Any] = {"lock_id": "{{ 'shops-`shop`.`orders`' }}", "retry_delay": 1}
-        DmShardDdlLockOperator(task_id="nobody", lock_owner="c", **parts)
+        DmShardDdlLockOperator(task_id="no_source", lock_owner="c", **parts)
         DmShardDdlLockOperator(task_id="nothing", action="replace", **parts)
         DmShardDdlLockOperator(task_id="no_lock", lock_id="shops-`shop`.`x`")
         DmShardDdlLockOperator(task_id="missing", lock_id=lock_id("shops", OTHER))
@@ -162,7 +162,7 @@ def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
     tasks = {ti.task_id: (ti.state, ti.try_number) for ti in run.get_task_instances()}
     links = {ti.xcom_pull(task_ids=ti.task_id, key=DM_PAGE_KEY) for ti in run.get_task_instances()}
     assert links == {dm_page_url(task="shops")}, "also of those that fail"
-    refused = dict.fromkeys(("nobody", "nothing", "no_lock", "missing", "late", "no_number"), ("failed", 1))
+    refused = dict.fromkeys(("no_source", "nothing", "no_lock", "missing", "late", "no_number"), ("failed", 1))
     assert tasks == {**refused, "decided": ("success", 1), "forced": ("success", 1), "waits": ("failed", 1)}
     with DmMetadataHook().get_store() as store:
         locks = {one.id: (one.owner, one.decision) for one in (Lock.from_json(body) for body, _ in store.ddl_locks())}

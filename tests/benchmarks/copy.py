@@ -20,7 +20,7 @@ Target of both: innodb_autoinc_lock_mode=2 (MySQL's default), innodb_flush_log_a
 switches it off for its session, which others may not do).
 
 What is not comparable:
-- The engine records every page's progress in the target, in the page's transaction, and can go on after a crash.
+- The engine records every page's progress in the target, in the page's transaction, and can continue after a crash.
   myloader begins again.
 - Both copy one consistent snapshot, opened under a global read lock.
 - mydumper writes all rows to files and myloader reads them back (page cache); the engine holds a page in memory.

@@ -18,7 +18,7 @@ What is not comparable:
 - The relay verifies the CRC32 of every event before it writes it; mariadb-binlog verifies none in this mode.
 - The relay forces the file to disk every second and at its end, keeps the GTID set, and publishes its status;
   mariadb-binlog leaves all to the page cache and knows nothing of transactions.
-- mariadb-binlog stops at the end of the file; the relay would go on and is ended by the benchmark.
+- mariadb-binlog stops at the end of the file; the relay would continue and is ended by the benchmark.
 """
 
 import argparse

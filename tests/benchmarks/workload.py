@@ -166,7 +166,7 @@ def begin_file(server: Server) -> str:
 def end_file(server: Server, name: str, table: str, rows: int) -> BinlogFile:
     """The file that `begin_file` began is finished. Raises RuntimeError when the data did not fit into one file."""
     if _current_file(server) != name:
-        raise RuntimeError(f"the data went on behind {name}, as no file is larger than 1 GiB: use a smaller --size")
+        raise RuntimeError(f"the data continued behind {name}, as no file is larger than 1 GiB: use a smaller --size")
     server.sql("FLUSH BINARY LOGS")
     path = server.datadir / name
     return BinlogFile(name, str(path), path.stat().st_size, rows, definition(server, table))

@@ -14,7 +14,7 @@ from tests.chaos import colliding, ddl, model, moves, shard_ddl
 from tests.chaos.failing_over import Pair, pair_of
 from tests.chaos.forked import nursery_of_drivers
 from tests.chaos.giant import KILL_AT, pull_a_giant
-from tests.chaos.relay import DEEDS, torment
+from tests.chaos.relay import FAULTS, torment
 from tests.chaos.ways import SAFE
 from tests.nursery import Nursery
 from tests.unit.shard import test_moves_model as moves_model
@@ -36,11 +36,11 @@ def _relay(options: argparse.Namespace) -> int:
     total: Counter[str] = Counter()
     for index, (flavour, gtid) in enumerate(combinations):
         share = options.kills // len(combinations) + (index < options.kills % len(combinations))
-        deeds = list(itertools.islice(itertools.cycle(DEEDS), share))
+        faults = list(itertools.islice(itertools.cycle(FAULTS), share))
         begun = time.monotonic()
         with running_servers([ServerSpec("source", flavour)]) as (server,):
             server.sql("CREATE DATABASE chaos")
-            done = torment(server, schema="chaos", gtid=gtid, deeds=deeds, seed=options.seed)
+            done = torment(server, schema="chaos", gtid=gtid, faults=faults, seed=options.seed)
         total += done
         mode = "GTID" if gtid else "position"
         print(f"{flavour}, {mode} mode: {_said(done)}; every byte equal ({time.monotonic() - begun:.0f} s)", flush=True)
@@ -114,7 +114,7 @@ def _rounds(
             for server in (a, b, target):
                 server.sql(f"DROP DATABASE IF EXISTS {what}_{seed}")
             total += done
-            killed = ", ".join(f"{count} {deed}" for deed, count in done.items())
+            killed = ", ".join(f"{count} {fault}" for fault, count in done.items())
             print(f"round {number + 1}, {a.flavour} and {b.flavour} to {target.flavour}: equal; {killed} "
                   f"({time.monotonic() - begun:.0f} s)", flush=True)  # fmt: skip
     print(f"all: {options.rounds} rounds, equal every time: " + ", ".join(f"{n} {what}" for what, n in total.items()))
@@ -151,7 +151,7 @@ def _combinations(options: argparse.Namespace) -> list[tuple[Flavour, bool]]:
 
 def _said(done: Counter[str]) -> str:
     named = {"kill": "kill -9", "cut": "cuts in a packet", "drop": "dump threads killed", "freeze": "silent networks"}
-    return f"{done.total()} deeds (" + ", ".join(f"{count} {named[deed]}" for deed, count in done.items()) + ")"
+    return f"{done.total()} faults (" + ", ".join(f"{count} {named[fault]}" for fault, count in done.items()) + ")"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -109,7 +109,7 @@ class Table:
 
 @dataclass
 class Writer:
-    """One connection to a source, which goes on with one of these lives after the other."""
+    """One connection to a source, which executes these lives in turn."""
 
     server: Server
     schema: str
@@ -381,8 +381,8 @@ class Life:
 
     def _alter(self, table: Table) -> list[str]:
         specs = [self._spec(table) for _ in range(self.chance.choice([1, 1, 2, 3]))]
-        # MySQL's key of a column goes on with another one that takes its name in the same statement, and nobody can
-        # tell how much of it is in there: that is refused (docs/limits.md).
+        # MySQL's key of a column passes to another column that takes its name in the same statement, with an unknown
+        # prefix length: such a statement is refused (docs/limits.md).
         given_up = {_name_of(spec) for spec in specs if spec.startswith(("CHANGE", "DROP", "RENAME"))}
         kept = [spec for spec in specs if not (spec.startswith("ADD") and _name_of(spec) in given_up)]
         return [f"ALTER TABLE {table.quoted} {', '.join(kept)}"]

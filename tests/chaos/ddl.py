@@ -5,7 +5,7 @@ drops (`altering`); rows of a merged table of both move about all the while (`mo
 the same DDL, each when it likes (`agreeing`): all of them also during the load, whose rounds are short, and in which
 tables are copied again (`copied_again`). Apps, relays and targets die by kill -9 (`runs`), and a source whose replica
 takes its place (`failing_over`); drivers and targets also during a DDL of the target, all of them while a table is
-copied again, or rows that shards held back are applied (a re-sync). Drivers freeze, and go on when another one has
+copied again, or rows that shards held back are applied (a re-sync). Drivers freeze, and continue when another one has
 taken over. Each run has other numbers of threads than the one before. Each round has a mode, a rule of safe mode and a
 form of target tables of its own (`ways`); keys of all forms come and go with the tables. In the end an
 undisturbed run catches up: each table has the definition and the rows of its source, and there are no other tables.
@@ -53,7 +53,7 @@ AMID_RESYNC: Final = " amid re-sync"
 FAILOVER: Final = "source"
 FROZEN: Final = "frozen driver"
 DURING_DDL: Final = tuple(f"{what}{AMID_DDL}" for what in ("driver", "target", FROZEN))
-DEEDS: Final = (*DURING_DDL, "worker", "relay", "target", "driver", FROZEN, FAILOVER)
+FAULTS: Final = (*DURING_DDL, "worker", "relay", "target", "driver", FROZEN, FAILOVER)
 """What is killed, or freezes. The relay is one of the two, by chance; so is the source, whose replica takes its place.
 """
 DURING_RESYNC: Final = tuple(f"{what}{AMID_RESYNC}" for what in ("driver", "worker", "target", FAILOVER))
@@ -97,8 +97,8 @@ class DdlRuns(Runs):
         self.shops.task = {**task, "mysql-instances": [{**one, **parallel} for one in task["mysql-instances"]]}
         return super().start(app, until)
 
-    def do(self, deed: str, run: AppProcess) -> AppProcess:
-        what, _, amid = deed.partition(" amid ")
+    def do(self, fault: str, run: AppProcess) -> AppProcess:
+        what, _, amid = fault.partition(" amid ")
         killed: Pair | None = None
         if amid == "re-sync":
             self._until_it_resyncs(run)
@@ -143,7 +143,7 @@ class DdlRuns(Runs):
             run.signal(signal.SIGSTOP)
 
     def _overtake(self, run: AppProcess) -> AppProcess:
-        """Let another driver do the work of a frozen one, which goes on then, and has to end by itself.
+        """Let another driver do the work of a frozen one, which continues then, and has to end by itself.
 
         The other may end as well, to be tried again: MySQL keeps the locks of a frozen driver.
         """
@@ -194,7 +194,7 @@ class Round:
     again: Mapping[str, LifeCopiedAgain]
     """By source; none without a load, and without replicas."""
 
-    def play(self, deeds: Sequence[str]) -> None:
+    def play(self, faults: Sequence[str]) -> None:
         """Play it. Raises AssertionError where a run ends otherwise than well by itself, or something differs then."""
         self.mover.fill(ROWS)
         self.shards.fill(SHARD_ROWS)
@@ -208,7 +208,7 @@ class Round:
             self._alter_target("ADD COLUMN {} int DEFAULT 7")
             if self.way.safe != LOAD:
                 stack.enter_context(self._writing())
-            self.runs.sync(deeds)
+            self.runs.sync(faults)
         assert self.runs.until_it_ends("incremental_sync") == 0
         self._alter_target("DROP COLUMN {}")
         self.compare()
@@ -274,14 +274,14 @@ class Round:
         copying = runs.wait_for(run, partial(is_copying, runs.shops))
         if self.way.safe == LOAD:
             stack.enter_context(self._writing())
-        deeds = ["driver", *runs.chance.sample([FAILOVER, "target", "relay"], 2)] if runs.pairs else ["driver"]
-        for deed in runs.chance.sample(deeds, len(deeds)):
+        faults = ["driver", *runs.chance.sample([FAILOVER, "target", "relay"], 2)] if runs.pairs else ["driver"]
+        for fault in runs.chance.sample(faults, len(faults)):
             again = self._copy_again(run) if self.again else None
             time.sleep(runs.chance.uniform(0, 0.3 if again else 1))
             if copying and run.alive():
-                run = runs.do(deed, run)
+                run = runs.do(fault, run)
                 if again and self._is_in_part(again):
-                    runs.done[f"{deed} killed while a table was copied again"] += 1
+                    runs.done[f"{fault} killed while a table was copied again"] += 1
         assert runs.until_it_ends("full_migration", run) == 0
 
     def _copy_again(self, run: AppProcess) -> tuple[str, int] | None:
@@ -432,7 +432,7 @@ def play_round(
     *,
     schema: str,
     seed: int,
-    deeds: Sequence[str] = (),
+    faults: Sequence[str] = (),
     plain: bool = False,
     way: Way | None = None,
     nursery: Nursery | None = None,
@@ -442,17 +442,17 @@ def play_round(
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
-    `deeds`, `way`, `safe`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start
-    often. `nursery`: where apps without Spark are forked, not started anew. `pairs`: the sources that have a replica.
-    `lives`: histories of each source.
+    `faults`, `way`, `safe`: instead of random ones. `plain`: without Spark, whose start takes long on some machines.
+    `nursery`: where apps without Spark are forked, not started anew. `pairs`: the sources that have a replica. `lives`:
+    histories of each source.
     """
     chance = random.Random(seed)
-    usual = [deed for deed in DEEDS if not (plain and deed == "worker") and (pairs or deed != FAILOVER)]
+    usual = [fault for fault in FAULTS if not (plain and fault == "worker") and (pairs or fault != FAILOVER)]
     way = way or Way.of(seed, safe)
-    if not deeds:
-        deeds = chance.sample(usual, min(len(usual), 4 + seed % 3))
-        more = [deed for deed in DURING_RESYNC if deed.removesuffix(AMID_RESYNC) in usual]
-        deeds = [*(chance.sample(more, len(more)) if way.shards_alter else []), *deeds]
+    if not faults:
+        faults = chance.sample(usual, min(len(usual), 4 + seed % 3))
+        more = [fault for fault in DURING_RESYNC if fault.removesuffix(AMID_RESYNC) in usual]
+        faults = [*(chance.sample(more, len(more)) if way.shards_alter else []), *faults]
     script = PLAIN if plain else None
     print(f"seed {seed}: {way}", flush=True)
     with (
@@ -463,7 +463,7 @@ def play_round(
         shops.task = _task(shops, way)
         round_ = make_round(runs, seed, way, lives)
         try:
-            round_.play(deeds)
+            round_.play(faults)
         finally:
             (shops.folder / "lives.sql").write_text(round_.script())
     return runs.done

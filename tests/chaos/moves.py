@@ -21,7 +21,7 @@ from tests.chaos.moving import TABLE, Mover, Place
 from tests.chaos.runs import Runs, a_task
 from tests.integration.merge.conftest import Shops
 
-DEEDS: Final = ("worker", "relay", "target", "driver")
+FAULTS: Final = ("worker", "relay", "target", "driver")
 """What is killed. The relay is one of the two, by chance."""
 PLACES: Final = (Place("a", "o_0"), Place("a", "o_1"), Place("b", "o_2"), Place("b", "o_3"))
 ROWS: Final = 20_000
@@ -52,9 +52,9 @@ class Round:
 
     # Units
 
-    def _copy(self, deeds: Sequence[str]) -> list[str]:
+    def _copy(self, faults: Sequence[str]) -> list[str]:
         """Return what was not done, as the copy was over before."""
-        run, left = self.runs.start("full_migration"), list(deeds)
+        run, left = self.runs.start("full_migration"), list(faults)
         while left:
             if not self.runs.wait_for(run, partial(is_copying, self.runs.shops)):
                 break
@@ -81,11 +81,11 @@ def is_copying(shops: Shops) -> bool:
 def play_round(target: Server, sources: Mapping[str, Server], *, schema: str, seed: int) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept."""
     chance = random.Random(seed)
-    deeds = list(DEEDS)
-    chance.shuffle(deeds)
+    faults = list(FAULTS)
+    chance.shuffle(faults)
     half = 1 + seed % 3
     with a_task(target, sources, schema=schema, seed=seed) as shops:
         shops.create(TABLE, *(f"{place.source}:{place.table}" for place in PLACES))
         with closing(Runs(shops, chance)) as runs:
-            Round(runs, Mover(sources, schema, list(PLACES), random.Random(seed))).play(deeds[:half], deeds[half:])
+            Round(runs, Mover(sources, schema, list(PLACES), random.Random(seed))).play(faults[:half], faults[half:])
     return runs.done

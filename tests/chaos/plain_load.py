@@ -22,7 +22,7 @@ from tests.chaos.plain_sync import PlainApp
 def work_plainly(app: App) -> Any:
     app.__class__ = PlainApp
     page.FIRST_ROWS = page.MOST_ROWS = 50  # type: ignore[misc]  # so that tables of a few hundred rows have many pages
-    source_load.ROUND_SECONDS = source_load.SHORT_ROUND_SECONDS = 0.5  # type: ignore[misc]  # and the log goes on in between
+    source_load.ROUND_SECONDS = source_load.SHORT_ROUND_SECONDS = 0.5  # type: ignore[misc]  # and the log continues in between
     return work(app)
 
 

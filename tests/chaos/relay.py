@@ -31,7 +31,7 @@ from tests.integration.relay.conftest import RelayKit, load_on
 from tests.metadata_db import new_meta_db
 from tests.waiting import wait_for
 
-DEEDS: Final = ("kill", "cut", "kill", "drop", "kill", "cut", "freeze", "kill", "drop", "cut")
+FAULTS: Final = ("kill", "cut", "kill", "drop", "kill", "cut", "freeze", "kill", "drop", "cut")
 """kill -9 of the relay; a cut in the middle of a packet; KILL of the dump thread; a network that falls silent."""
 CHAPTER: Final = 10
 NOTICE_SECONDS: Final = 240
@@ -40,7 +40,7 @@ NOTICE_SECONDS: Final = 240
 
 @dataclass
 class Chapter:
-    """Some deeds on one relay directory."""
+    """Some faults on one relay directory."""
 
     kit: RelayKit
     proxy: Proxy
@@ -55,25 +55,25 @@ class Chapter:
     def start(self) -> RelayProcess:
         return self.kit.start(endpoint=self.endpoint, enable_gtid=self.gtid)
 
-    def run(self, deeds: list[str]) -> None:
+    def run(self, faults: list[str]) -> None:
         """Do them all. Raises AssertionError when the relay ends by itself or does not come back."""
         relay = self.start()
-        for deed in deeds:
+        for fault in faults:
             time.sleep(self.chance.uniform(0.2, 1.8))
             if self.chance.random() < 0.3:
                 for pipe in self._streams():
                     pipe.trouble = "trickle"
                 time.sleep(self.chance.uniform(0, 0.5))
-            if deed == "kill":
+            if fault == "kill":
                 relay.kill()
                 relay = self.start()
             else:
-                self._disturb(deed)
+                self._disturb(fault)
                 assert relay.alive(), (relay.error(), self.kit.log())
-            self.done[deed] += 1
+            self.done[fault] += 1
         relay.kill()
 
-    def _disturb(self, deed: str) -> None:
+    def _disturb(self, fault: str) -> None:
         """Strike, and wait until the stream that was struck is given up: a frozen one ends by the relay's doing."""
         found: list[Pipe] = []
 
@@ -83,11 +83,11 @@ class Chapter:
 
         self._until(is_one, "no stream")
         (struck,) = found
-        if deed == "drop":
+        if fault == "drop":
             kill_dumps(self.kit.server)
         else:
-            struck.trouble = deed
-        self._until(struck.closed.is_set, f"{deed} was not noticed")
+            struck.trouble = fault
+        self._until(struck.closed.is_set, f"{fault} was not noticed")
 
     def _streams(self) -> list[Pipe]:
         """Connections over which a binlog is pulled now. The relay has others too, and they may be encrypted."""
@@ -117,17 +117,17 @@ def assert_all_is_there(kit: RelayKit) -> None:
     assert ours == theirs, (str(ours), str(theirs))
 
 
-def torment(server: Server, *, schema: str, gtid: bool, deeds: list[str], seed: int) -> Counter[str]:
-    """All of `deeds` on relays of this server, chapter after chapter; how many of each were done.
+def torment(server: Server, *, schema: str, gtid: bool, faults: list[str], seed: int) -> Counter[str]:
+    """All of `faults` on relays of this server, chapter after chapter; how many of each were done.
 
     `schema` exists. Raises AssertionError on the first chapter whose files are not the server's; its folder is kept.
     """
     done: Counter[str] = Counter()
-    for number, begin in enumerate(range(0, len(deeds), CHAPTER)):
+    for number, begin in enumerate(range(0, len(faults), CHAPTER)):
         if number:  # what earlier chapters have compared
             server.sql(f"PURGE BINARY LOGS TO '{server.sql('SHOW BINARY LOGS')[-1][0]}'")
         folder = Path(tempfile.mkdtemp(prefix="dm-chaos-"))
-        done += _chapter(server, schema, gtid, deeds[begin : begin + CHAPTER], seed * 1000 + number, folder)
+        done += _chapter(server, schema, gtid, faults[begin : begin + CHAPTER], seed * 1000 + number, folder)
         shutil.rmtree(folder)
     return done
 
@@ -148,15 +148,15 @@ def relays_of(server: Server, folder: Path) -> Iterator[RelayKit]:
                     process.kill()
 
 
-def _chapter(server: Server, schema: str, gtid: bool, deeds: list[str], seed: int, folder: Path) -> Counter[str]:
+def _chapter(server: Server, schema: str, gtid: bool, faults: list[str], seed: int, folder: Path) -> Counter[str]:
     chance = random.Random(seed)
     with relays_of(server, folder) as kit, Proxy(server.host, server.port, chance) as proxy:
         chapter = Chapter(kit, proxy, chance, gtid)
         try:
             with everything_on(server, schema, seed=seed):
-                chapter.run(deeds[:-1])
+                chapter.run(faults[:-1])
                 with load_on(server, schema, seed=seed):  # as fast as it writes, for the last one
-                    chapter.run(deeds[-1:])
+                    chapter.run(faults[-1:])
             chapter.verify()
         except BaseException:
             print(f"chaos with seed {seed} failed; relay directory and log are kept in {folder}")

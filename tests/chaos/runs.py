@@ -63,14 +63,14 @@ class Runs:
             if relay.alive():
                 relay.kill()
 
-    def sync(self, deeds: Sequence[str]) -> None:
+    def sync(self, faults: Sequence[str]) -> None:
         """Sync while this is done. It has no end, so its driver is killed at last."""
         run = self.start("incremental_sync", until="forever")
-        for deed in (*deeds, None):
+        for fault in (*faults, None):
             run = self.going_on(run)
             time.sleep(self.chance.uniform(0.1, 1.5))
-            if deed is not None:
-                run = self.do(deed, run)
+            if fault is not None:
+                run = self.do(fault, run)
         run.kill()
 
     def going_on(self, run: AppProcess) -> AppProcess:
@@ -144,12 +144,12 @@ class Runs:
             time.sleep(0.05)
         return True
 
-    # Deeds
+    # Faults
 
-    def do(self, deed: str, run: AppProcess) -> AppProcess:
-        """Gives the run that goes on."""
-        self.done[f"{deed} killed in {run.spec.app}"] += 1
-        match deed:
+    def do(self, fault: str, run: AppProcess) -> AppProcess:
+        """Gives the run that continues."""
+        self.done[f"{fault} killed in {run.spec.app}"] += 1
+        match fault:
             case "worker":
                 if self.wait_for(run, lambda: bool(run.workers())):
                     run.kill_a_worker()

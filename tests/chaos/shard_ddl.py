@@ -46,7 +46,7 @@ SECONDS: Final = (0.5, 3.0, 6.0)
 PATIENCE: Final = 6.0
 """Seconds after which a driver that has not come to its step is killed where it is."""
 LAST_RUN_SECONDS: Final = 900
-DEEDS: Final = ("relay", "target", "unlock")
+FAULTS: Final = ("relay", "target", "unlock")
 
 
 @dataclass
@@ -111,15 +111,15 @@ class Drivers:
         self.done["runs"] += 1
         return start_driver(self.nursery, path, log, {META_VARIABLE: os.environ[META_VARIABLE]}, death)
 
-    def torment(self, deaths: Sequence[str], writers: Sequence[Writer], deeds: Sequence[str]) -> None:
-        """Let drivers die these deaths, and do these deeds, while the writers write."""
-        deaths, deeds = list(deaths), list(deeds)
+    def torment(self, deaths: Sequence[str], writers: Sequence[Writer], faults: Sequence[str]) -> None:
+        """Let drivers die these deaths, and do these faults, while the writers write."""
+        deaths, faults = list(deaths), list(faults)
         dealt = [tuple(self.shops.sources)] if self.chance.random() < 0.4 else [(one,) for one in self.shops.sources]
         while deaths or self._are_to_die() or not all(one.done.is_set() for one in writers):
             for sources in dealt:
                 self._look_after(sources, deaths)
-            if deeds and self.chance.random() < 0.2 and self._do(deeds[-1]):
-                deeds.pop()
+            if faults and self.chance.random() < 0.2 and self._do(faults[-1]):
+                faults.pop()
             time.sleep(0.03)
         for driver, _, _ in self.running.values():
             driver.kill()
@@ -153,14 +153,14 @@ class Drivers:
         assert error is not None, f"exit {driver.code}: {driver.text()[-6000:]}"
         assert error.reaction is Reaction.RETRY, f"exit {driver.code}: {driver.text()[-6000:]}"
 
-    def _do(self, deed: str) -> bool:
+    def _do(self, fault: str) -> bool:
         """Do it. Return False if there is nothing to do."""
-        if deed == "unlock":
+        if fault == "unlock":
             return self._unlock()
-        if deed == "target" and not self._lanes():
+        if fault == "target" and not self._lanes():
             return False
-        self.done[f"{deed} killed"] += 1
-        if deed == "target":  # amid a re-sync
+        self.done[f"{fault} killed"] += 1
+        if fault == "target":  # amid a re-sync
             self.shops.target.kill()
             self.shops.target.start()
         else:
@@ -223,7 +223,7 @@ class Round:
     histories: Mapping[str, History]
     seconds: float
 
-    def play(self, deaths: Sequence[str], deeds: Sequence[str]) -> None:
+    def play(self, deaths: Sequence[str], faults: Sequence[str]) -> None:
         """Play it. Raises AssertionError where a run ends otherwise than well by itself, or something differs then."""
         shops = self.drivers.shops
         writers = [
@@ -234,12 +234,12 @@ class Round:
             one.begin()
         shops.load()
         close_target(endpoint("target", shops.target))
-        exact = "target" not in deeds and shops.target.flavour != "tidb"  # which has no binlog
+        exact = "target" not in faults and shops.target.flavour != "tidb"  # which has no binlog
         begun = self._log_ends() if exact else None
         with ExitStack() as writing:
             for one in writers:
                 writing.enter_context(one.writing())
-            self.drivers.torment(deaths, writers, deeds)
+            self.drivers.torment(deaths, writers, faults)
         self.drivers.finish()
         self.compare(begun)
 
@@ -310,20 +310,20 @@ def play_round(
     seed: int,
     nursery: Nursery,
     deaths: Sequence[str] = (),
-    deeds: Sequence[str] | None = None,
+    faults: Sequence[str] | None = None,
     families: int = FAMILIES,
     seconds: float | None = None,
     patience: float = PATIENCE,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
-    `deaths`, `deeds`: instead of some by chance. Source `c` lives in a schema of its own on its server.
+    `deaths`, `faults`: instead of some by chance. Source `c` lives in a schema of its own on its server.
     """
     chance = random.Random(seed)
     deaths = deaths or [any_death(chance) for _ in range(chance.randint(4, MOST_DEATHS))]
-    if deeds is None:
-        deeds = chance.choice([(), (), ("relay",), ("relay", "relay"), ("target", "target")])
-        deeds = (*deeds, *(("unlock",) * chance.choice([0, 2, 4])))
+    if faults is None:
+        faults = chance.choice([(), (), ("relay",), ("relay", "relay"), ("target", "target")])
+        faults = (*faults, *(("unlock",) * chance.choice([0, 2, 4])))
     made = [make_family(f"g{number}", chance, ddls=chance.randint(2, 4)) for number in range(families)]
     histories = {
         name: History.of(made, random.Random(f"{seed} {name}"), number=number + 1, length=LENGTH, most=4)
@@ -336,7 +336,7 @@ def play_round(
             server.sql(f"CREATE DATABASE IF NOT EXISTS {sharded.schema_of(name)}")
         (shops.folder / "histories.sql").write_text(_script(histories))
         drivers = stack.enter_context(closing(Drivers(sharded, nursery, chance, patience)))
-        Round(drivers, histories, seconds or chance.choice(SECONDS)).play(deaths, deeds)
+        Round(drivers, histories, seconds or chance.choice(SECONDS)).play(deaths, faults)
         for name, server in sources.items():
             server.sql(f"DROP DATABASE IF EXISTS {sharded.schema_of(name)}")
         target.sql(f"DROP DATABASE {sharded.schema}; DROP DATABASE {sharded.meta}")

@@ -16,7 +16,7 @@ LIVES = 7
 
 
 @pytest.mark.parametrize(
-    ("kind", "deeds", "way"),
+    ("kind", "faults", "way"),
     [
         ("mariadb", (DURING_DDL[0], "driver", "target"), Way("every change", LOAD, extra=True)),
         ("mysql", (DURING_DDL[0], "target", "relay"), Way("whole transactions", PAST, extra=False)),
@@ -24,7 +24,7 @@ LIVES = 7
 )
 def test_tables_and_rows_follow_whatever_dies(
     kind: str,
-    deeds: tuple[str, ...],
+    faults: tuple[str, ...],
     way: Way,
     driver_nursery: Nursery,
     request: pytest.FixtureRequest,
@@ -38,7 +38,7 @@ def test_tables_and_rows_follow_whatever_dies(
         sources,
         schema=fresh_schema(*sources.values()),
         seed=2,
-        deeds=deeds,
+        faults=faults,
         plain=True,
         way=way,
         nursery=driver_nursery,

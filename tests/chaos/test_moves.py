@@ -15,4 +15,4 @@ def test_rows_that_move_arrive_whatever_dies(
     sources = {"a": mariadb_source, "b": mysql_source}
     done = play_round(mysql_target, sources, schema=fresh_schema(*sources.values()), seed=2)
     assert done["rows compared"] > 0
-    assert sum(count for deed, count in done.items() if "killed" in deed) >= 4
+    assert sum(count for fault, count in done.items() if "killed" in fault) >= 4

@@ -30,7 +30,7 @@ def test_shards_make_their_ddl_whatever_dies(
         seed=3,
         nursery=driver_nursery,
         deaths=deaths,
-        deeds=(),
+        faults=(),
         families=3,
         seconds=1.0,
         patience=2.0,

@@ -2,7 +2,7 @@
 
 MySQL cuts its file back when it starts again. MariaDB leaves the torn file as it is, numbers the next transaction like
 the one that was lost, and refuses to read the torn event to anybody: a relay has to drop the part that it was given,
-and to go on with the next file.
+and to continue with the next file.
 """
 
 import random

@@ -1,6 +1,6 @@
 """The settings of a round of real histories: mode, rule of safe mode, columns that only the target has.
 
-load      the task copies all in rounds, and the log goes on from there
+load      the task copies all in rounds, and the log continues from there
 past      the target was filled by another task, and the log begins before that: rows overlap it up to where the log
           ended when the task began, and some log time behind; there the last one to write a merged row wins, so no row
           moves from one table to another

@@ -94,7 +94,7 @@ def session(
 
 
 def recorded(top: Path, flavour: Flavour, *, seed: int, checksum: bool = True) -> Story:
-    """Pull, lose the connection, go on, be killed, start again, follow a failover, purge: all on the record."""
+    """Pull, lose the connection, continue, be killed, start again, follow a failover, purge: all on the record."""
     chance = random.Random(seed)
     old, new = servers(flavour, checksum=checksum)
     recorder = Recorder(top)

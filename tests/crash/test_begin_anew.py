@@ -80,7 +80,7 @@ def held(directory: RelayDirectory) -> list[tuple[int, str]]:
 
 
 def survive(top: Path, story: Story, state: State) -> str:
-    """Start a relay in what is left and let it live to the end. Returns where it went on."""
+    """Start a relay in what is left and let it live to the end. Returns where it continued."""
     state.tree.write_to(top)
     directory, chance = RelayDirectory(top / ROOT), random.Random(3)
     needed = story.need.at
@@ -147,7 +147,7 @@ def test_the_states_find_a_start_that_forgets_what_was_decided(memory: Path, mon
 
 @pytest.mark.parametrize("flavour", [Flavour.MARIADB, Flavour.MYSQL])
 def test_another_server_that_takes_over_before_a_byte_came(memory: Path, flavour: Flavour) -> None:
-    """Nothing is held to go on behind: where the task needs it, in a later sub-directory."""
+    """Nothing is held to continue behind: where the task needs it, in a later sub-directory."""
     old, new = servers(flavour)
     need, left = need_of(new, new.files[2]), Upstream(new.info, new.files[2:])
     name = "0-9" if flavour is Flavour.MARIADB else str(UUID(int=9))

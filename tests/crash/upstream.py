@@ -142,7 +142,7 @@ class Feed(DumpStream):
 
     def receive(self) -> bool:
         if self._at == len(self._data):
-            raise StreamLost("the story goes on")
+            raise StreamLost("the stream continues elsewhere")
         room = self.buffer.free()
         piece = self._data[self._at : self._at + min(len(room), self._chance.choice([60, 400, 3000, 9000]))]
         room[: len(piece)] = piece
@@ -229,7 +229,7 @@ class Scribe:
 
 def servers(flavour: Flavour, *, checksum: bool = True) -> tuple[Upstream, Upstream]:
     """A source with three files, and the replica that takes over from it, whose files are cut elsewhere: the one that a
-    relay goes on with begins right behind what the source had sent when it died, but for one transaction."""
+    relay continues with begins right behind what the source had sent when it died, but for one transaction."""
     old, new = Scribe(flavour, checksum), Scribe(flavour, checksum)
     old.file([100, 0, 5000, 300], rotates=True)
     old.file([300, 9000, 0, 100], rotates=False)

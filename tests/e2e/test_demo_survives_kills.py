@@ -117,7 +117,7 @@ def by_the_form(dm_page: str, world: World) -> str:
 
 @pytest.fixture
 def worlds(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
-    """What the demo's commands start: `up` does, and `demo` goes on in that. It is in a folder of this test."""
+    """What the demo's commands start: `up` does, and `demo` continues in that. It is in a folder of this test."""
     found: list[World] = []
     start, home = demo.start, tmp_path_factory.mktemp("demo")
 

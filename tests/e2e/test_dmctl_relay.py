@@ -184,7 +184,7 @@ def test_the_automatic_purge_keeps_what_a_task_needs_until_it_is_released(mariad
         desk.needs(third, unit=Unit.SYNC, stage=Stage.STOPPED)
         until(lambda: desk.files() == [third, last], desk)
         until(lambda: f"task shop (Stopped) needs {third}:4" in desk.log(), desk)
-        assert desk.files() == [third, last], "a stopped task holds what it will go on with"
+        assert desk.files() == [third, last], "a stopped task holds what it will continue with"
 
         assert desk.ask("stop-task", "shop")["result"] is True
         until(lambda: desk.files() == [last], desk)

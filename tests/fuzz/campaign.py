@@ -1,6 +1,6 @@
 """Many cases in a few processes, and what was found.
 
-A process that dies is a finding, and the next one goes on behind it.
+A process that dies is a finding, and the next one continues behind it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def environment_of(*, checked: bool) -> dict[str, str]:
 
 
 def _follow(work: Work, environment: dict[str, str], report: Report, lock: threading.Lock) -> None:
-    """One worker and, where it dies, those that go on behind it."""
+    """One worker and, where it dies, those that continue behind it."""
     while work.count > 0:
         with tempfile.NamedTemporaryFile() as state:
             state.write(STATE.pack(-1))

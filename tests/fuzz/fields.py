@@ -1,6 +1,6 @@
 """The meaning of each byte of an event's body, so that damage can be aimed: wrong numbers, swapped types.
 
-Labels are best effort: where a body does not go on as it should, labelling ends, and the rest is one field.
+Labels are best effort: where a body does not continue as it should, labelling ends, and the rest is one field.
 """
 
 from __future__ import annotations

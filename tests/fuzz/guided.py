@@ -1,4 +1,4 @@
-"""The longer search: libFuzzer, through atheris, keeps every log that reaches new code, and goes on from there.
+"""The longer search: libFuzzer, through atheris, keeps every log that reaches new code, and continues from there.
 
 An input is one byte of options (how the log is read) and the file. `mutated` damages events and writes them again, so
 that most inputs are logs whose sizes and checksums are right; libFuzzer's own mutations get the rest. What is asked of

@@ -2,8 +2,8 @@
 
 `Story` walks the events of a stretch through one small state machine (outside, opened, begun) and keeps the rows events
 of tables that the catalogue knows; at the first thing that must not be accepted it stops with a `Refusal`. The engine
-may refuse earlier than that, and at anything: a typed error is always right. It may not go on behind a Refusal, and the
-rows that it gives must be those of the story, cell by cell, in order, none missing.
+may refuse earlier than that, and at anything: a typed error is always right. It may not continue behind a Refusal, and
+its rows must be those of the story, cell by cell, in order, none missing.
 
 Table maps are in force until the statement ends, as in a replica: a rows event flagged so forgets them.
 """

@@ -1,6 +1,6 @@
 """The code under test: planning a log to its end and decoding every planned range, in every way that a sync uses.
 
-`follow` goes on from plan to plan until nothing complete is left or a DmError ends it. Only DmErrors are caught: what
+`follow` continues from plan to plan until nothing complete is left or a DmError ends it. Only DmErrors are caught: what
 else the engine raises is a failure, and reaches the caller.
 
 A way decodes one range. All ways get the same ranges and must have the same result: equal rows, and an error

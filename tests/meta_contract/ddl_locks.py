@@ -15,7 +15,7 @@ class DdlLockContract(OpenStore):
     """What holds of a lock that many change."""
 
     def test_ddl_locks_change_by_compare_and_set(self, store: MetaStore) -> None:
-        """Reports of many sources at once all count, and the last one to go on removes the lock."""
+        """Reports of many sources at once all count, and the last one to continue removes the lock."""
         lock = "shop-`" + "s" * 64 + "`.`" + "\N{PILE OF POO}" * 64 + "`"
 
         def report(source: str) -> None:

@@ -18,7 +18,7 @@ from tests.meta_contract.opened import OpenStore
 
 
 class OperatorContract(OpenStore):
-    """What holds of a wish for a place of the log."""
+    """The contract of operators for a location of the log."""
 
     def test_the_life_of_an_operator(self, store: MetaStore) -> None:
         here = Location("mysql-bin.000003", 400, "", 2)

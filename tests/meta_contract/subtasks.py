@@ -84,7 +84,7 @@ class SubtaskContract(OpenStore):
         store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING)
         assert store.list_subtasks()[0].desired is Stage.PAUSED
         store.set_subtask_desired("t", "s", Stage.RUNNING)
-        store.put_subtask_error("t", "s", {"ErrCode": "DM-6032"})  # it takes a new wish to go on behind that
+        store.put_subtask_error("t", "s", {"ErrCode": "DM-6032"})  # only a new request continues after it
         assert store.list_subtasks()[0].desired is None
         store.forget_subtask("t", "s")
         store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING)

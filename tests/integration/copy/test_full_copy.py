@@ -105,7 +105,7 @@ def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
 
     with pytest.raises(RowsCollide):
         migration.go()
-    with pytest.raises(RowsCollide) as caught:  # it goes on to say so
+    with pytest.raises(RowsCollide) as caught:  # each run reports it
         migration.go()
 
     assert {caught.value.table, caught.value.other_table} == {f"{schema}.t_0", f"{schema}.t_1"}
@@ -116,7 +116,7 @@ def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
 def test_many_rows_that_collide_stop_at_once(
     mariadb_source: Server, mysql_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both shards count from 1: the copy does not go on to the end."""
+    """Both shards count from 1: the copy does not continue to the end."""
     for shard in ("t_0", "t_1"):
         mariadb_source.sql(
             f"CREATE TABLE {shard} (id INT PRIMARY KEY AUTO_INCREMENT, v CHAR(3));"

@@ -1,4 +1,4 @@
-"""Tables without a key, copied in pages by one round: what a broken round leaves is removed before the log goes on."""
+"""Tables without a key, copied in pages by one round: the rest of a broken round is removed before the log is read."""
 
 from __future__ import annotations
 

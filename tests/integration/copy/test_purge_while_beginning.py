@@ -1,4 +1,4 @@
-"""A purge may come at any moment while a copy begins, and the source may go on in new files: the log of F0 stays."""
+"""A purge may come at any moment while a copy begins, and the source may continue in new files: the log of F0 stays."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A load that dies, is stopped, or runs twice goes on from what is committed; nothing is lost, nothing is double."""
+"""A load that dies, is stopped, or runs twice continues from what is committed; nothing is lost, nothing is double."""
 
 import os
 import pickle

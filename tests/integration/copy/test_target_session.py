@@ -27,7 +27,7 @@ def test_dms_own_sample_of_a_session_is_exact(source: Server, target: Server, sc
 
 
 def test_a_mode_that_refuses_more_refuses(source: Server, target: Server, schema: str) -> None:
-    """NO_ZERO_DATE is the user's own wish: such a row stops the copy instead of arriving as something else."""
+    """The user has set NO_ZERO_DATE: such a row stops the copy instead of arriving with another value."""
     source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, d DATE); SET sql_mode = ''; INSERT INTO t VALUES (1, '0000-00-00')",
         database=schema,

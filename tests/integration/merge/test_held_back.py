@@ -23,7 +23,7 @@ def one_source(mariadb_source: Server, mysql_target: Server, shops_of: Callable[
 def test_the_lag_counts_from_the_ddl_until_the_rows_behind_it_are_applied(
     single: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also in a later run, and in one that goes on in the middle of applying the rows."""
+    """Also in a later run, and in one that continues in the middle of applying the rows."""
     single.create(PLAIN, "a:o_1", "a:o_2")
     single.write("a", "INSERT INTO o_1 VALUES (1, 'a')", "INSERT INTO o_2 VALUES (11, 'a')")
     single.load()

@@ -40,13 +40,13 @@ def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops, monkeypa
         "a",
         "INSERT INTO o_1 VALUES (4, 40, 'V2'); INSERT INTO o_2 VALUES (13, 'V1')",
         "UPDATE o_1 SET c = 10 WHERE id = 1; DELETE FROM o_2 WHERE id = 12; DELETE FROM o_1 WHERE id = 2",
-        "INSERT INTO other VALUES (1, 'goes on')",
+        "INSERT INTO other VALUES (1, 'continues')",
     )
     (first,) = shards.sync()
     assert "o_2" in waiting_for(first)[0]
     assert columns(shards) == ["id", "v"]
     assert shards.rows() == [(1, "V1"), (2, "b"), (3, "c"), (11, "V1"), (13, "V1")]
-    assert shards.target.sql("SELECT * FROM other", database=shards.schema) == [(1, "goes on")]
+    assert shards.target.sql("SELECT * FROM other", database=shards.schema) == [(1, "continues")]
     real = verification._sum_up
     with monkeypatch.context() as patch:
 
@@ -63,7 +63,7 @@ def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops, monkeypa
     different = failure(verify(shards.migration().spec, LocalRunner(2)))
     assert isinstance(different, DataDiffers)
     assert different.tables == (f"{shards.schema}.other (1 / 0 rows)",)
-    shards.target.sql("INSERT INTO other VALUES (1, 'goes on')", database=shards.schema)
+    shards.target.sql("INSERT INTO other VALUES (1, 'continues')", database=shards.schema)
 
     shards.write("a", "UPDATE o_1 SET c = 11 WHERE id = 1; INSERT INTO o_2 VALUES (14, 'V1')")
     shards.write("a", "ALTER TABLE o_2 ADD COLUMN c int NOT NULL DEFAULT 7 AFTER id")  # t3

@@ -63,7 +63,7 @@ def test_ddl_that_computes_no_row_is_followed(one_source: Shops) -> None:
     ],
 )
 def test_ddl_that_fills_rows_with_the_moment_stops_in_front_of_it(single: Shops, ddl: str) -> None:
-    """Each time, and goes on by what the error advises."""
+    """Each time, and continues by what the error advises."""
     single.create(TIMES, "a:o_1", "a:o_2")
     single.load()
     for number, name in enumerate(("o_1", "o_2")):

@@ -1,4 +1,4 @@
-"""By GTID: where a log begins, and how it goes on when another server takes over."""
+"""By GTID: where a log begins, and how it continues when another server takes over."""
 
 import threading
 from dataclasses import replace

@@ -49,7 +49,7 @@ def hold(kit: RelayKit, **config: Any) -> Location:
 
 
 def leave_behind(kit: RelayKit) -> Location:
-    """The source goes on, and purges all before the file of the place that is returned, which is inside of it."""
+    """The source continues, and purges all before the file of the place that is returned, which is inside of it."""
     rows(kit.server, "d", 3)
     kit.server.sql("FLUSH BINARY LOGS")
     rows(kit.server, "d", 4)
@@ -119,7 +119,7 @@ def test_the_log_stays_while_a_task_may_need_it_and_begins_again_otherwise(kit: 
 
 
 def test_by_gtid_and_killed_at_any_step(kit: RelayKit, tmp_path: Path) -> None:
-    """kill -9 ends it: what is left is the newest part, and the next start goes on with giving it up."""
+    """kill -9 ends it: what is left is the newest part, and the next start continues with giving it up."""
     hold(kit, **BY_GTID)
     place = leave_behind(kit)
     needs(kit, place)

@@ -109,7 +109,7 @@ def test_the_upstream_restarts_and_crashes(kit: RelayKit, source: Server, schema
 )
 def test_a_source_that_died_while_writing(kit_of: KitOf, start_own: StartServers, where: str, gtid: bool) -> None:
     """Its file ends in a part of a transaction that was never committed, and whose id is given out again: MariaDB
-    leaves it there, a restarted server goes on in the next file. (MySQL cuts it off.)"""
+    leaves it there, a restarted server continues in the next file. (MySQL cuts it off.)"""
     (own,) = start_own(ServerSpec("torn", "mariadb"))
     kit = kit_of(own)
     own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT) ENGINE=InnoDB; INSERT INTO d.t VALUES (1)")

@@ -109,7 +109,7 @@ class TailKit(SyncKit):
             server.sql(f"CREATE TABLE `{self.schema}`.wide (id bigint NOT NULL PRIMARY KEY, v longtext NOT NULL)")
 
     def rotate(self) -> str:
-        """The source goes on in a new file; the name of the one before."""
+        """The source continues in a new file; the name of the one before."""
         before = self.upstream().file
         self.source.sql("FLUSH BINARY LOGS")
         return before

@@ -1,4 +1,4 @@
-"""A task of DM goes on here: its checkpoint is taken over in the middle of a workload, and every row is equal."""
+"""A task of DM continues here: its checkpoint is taken over in the middle of a workload, and every row is equal."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_task_of_dm_continues_in_the_middle_of_a_workload(kit: SyncKit) -> Non
     kit.write("INSERT INTO pair VALUES (3, 'z', 3)", "UPDATE pair SET a = 4, v = 5 WHERE a = 1")
     leaving = kit.upstream()
     only_there(kit, "DELETE FROM uniq WHERE id = 2", "INSERT INTO pair VALUES (3, 'z', 3)")
-    # Then life goes on, with DDL.
+    # Then the workload continues, with DDL.
     kit.write("INSERT INTO plain VALUES (7, 'x')", "UPDATE pair SET v = v + 1")
     kit.write("ALTER TABLE uniq ADD COLUMN w int NOT NULL DEFAULT 7 FIRST, MODIFY v varchar(60)")
     kit.write("INSERT INTO uniq VALUES (8, 9, 9, 'new')", "UPDATE uniq SET w = 1 WHERE id = 1")
@@ -117,7 +117,7 @@ def test_a_task_of_dm_continues_in_the_middle_of_a_workload(kit: SyncKit) -> Non
     end = kit.upstream()
     assert [row for row in dm.rows() if row[-1]] == [
         ("", "", end.file, end.position, end.gtid_set, end.file, end.position, end.gtid_set, 1)
-    ], "and DM could go on from here"
+    ], "and DM could continue from here"
     ((stored,),) = dm.target.sql(f"SELECT table_info FROM {dm.name} WHERE cp_table = 'uniq'")
     assert [one["name"]["O"] for one in json.loads(stored)["cols"]] == ["w", "id", "u", "v"]
 
@@ -173,7 +173,7 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: p
         patched.setattr(begin_incremental, "begin_subtask", dm.moved_before(begin_subtask))
         assert refusal(one_kit).code == "DM-6083"
     dm.target.sql(f"DELETE FROM {dm.name}")
-    # Stopped in peace, tables without a key go on, too.
+    # After a clean stop, tables without a key continue, too.
     one_kit.write("INSERT INTO keyless VALUES (1, 'x'), (1, 'x')")
     dm.put(start, leaving=start)
     dm.put(start, table=keyless)
@@ -219,7 +219,7 @@ def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> No
     with pytest.raises(Fenced):
         points(source, target).write(CheckpointPoints(end, end))
     assert dm.rows() == before
-    # What has begun here goes on here, whatever the table says by now; and the table is no part of that.
+    # A task that has begun here continues here, whatever DM's table contains by now; the table is not copied.
     dm.target.sql(f"UPDATE {dm.name} SET binlog_pos = 4, binlog_name = '{one_kit.first_file}'")
     dm.target.sql(f"ALTER TABLE {dm.name} DROP COLUMN binlog_pos")
     one_kit.write("UPDATE plain SET v = 'new' WHERE id = 2")
@@ -276,7 +276,7 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(
     taken = dmctl("import-checkpoint")
     assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "overwrite_until": None}]
     (noted,) = one_kit.store.list_subtasks(task=one_kit.task)
-    assert (noted.stage, noted.needed, noted.applied) == (Stage.STOPPED, start, start), "a purge may go on up to there"
+    assert (noted.stage, noted.needed, noted.applied) == (Stage.STOPPED, start, start), "a purge may go up to there"
     assert "has started here" in dmctl("import-checkpoint")["msg"]
     assert rows_of(one_kit.target, one_kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
     one_kit.sync_and_compare()

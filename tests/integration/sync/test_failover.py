@@ -1,4 +1,4 @@
-"""The source fails over to its replica, and the sync goes on: no row is lost, none is applied twice."""
+"""The source fails over to its replica, and the sync continues: no row is lost, none is applied twice."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def die_ahead_of_the_relay(kit: FailoverKit, replica: Server) -> None:
         kit.work(50, seed=2)
         kit.address.lead_to(None)
         kit.work(50, seed=3)
-        wanted = executed(kit.source)  # the load goes on, and a replica that applies it never has all of that
+        wanted = executed(kit.source)  # the load continues, so the replica never has all of it
         wait_for(lambda: contains(replica, wanted))
         kit.source.kill()
 

@@ -78,7 +78,7 @@ def test_the_target_equals_the_source_after_any_kill(kit: SyncKit, mode: dict[st
         deaths += 1
     assert deaths > 1
     assert kit.differences() == []
-    # Another way of writing goes on where this one was killed, also in the middle of an epoch.
+    # Another way of writing continues where this one was killed, also in the middle of an epoch.
     random_transactions(kit, seed=8, transactions=60, keys=20)
     goal = str(kit.upstream())
     killed(kit, goal, chance.randrange(5, 60))

@@ -189,7 +189,7 @@ def test_a_restart_after_a_clean_stop_needs_no_safe_mode(one_kit: SyncKit, monke
 
 
 def test_a_restart_without_an_exit_point_is_safe_for_two_intervals_of_log_time(one_kit: SyncKit) -> None:
-    """Not of the clock's: the log's goes on by seconds while nothing has, goes back, and jumps."""
+    """Not of the clock's: the log's advances by seconds while nothing has, goes back, and jumps."""
     start = prepare(one_kit)
     one_kit.instance_keys["syncer"] = {}
     one_kit.run(one_kit.spec(str(start), start))  # begins, and has nothing to do

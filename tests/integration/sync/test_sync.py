@@ -349,7 +349,7 @@ def insert_numbers(kit: SyncKit, numbers: range) -> None:
 
 
 def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any statement may fail; what is committed stays, the frontier is ragged, and a new generation goes on."""
+    """Any statement may fail; what is committed stays, the frontier is ragged, and a new generation continues."""
     strikes = strike_at_random(monkeypatch, 3, 0.1, batch_rows=10)
     kit.begin_with()
     random_transactions(kit, seed=30, transactions=150, keys=30)

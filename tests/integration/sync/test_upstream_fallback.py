@@ -122,7 +122,7 @@ def test_a_relay_that_is_killed_and_not_restarted(kit: TailKit, monkeypatch: pyt
 
 @pytest.mark.usefixtures("soon_back")
 def test_a_relay_that_was_stopped_is_left_at_once(kit: TailKit) -> None:
-    """What the sync pulls for itself neither obeys the stage that the relay should have nor reports in its place."""
+    """The sync's own pull neither follows the desired stage of the relay nor reports in its place."""
     kit.create_wide()
     kit.begin()
     with kit.syncing():

@@ -82,7 +82,7 @@ class Meta:
 
     @contextmanager
     def obedient(self, **hosts: str) -> Iterator[None]:
-        """Relays that obey requests, like those of other machines."""
+        """Relays that follow requests, like those of other machines."""
         names = {source: hosts.get(key) for key, source in SOURCES.items()}
 
         def obey(ended: threading.Event) -> None:

@@ -49,7 +49,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def write(_job: ChunkJob, cells: Cells, *_how: object) -> object:
         offered.append(len(cells))
-        assert len(offered) < 5, "it goes on"
+        assert len(offered) < 5, "it continues"
         return None
 
     for module in (copier, keyless):

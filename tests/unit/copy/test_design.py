@@ -148,7 +148,7 @@ def test_foreign_rows_are_not_mixed_with_a_copy() -> None:
 @pytest.mark.parametrize(
     "leave",
     [{"copied_into": {ALL}}, {"on_duplicate": "replace"}, {"fresh": ()}],
-    ids=["another source of the task has copied them", "they are to be overwritten", "the copy goes on"],
+    ids=["another source of the task has copied them", "they are to be overwritten", "the copy continues"],
 )
 def test_a_target_that_holds_rows_may_be_meant_to(leave: dict[str, object]) -> None:
     designed(ONE, target=there(table(ALL, PRIMARY), filled={ALL}), **leave)  # type: ignore[arg-type]

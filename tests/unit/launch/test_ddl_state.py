@@ -66,7 +66,7 @@ def standing(
             "has been executed, and waits for b to continue",
         ),
     ],
-    ids=["source missing", "to be run", "decided", "to go on"],
+    ids=["source missing", "to be run", "decided", "to continue"],
 )
 def test_a_lock_is_pending_until_every_source_has_passed_it(lock: Lock, reason: str) -> None:
     for lock_id in (None, ID):
@@ -82,7 +82,7 @@ def test_a_lock_is_pending_until_every_source_has_passed_it(lock: Lock, reason: 
 
 
 def test_a_skipped_source_is_not_waited_for_later() -> None:
-    """Forced: b has not come to it, goes on by the DDL that it makes later, and holds nothing back until then."""
+    """Forced: b has not come to it, continues by the DDL that it makes later, and holds nothing back until then."""
     assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == Met()
 
 

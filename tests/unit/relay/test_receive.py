@@ -40,12 +40,12 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[DumpStream, socket.socket]]:
-    """A stream that has just heard something, and its server's end."""
+    """A stream that has just received bytes, and its server's end."""
     theirs, ours = socket.socketpair()
     ours.settimeout(1)
     session: Any = Session(ours)
     stream = DumpStream(session, DumpRequest("mysql-bin.000001", 4, 7, "u"), Flavour.MYSQL)
-    stream.heard_at = time.monotonic() + 60  # and so it has heard something in the last millisecond
+    stream.heard_at = time.monotonic() + 60  # as if bytes had arrived in the last millisecond
     yield stream, theirs
     theirs.close()
     ours.close()

@@ -1,4 +1,4 @@
-"""A relay reports its state and obeys requests, in any state of its upstream."""
+"""A relay reports its state and follows requests, in any state of its upstream."""
 
 import socket
 import sqlite3

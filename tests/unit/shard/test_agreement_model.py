@@ -58,7 +58,7 @@ class Source:
     group: Group = field(default_factory=lambda: Group(TARGET))
     rows: frozenset[int] = frozenset()
     announced: int = 0
-    """DDL that it has gone on behind, as the locks know."""
+    """DDL that it has continued behind, as the locks know."""
 
     def key(self) -> object:
         members = tuple((one.table, len(one.items)) for one in self.group.members)
@@ -374,7 +374,7 @@ BROKEN = {
     "what was run is not recognised": (Rules(journal=False), "run twice"),
     "a stale lock is believed": (Rules(forgetful=True, asks_target=False), "meets a target of form"),
     "one shard speaks for its source": (Rules(waits_for_all_shards=False, asks_target=False), "meets a target of form"),
-    "the sync goes on during a re-sync": (Rules(pauses=False), "rows are lost"),
+    "the sync continues during a re-sync": (Rules(pauses=False), "rows are lost"),
     "what is about to be run is noted as run": (Rules(notes_behind=False), "meets a target of form|0 of 3 DDL|are run"),
     "rows are looked for under the newest name": (Rules(names=True, log_names=False), "rows are lost"),
     "a dropped shard is waited for": (Rules(names=True, needs_no_ddl=False), "nothing can be done"),

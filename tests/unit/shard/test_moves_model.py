@@ -225,7 +225,7 @@ def explore(logs: tuple[Log, ...], rules: Rules) -> int:
 
 
 def check_end(world: World, logs: tuple[Log, ...], rules: Rules) -> tuple[Log, ...] | None:
-    """Return the logs as they go on where a person has to help; None: they are applied. Raises Broken."""
+    """Return the logs as they continue where a person has to help; None: they are applied. Raises Broken."""
     form = sum(what == "ddl" for what, _, _ in logs[0])
     rows = [Placed(shard, k, u, form) for shard, log in enumerate(logs) for k, u in final(shard, log).items()]
     if any(excludes(one, other) for number, one in enumerate(rows) for other in rows[:number]):

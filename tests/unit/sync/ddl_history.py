@@ -253,7 +253,7 @@ class History:
         return row
 
     def take(self, given: Row) -> None:
-        """Insert that row, and go on with it."""
+        """Insert that row, and continue with it."""
         name, row = self.rng.choice(self.shards()), dict(given)
         self.log.append(Item(rows=(self.changes.log(name, None, row),)))
         if self.rng.random() < 0.4:

@@ -87,7 +87,7 @@ class Surroundings(Shared, Protocol):
     quirks: Quirks
 
     def met(self, collisions: Iterable[Collision]) -> None:
-        """Hear what was written over."""
+        """Record the rows that were overwritten."""
 
     def arrives(self, source: str) -> bool:
         """Tell whether the syncs of all sources are at the ends of their logs, as this one is."""

@@ -77,7 +77,7 @@ class TargetServer:
         return connection
 
     def pass_time(self) -> None:
-        """The server goes on with what it is at."""
+        """The server continues its current statement."""
         if not self.under_way:
             return
         for one in self.under_way:

@@ -2,7 +2,7 @@
 
 Each run of a source is a greenlet, so one of them acts at a time. Wherever a run speaks to the target or to the
 metadata DB, and inside its transactions, fate may have it die, lose its connection or the answer to a COMMIT, or
-freeze: then another run begins with a newer generation, and the frozen one goes on later, as if nothing had been, at
+freeze: then another run begins with a newer generation, and the frozen one continues later, as if nothing had been, at
 any moment. A DDL statement whose client is gone takes effect when it likes, unless its connection was killed. A run may
 find that the user has chosen another mode meanwhile. Modes, keys and safe mode of a history are its *way* (ddl_ways).
 
@@ -120,11 +120,11 @@ class Run:
             except DmError as error:
                 if error.reaction is not Reaction.RETRY:
                     raise
-                self.world.done["went on by itself"] += 1
+                self.world.done["continued by itself"] += 1
                 self.world.rest()
 
 
-class Wishes:
+class Operators:
     """Orders of a person for places of the logs, as the metadata DB keeps it."""
 
     def __init__(self, world: World, operators: Sequence[Operator]) -> None:
@@ -172,7 +172,7 @@ class World:
         histories = make_histories(seed, sources, self.way, often=often, about=about)
         self.histories = dict(zip(sources, histories, strict=True))
         self.subtasks = [Subtask(ref_of(name), history) for name, history in self.histories.items()]
-        self.wishes = Wishes(self, [one for subtask in self.subtasks for one in subtask.history.operators])
+        self.wishes = Operators(self, [one for subtask in self.subtasks for one in subtask.history.operators])
         self.most_runs = MOST_RUNS * (3 if often else 1)
         self.server = TargetServer(self)
         self.access = access(self.server.sqlite)
@@ -218,7 +218,7 @@ class World:
         sources = [history.changes.merged for history in self.histories.values()]
         found = [f"merged: {one}" for one in merged_differences(held, sources, in_order=safe is Safe.ALWAYS)]
         lost = sum(len(owner.rows) for source in sources for owner in source.owners(in_order=False)) > len(held)
-        calm = self.done["runs"] == len(self.subtasks) and not self.done["went on by itself"]
+        calm = self.done["runs"] == len(self.subtasks) and not self.done["continued by itself"]
         if lost and calm and not self.collisions:
             found.append("rows were overwritten without a report")
         return found

@@ -45,7 +45,7 @@ class Reader:
     chunk: ChunkProgress | None = None
 
     def read(self) -> bool:
-        """Read a page and write it. Return whether the reader goes on with its round."""
+        """Read a page and write it. Return whether the reader continues with its round."""
         world = self.driver.world
         if self.chunk is None:
             mine = [one for one in self.driver.chunks() if one.round == self.round and not one.done]
@@ -62,7 +62,7 @@ class Reader:
             world.sleepers.append(partial(self._wake, page))
             return False
         goes_on = self._written(page)
-        if world.rng.random() < 0.1:  # another reader goes on with its chunk
+        if world.rng.random() < 0.1:  # another reader continues with its chunk
             self.chunk = None
         return goes_on
 
@@ -74,7 +74,7 @@ class Reader:
         return same
 
     def _wake(self, page: Page) -> None:
-        """Go on as a reader that slept, maybe until its round was over."""
+        """Continue as a reader that slept, maybe until its round was over."""
         next_page: Page | None = page
         while next_page is not None and self._written(next_page) and self.chunk is not None:
             next_page = self._page(self.chunk)

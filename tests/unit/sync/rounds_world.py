@@ -69,7 +69,7 @@ class Quirks:
     opens_anywhere: bool = False
     """A round is opened although an epoch is half done."""
     takes_over: bool = False
-    """A reader goes on in the round that its chunk is in now."""
+    """A reader continues in the round that its chunk is in now."""
     reads_held: bool = False
     """A round has shards that are held back."""
     opens_elsewhere: bool = False

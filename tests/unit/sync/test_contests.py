@@ -235,7 +235,7 @@ def test_a_deleted_row_drops_its_image_if_its_log_is_held_back(
 ) -> None:
     around.wait({b"1"})
     around.here["source_0"].clear()
-    assert checks.check(now=True) == 1, "its own log goes on to say so"
+    assert checks.check(now=True) == 1, "its own log still has the row"
     place = of_server("one", 100)
     form = replace(MINE, unique_keys=()) if meanwhile == "another key" else MINE
     member = Member(MINE.name, MINE, (ShardDdl(place, place, (), form, place, {}),))

@@ -157,9 +157,9 @@ def pausing(gate: Gate, script: list[SyncResult | DmError], then: Callable[[], o
     return run_sync_resuming(SOURCE, cast(MetaStore, cast(Any, store)), gate, SyncProgress(), run), store.times
 
 
-def gate(wish: Stage) -> Gate:
+def gate(stage: Stage) -> Gate:
     made = Gate(threading.Event())
-    made.request(wish)
+    made.request(stage)
     return made
 
 
@@ -167,8 +167,8 @@ def test_a_gate_opens_and_closes_until_the_end_of_all() -> None:
     ending = threading.Event()
     one = Gate(ending)
     seen = []
-    for wish in (Stage.RUNNING, Stage.PAUSED, Stage.RUNNING, Stage.STOPPED, Stage.RUNNING):
-        one.request(wish)
+    for stage in (Stage.RUNNING, Stage.PAUSED, Stage.RUNNING, Stage.STOPPED, Stage.RUNNING):
+        one.request(stage)
         seen.append((one.closed.is_set(), one.is_paused))
     assert seen == [(False, False), (True, True), (False, False), (True, False), (False, False)]
 
@@ -200,11 +200,11 @@ def test_a_run_at_its_goal_does_not_pause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "error"), [(Stage.PAUSED, InvariantBroken("a", "b")), (Stage.RUNNING, LOST), (Stage.STOPPED, LOST)]
+    ("stage", "error"), [(Stage.PAUSED, InvariantBroken("a", "b")), (Stage.RUNNING, LOST), (Stage.STOPPED, LOST)]
 )
-def test_an_error_that_a_person_has_to_see_is_one(wish: Stage, error: DmError) -> None:
+def test_an_error_that_a_person_has_to_see_is_one(stage: Stage, error: DmError) -> None:
     with pytest.raises(type(error)):
-        pausing(gate(wish), [error], lambda: None)
+        pausing(gate(stage), [error], lambda: None)
 
 
 def test_a_source_that_is_resumed_while_it_ends_continues() -> None:

@@ -66,7 +66,7 @@ def planned(
 
 
 class Pauses(threading.Event):
-    """A stop request that never comes; `log` gets more bytes in the third pause, `clock` goes on in each."""
+    """A stop request that never comes; `log` gets more bytes in the third pause, `clock` advances in each."""
 
     def __init__(self, log: Path | None = None) -> None:
         super().__init__()

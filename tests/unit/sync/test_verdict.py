@@ -50,7 +50,7 @@ ONE, TWO, BOTH = (b"1", b"9"), (b"2", b"5"), (b"1", b"5")
 CASES = {
     "both of them": (Answers([ONE, TWO], [BOTH], [ONE, TWO]), b"1"),
     "one, the other one is gone": (Answers([ONE, TWO], [BOTH], [TWO]), b"2"),
-    "one, and what waits has gone on": (Answers([ONE, TWO], [(b"1", b"6")], [ONE, TWO]), b"1"),
+    "one, and what waits has continued": (Answers([ONE, TWO], [(b"1", b"6")], [ONE, TWO]), b"1"),
     "one row, by one of its two values": (Answers([BOTH], [BOTH], [ONE]), b"1"),
 }
 

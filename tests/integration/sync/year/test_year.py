@@ -1,6 +1,6 @@
 """A year of a shop's migrations in a few minutes: a sync follows them all, and stops at none.
 
-TiDB cannot follow some as they are: the sync stops in front of each, and goes on behind what the error advises.
+TiDB cannot follow some as they are: the sync stops in front of each, and continues behind what the error advises.
 Two pairs are in every run; DM_ALL_PAIRS=1 has the others as well.
 """
 
