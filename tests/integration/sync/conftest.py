@@ -271,6 +271,11 @@ class SyncKit:
                 found.append(f"{name}: {len(ours)} for {len(theirs)} rows, +{list(extra)[:3]} -{list(missing)[:3]}")
         return found
 
+    def both(self, statements: str) -> None:
+        """Execute statements on source and target."""
+        for server in (self.source, self.target):
+            server.sql(statements, database=self.schema)
+
     def write(self, *statements: str) -> None:
         """One transaction on the source."""
         with self.source.connect(database=self.schema, autocommit=False) as connection:

@@ -105,8 +105,7 @@ class TailKit(SyncKit):
     def create_wide(self) -> None:
         self.tables = ("wide",)
         _ = self.first_file
-        for server in (self.source, self.target):
-            server.sql(f"CREATE TABLE `{self.schema}`.wide (id bigint NOT NULL PRIMARY KEY, v longtext NOT NULL)")
+        self.both("CREATE TABLE wide (id bigint NOT NULL PRIMARY KEY, v longtext NOT NULL)")
 
     def rotate(self) -> str:
         """The source continues in a new file; the name of the one before."""

@@ -15,8 +15,7 @@ QUOTIENT = "CAST(a / 7 AS DECIMAL(30,20))"
 
 def create(kit: SyncKit, columns: str) -> None:
     _ = kit.first_file
-    for server in (kit.source, kit.target):
-        server.sql(f"CREATE TABLE t ({columns})", database=kit.schema)
+    kit.both(f"CREATE TABLE t ({columns})")
     kit.tables = ("t",)
     kit.begin()
 

@@ -69,8 +69,7 @@ def test_two_names_that_are_equal_in_the_target(mysql_source: Server, lowering: 
 
 
 def test_ddl_is_followed_under_the_names_of_the_source(lowered_kit: SyncKit) -> None:
-    for server in (lowered_kit.source, lowered_kit.target):
-        server.sql("CREATE TABLE Mixed (id INT PRIMARY KEY)", database=lowered_kit.schema)
+    lowered_kit.both("CREATE TABLE Mixed (id INT PRIMARY KEY)")
     lowered_kit.pull()
     start = lowered_kit.upstream()
     for statement in (

@@ -61,8 +61,7 @@ class WatchedFolds(FoldedAhead):
 
 
 def big_table(kit: SyncKit) -> None:
-    for server in (kit.source, kit.target):
-        server.sql("CREATE TABLE big (id int PRIMARY KEY, v longtext)", database=kit.schema)
+    kit.both("CREATE TABLE big (id int PRIMARY KEY, v longtext)")
     kit.tables = ("big",)
     kit.begin()
 

@@ -29,8 +29,7 @@ def run(kit: SyncKit, syncer: dict[str, object], start: Location | None = None) 
 
 
 def create(kit: SyncKit, table: str, columns: str) -> None:
-    for server in (kit.source, kit.target):
-        server.sql(f"CREATE TABLE `{kit.schema}`.{table} ({columns})")
+    kit.both(f"CREATE TABLE {table} ({columns})")
 
 
 def on_target(kit: SyncKit, *statements: str) -> None:
@@ -48,8 +47,7 @@ def test_the_worked_example_is_rewritten(kit: SyncKit) -> None:
     """The statements of seeds/004, executed again in a target that has them already."""
     _ = kit.first_file
     create(kit, "dummytbl", "id int PRIMARY KEY, int_value int, str_value varchar(20)")
-    for server in (kit.source, kit.target):
-        server.sql(f"INSERT INTO `{kit.schema}`.dummytbl VALUES (888, 888888, 'abc888')")
+    kit.both("INSERT INTO dummytbl VALUES (888, 888888, 'abc888')")
     kit.begin()
     life = (
         "INSERT INTO dummytbl (id, int_value, str_value) VALUES (123, 999, 'abc')",

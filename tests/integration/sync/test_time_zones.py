@@ -59,8 +59,7 @@ def test_the_offset_is_that_of_the_statements_second(away: SyncKit) -> None:
     away.write("ALTER TABLE m ADD l timestamp NULL DEFAULT '2024-07-01 12:00:00', MODIFY t_s timestamp(3) NULL")
     away.write("ALTER TABLE m ADD k timestamp NULL DEFAULT '2024-01-01 12:00:00'")
     away.sync()
-    for server in (away.source, away.target):
-        server.sql("INSERT INTO c (id) VALUES (1)", database=away.schema)
+    away.both("INSERT INTO c (id) VALUES (1)")
     check(away, "m", "c")
 
 
