@@ -7,14 +7,12 @@ import hashlib
 import os
 import socket
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
@@ -46,11 +44,6 @@ class Job:
 
     spec: JobSpec
     secrets: PassedSecrets = field(repr=False)
-
-
-def last_generations(store: MetaStore, task: str, upstreams: Sequence[Upstream]) -> dict[str, int]:
-    """Return the current generations of a task's sources: a run that is launched now yields to any later claim."""
-    return {upstream.source_id: store.last_generation(task, upstream.source_id) for upstream in upstreams}
 
 
 def source_spec(upstream: Upstream, secrets: PassedSecrets) -> SourceSpec:

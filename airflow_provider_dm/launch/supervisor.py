@@ -30,7 +30,6 @@ from airflow_provider_dm.launch.job import (
     Job,
     Upstream,
     checked_until,
-    last_generations,
     new_run_id,
     source_spec,
 )
@@ -106,7 +105,7 @@ class Supervisor:
             until=checked_until(until),
             ship_ranges=not self.settings.is_local,
             launcher_pid=os.getpid(),
-            launched_after=last_generations(self.store, task.name, self.upstreams),
+            launched_after={source: self.store.last_generation(task.name, source) for source in self.source_ids},
         )
         return Job(spec, secrets)
 

@@ -80,12 +80,9 @@ def decode_range(
         if take is not None:
             with located(batch, byte_range.file):
                 batch = take(batch)
-        yield from _changes_of(batch, byte_range.file)
-
-
-def _changes_of(batch: Batch, file: str) -> list[RowChange]:
-    with located(batch, file):
-        return batch.rows()
+        with located(batch, byte_range.file):
+            changes = batch.rows()
+        yield from changes
 
 
 @contextmanager

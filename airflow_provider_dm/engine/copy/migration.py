@@ -25,7 +25,6 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.postponed_indexes import Indexes, read_postponed
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_COPYING
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -165,15 +164,12 @@ class _Run:
             loading,
             self.hooks.runner,
             follow,
-            lambda: self._contests(source),
+            lambda: contests_of(source, servers_of(source), MOST_WHILE_COPYING),
             partial(self._spares, source),
             self._stops,
             readers=max(1, slots // loads),
             short=slots < loads,
         )
-
-    def _contests(self, source: SyncSource) -> Contests:
-        return contests_of(source, servers_of(source), MOST_WHILE_COPYING)
 
     def _spares(self, source: SyncSource, mapping: TableMapping) -> bool:
         if not source.reads_log:

@@ -229,7 +229,7 @@ def after_create(
     forms = {len(member.items): member.items[-1].table for member in group.members if member.items}
     if base is not None:
         forms[0] = base
-    turns = {turn for turn, form in forms.items() if has_same_rows(table, form)}
+    turns = {turn for turn, form in forms.items() if _row_format(table) == _row_format(form)}
     if len(turns) > 1:
         made_by = {name: len(one.items) if (one := group.member(name)) is not None else 0 for name in like}
         turns &= set(made_by.values())
@@ -336,14 +336,6 @@ def relevant_time_zone(before: Table, after: Table, zone: str | None) -> tuple[s
     return (f"SET time_zone = '{zone}'" if zone is not None else "SET time_zone = DEFAULT",)
 
 
-def has_same_rows(one: Table, other: Table) -> bool:
-    """Return True if two tables, of any names, have the same columns in the same order, and the same unique keys.
-
-    A different charset makes a column different; attributes that only the catalogue shows do not.
-    """
-    return _row_format(one) == _row_format(other)
-
-
 def keeps_keys(member: Member, columns: Collection[str]) -> bool:
     """Return True if no DDL of a shard changes the key that identifies rows, or a unique key.
 
@@ -362,6 +354,8 @@ def _keys(table: Table, more: Collection[str]) -> object:
 
 
 def _row_format(table: Table) -> tuple[object, ...]:
+    """Return a table's columns in their order, with charsets, and its unique keys, without what only the catalogue
+    shows."""
     columns = tuple(
         (one.name.lower(), one.column_type.lower(), one.nullable, one.charset, one.collation, one.generated)
         for one in table.columns

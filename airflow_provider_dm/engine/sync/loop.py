@@ -156,7 +156,7 @@ class Loop:
             if not self._share_table(error):
                 # Raises the error, unless the same range can be read from another log.
                 self.planning.tail.distrust(error, epoch, replace(self.planning.cursor(self.state), place=epoch.lo))
-            self.state = self.state.half_applied(epoch)
+            self.state = replace(self.state, edge=epoch.hi)  # some buckets may have applied it
             return
         seconds = time.monotonic() - began
         before, self.state = self.state, self.state.after(epoch)
@@ -363,7 +363,7 @@ class Loop:
         could not show that it was. It is kept while rows from before it are held back."""
         keep = self.state.safe_mode.until is None or self.state.uncertain is not None or self.merged.shards.unresolved
         if not keep:
-            self.state = self.state.without_inexact_end()
+            self.state = replace(self.state, safe_mode=replace(self.state.safe_mode, until=None))
 
     def _gather(self, began: float) -> None:
         """Let the log grow after an epoch at its end, so that the next one has more than a few changes."""

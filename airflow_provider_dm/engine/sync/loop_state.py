@@ -83,14 +83,6 @@ class LoopState:
         safe = self.safe_mode.is_lenient(self.applied)
         return self if self.plan.safe == safe else replace(self, plan=replace(self.plan, safe=safe))
 
-    def without_inexact_end(self) -> LoopState:
-        """Return the state without the end of the inexact part of the log."""
-        return replace(self, safe_mode=replace(self.safe_mode, until=None))
-
-    def half_applied(self, epoch: Epoch) -> LoopState:
-        """Return the state in which some buckets may have applied the epoch."""
-        return replace(self, edge=epoch.hi)
-
 
 def prepared_after(prepared: tuple[PreparedXa, ...], epoch: Epoch) -> tuple[PreparedXa, ...]:
     """Return the XA transactions that are prepared after an epoch, before which `prepared` are."""
