@@ -15,7 +15,7 @@ from pathlib import Path
 
 from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.check_task import to_json
-from airflow_provider_dm.cli.inputs import add_password_argument, named_variables, read_arguments, source_endpoint
+from airflow_provider_dm.cli.inputs import add_file_arguments, named_variables, read_arguments, source_endpoint
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -31,9 +31,7 @@ from airflow_provider_dm.launch.workdir import shared_relay
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("doctor", doctor)
-    parser.add_argument("task", metavar="TASK.yaml", type=Path, nargs="?", help="also run the precheck of this task")
-    parser.add_argument("--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", default=[], dest="sources")
-    add_password_argument(parser)
+    add_file_arguments(parser, nargs="?", help="also run the precheck of this task")
     meta.add_arguments(parser)
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from airflow_provider_dm.engine.config.database_config import DatabaseConfig
 from airflow_provider_dm.engine.config.secrets import taken
@@ -52,9 +52,9 @@ def _password_variable_unset(argument: str, reason: str) -> InvalidInput:
     )
 
 
-def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+def add_file_arguments(parser: argparse.ArgumentParser, **of_task: Any) -> None:
     """Add the arguments for the files of a task and its sources, and for passwords that are not in files."""
-    parser.add_argument("task", metavar="TASK.yaml", type=Path)
+    parser.add_argument("task", metavar="TASK.yaml", type=Path, **of_task)
     files = "one for each source of the task"
     parser.add_argument(
         "--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", default=[], dest="sources", help=files

@@ -102,13 +102,10 @@ class Births:
         return True
 
 
-def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[TableName] = ()) -> Births:
-    """Read the births of all tables that the rules allow, and of the tables in `also` that exist.
-
-    Raises IncompleteResult, and what connecting raises.
-    """
+def read_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
+    """Read the births of all tables that the rules allow. Raises IncompleteResult, and what connecting raises."""
     with connected(endpoint) as connection:
-        names = sorted({*select(list_tables(connection), rules), *also})
+        names = sorted(select(list_tables(connection), rules))
         shown = {name: _shown(connection, name) for name in names}
         there = [name for name, value in shown.items() if value is not None]
         seconds = _seconds(connection, there)

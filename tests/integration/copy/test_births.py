@@ -16,9 +16,10 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from testbed import Server
 from tests.integration.copy.migrations import endpoint
 
-NOTHING = BlockAllowRules.from_config(
-    BlockAllowConfig.model_validate({"do-dbs": ["nothing"]}), case_sensitive=True, meta_schema="dm_meta"
-)
+
+def rules(schema: str) -> BlockAllowRules:
+    config = BlockAllowConfig.model_validate({"do-dbs": [schema]})
+    return BlockAllowRules.from_config(config, case_sensitive=True, meta_schema="dm_meta")
 
 
 def test_equal_tables_that_swap_names_are_distinguished(mysql_source: Server, schema: str) -> None:
@@ -41,7 +42,7 @@ def test_equal_tables_that_swap_names_are_distinguished(mysql_source: Server, sc
     names = [TableName(schema, "a"), TableName(schema, "b")]
 
     def births(server: Server) -> Births:
-        return read_births(endpoint("one", server), NOTHING, names)
+        return read_births(endpoint("one", server), rules(schema))
 
     poor = replace(mysql_source, user=user)
     before, seen_by_the_poor = births(mysql_source), births(poor)
@@ -65,7 +66,7 @@ def test_a_query_beside_a_snapshot_does_not_wait_for_blocked_ddl(
     """Check that a table's number is done without, as innodb_tables waits for DDL of any table."""
     mysql_source.sql("CREATE TABLE a (id int); CREATE TABLE b (id int)", database=schema)
     name, one = TableName(schema, "b"), endpoint("one", mysql_source)
-    birth = read_births(one, NOTHING, [name]).tables[name]
+    birth = read_births(one, rules(schema)).tables[name]
     assert birth.number
     monkeypatch.setattr(births_room, "_NUMBER", births_room._NUMBER.replace("5000", "200"))
 
