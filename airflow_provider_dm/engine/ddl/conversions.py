@@ -13,6 +13,7 @@ refuses some charsets and NULL → NOT NULL, which stops the task):
     CHAR, VARCHAR, TEXT → the same    at least as long, or from CHAR to VARCHAR and TEXT; also from ascii, latin1 or
                                       utf8mb3 to utf8mb4, and to any other collation
     BINARY, VARBINARY, BLOB           likewise, also from BINARY to VARBINARY and BLOB
+    ENUM → ENUM                       all members stay, also in another order, and none is the empty text
     ENUM → ENUM, SET → SET            members are appended
     DATE → DATETIME
     DATETIME, TIMESTAMP, TIME → the same, and TIMESTAMP → DATETIME      at least as many fractional digits
@@ -205,6 +206,8 @@ def keeps_values(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
             return strict or fits
         case ("float", "double"):
             return not old.arguments and not new.arguments and (strict or old.unsigned >= new.unsigned)
+        case ("enum", "enum") if "" not in new.arguments:
+            return set(old.arguments) <= set(new.arguments) and _keeps_characters(old, new, strict=strict)
         case ("enum", "enum") | ("set", "set"):
             appended = new.arguments[: len(old.arguments)] == old.arguments
             return appended and _keeps_characters(old, new, strict=strict)

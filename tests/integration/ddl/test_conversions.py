@@ -114,6 +114,8 @@ def _all() -> Iterator[Conversion]:
         yield old, new, SECONDS
     yield from (("date", new, DAYS) for new in ("datetime", "datetime(6)"))
     yield "enum('a','b','c')", "enum('a','b','c','d','e')", ENUMS
+    yield "enum('a','b','c')", "enum('x','c','b','d','a')", ENUMS
+    yield "enum('b','é','a') CHARACTER SET latin1", "enum('é','a','x','b') CHARACTER SET utf8mb4", (*ENUMS, "'é'")
     yield "enum('a','b','c') CHARACTER SET latin1", "enum('a','b','c','d') CHARACTER SET utf8mb4", ENUMS
     yield "set('a','b','c')", "set('a','b','c','d')", SETS
     yield "bit(8)", "bit(9)", ("NULL", "b'0'", "b'11111111'", "b'101'")
@@ -126,7 +128,7 @@ UNLIKE: Final = (
     "timestamp(6) → date", "date → timestamp",
     "time → datetime", "varchar(9) → int", "varbinary(9) → int", "varchar(9) → date", "varchar(9) → decimal(5,2)",
     "int(8) zerofill → varchar(20)", "int → float", "float → decimal(20,3)", "double → float", "double → int",
-    "float(5,2) → double", "decimal(12,3) → double", "enum('a','b') → enum('b','a')",
+    "float(5,2) → double", "decimal(12,3) → double", "enum('a','') → enum('','a')",
     "enum('a','b') → enum('a')", "enum('a','b') → varchar(9)", "set('a','b') → set('b','a')", "varchar(9) → char(9)",
     "varchar(9) → varbinary(40)",
     "varchar(9) CHARACTER SET gbk → varchar(9) CHARACTER SET utf8mb4", "blob → text", "varbinary(9) → binary(9)",
