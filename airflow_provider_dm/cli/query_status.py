@@ -12,7 +12,7 @@ import argparse
 from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
-from airflow_provider_dm.launch.status import status_of
+from airflow_provider_dm.launch.status import StatusRecords
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -25,4 +25,4 @@ def add_verbs(verbs: Verbs) -> None:
 def query_status(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print DM's document: as tables on a terminal, otherwise and with --json as JSON."""
     with meta.open_store(arguments) as store:
-        return output.document(status_of(store, arguments.task, arguments.sources))
+        return output.document(StatusRecords(store).status(arguments.task, arguments.sources))

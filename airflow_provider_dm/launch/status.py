@@ -27,11 +27,6 @@ RUN_SILENT_SECONDS: Final = 30.0
 Json = dict[str, Any]
 
 
-def status_of(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> Json:
-    """Return DM's document: of all tasks, of one task's sources, or of these sources."""
-    return StatusRecords(store).status(task, sources)
-
-
 class StatusRecords:
     """The contents of the metadata DB, each part read on demand and once: the value of one response."""
 

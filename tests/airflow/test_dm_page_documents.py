@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import Holder, this_process
 from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.launch.ddl_locks import locks_document
-from airflow_provider_dm.launch.status import status_of
+from airflow_provider_dm.launch.status import StatusRecords
 from airflow_provider_dm.links.task_instance import LONGEST_IDENTITY, TaskInstanceRef, task_instance_of
 from airflow_provider_dm.plugins.documents import Selection, page_document
 
@@ -134,9 +134,9 @@ def test_a_comparison_beside_a_sync_is_not_the_run_of_the_sync(store: MetaStore)
     a_run(store, IN_SYNC)
     a_run(store, {}, number=2, app="verify", process=f"{this_process()}0")
     assert verdict(store) == ("good", "In sync")
-    (subtask,) = status_of(store, TASK)["sources"][0]["subTaskStatus"]
+    (subtask,) = StatusRecords(store).status(TASK)["sources"][0]["subTaskStatus"]
     assert (subtask["stage"], subtask["sync"]["secondsBehindMaster"]) == ("Running", "1")
-    assert status_of(store)["tasks"][0]["taskStatus"] == "Running"
+    assert StatusRecords(store).status()["tasks"][0]["taskStatus"] == "Running"
 
 
 def test_a_comparison_behind_a_sync_is_no_lost_run_of_it(store: MetaStore) -> None:
@@ -181,11 +181,11 @@ def test_it_is_the_documents_of_dmctl(store: MetaStore) -> None:
     store.put_relay_status(RelayStatus("lonely", Stage.RUNNING, master=AT, relay=AT))
     found = page_document(store)
     (task,) = found["tasks"]
-    (listed,) = status_of(store)["tasks"]
+    (listed,) = StatusRecords(store).status()["tasks"]
     assert {name: task[name] for name in listed} == listed
-    assert task["sourceStatus"] == status_of(store, TASK)["sources"]
+    assert task["sourceStatus"] == StatusRecords(store).status(TASK)["sources"]
     assert found["locks"] == locks_document(store)["locks"]
-    assert found["relays"] == status_of(store, sources=["lonely"])["sources"]
+    assert found["relays"] == StatusRecords(store).status(sources=["lonely"])["sources"]
 
 
 def test_tasks_are_found_by_their_names_and_by_their_sources(store: MetaStore) -> None:
