@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.downstream.frontier import (
     fenced_transaction,
     read_whole_frontier,
 )
-from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
+from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed, leave_to_others
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.shard_groups import held_tables
@@ -173,6 +173,7 @@ class SourceLoad:
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
             raise WrittenDuringCopy(source.id, left, why)
+        run_transaction(source.target, lambda tx: leave_to_others(tx, source.fence))
         build_postponed(source.target, source.fence, at_once=self.readers)
         run_transaction(source.target, lambda tx: complete_load(tx, source.fence))
         return True

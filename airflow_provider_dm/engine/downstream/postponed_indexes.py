@@ -1,8 +1,8 @@
 """Indexes that a load drops from the tables it has created, and builds again when their rows are there.
 
 They are recorded before the tables are created, so that no crash loses them, by every source whose rows go into the
-table. The first source whose load completes builds them; for another one they are there already. DDL in the log may
-name such an index, so a source builds its indexes before it follows DDL, and before its state is removed.
+table. The last source whose load completes builds them. DDL in the log may name such an index, so a source builds all
+of its indexes before it follows DDL, and before its state is removed; for other sources they are there already.
 
 Both statements are executed as DDL of the log is (ddl_execution.py), so that a replaced run cannot drop an index later.
 """
@@ -13,6 +13,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Final, TypeAlias
@@ -25,7 +26,7 @@ from airflow_provider_dm.engine.downstream.errors import DdlRefused, IndexNotBui
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import SUBTASKS
-from airflow_provider_dm.engine.mysql.connection import Connection, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 
@@ -61,6 +62,18 @@ def drop_postponed(target: Endpoint, fence: Fence, keys: Mapping[TableName, Iter
         except DdlRefused as error:
             log.info("%s keeps its indexes during the load: %s", name, error)
             run_transaction(target, partial(note_postponed, fence=fence, keys={name: ()}))
+
+
+def leave_to_others(connection: Connection, fence: Fence) -> None:
+    """Remove from the source's record, inside a transaction, what another source of the task has recorded as well: it
+    builds these indexes, as its load is not complete. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
+    ref = fence.ref
+    sources = query(connection, f"SELECT source FROM {ref.table('dm_subtask')} WHERE task = %s FOR UPDATE", (ref.task,))
+    others = [replace(ref, source=text(source)) for (source,) in sources if text(source) != ref.source]
+    theirs = {name for other in others for name in read_postponed(connection, other)}
+    mine = read_postponed(connection, ref)
+    _record(connection, ref, {name: clauses for name, clauses in mine.items() if name not in theirs})
 
 
 def build_postponed(target: Endpoint, fence: Fence, *, at_once: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy import begin_load, source_load
+from airflow_provider_dm.engine.copy.begin_load import is_loaded
 from airflow_provider_dm.engine.copy.migration import load_progress
+from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream import ddl_execution, postponed_indexes
 from airflow_provider_dm.engine.downstream.errors import IndexNotBuilt
 from airflow_provider_dm.engine.downstream.identity import Fence
@@ -26,7 +29,7 @@ from tests.integration.copy.migrations import Migration, differences, endpoint, 
 
 LARGE = """CREATE TABLE {name} (id INT PRIMARY KEY, a INT, b VARCHAR(20), u INT, KEY by_a (a DESC, b), UNIQUE KEY u (u),
     KEY by_b (b(5)) COMMENT 'it''s'); INSERT INTO {name} SELECT seq + {first}, seq % 7, seq, seq FROM (
-    WITH RECURSIVE seqs(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM seqs WHERE seq < 300) SELECT * FROM seqs) s;
+    WITH RECURSIVE seqs(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM seqs WHERE seq < 60) SELECT * FROM seqs) s;
     ANALYZE TABLE {name}"""
 
 
@@ -50,7 +53,7 @@ def large(source: Server, target: Server, fresh_schema: FreshSchema, *more: str)
     return small_chunks(Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")), schema
 
 
-def small_chunks(migration: Migration, rows: int = 100) -> Migration:
+def small_chunks(migration: Migration, rows: int = 20) -> Migration:
     """Return the migration with chunks so small that its tables are large."""
     task, instance = {"mydumpers": {"small": {"rows": rows}}}, {"mydumper-config-name": "small"}
     return replace(migration, task={**migration.task, **task}, instance={**migration.instance, **instance})
@@ -127,9 +130,15 @@ def test_one_that_was_built_when_a_run_crashed_is_not_built_again(
     assert not sent
 
 
-@pytest.mark.parametrize("ddl", ["DROP INDEX by_a ON t", "ALTER TABLE t DROP COLUMN b", "ALTER TABLE t RENAME TO t2"])
-@pytest.mark.parametrize("at", ["between rounds", "between pages"])
-def test_ddl_in_the_middle_of_the_load_finds_them(one_kit: Kit, ddl: str, at: str) -> None:
+@pytest.mark.parametrize(
+    ("at", "ddl"),
+    [
+        ("between rounds", "DROP INDEX by_a ON t"),
+        ("between rounds", "ALTER TABLE t RENAME TO t2"),
+        ("between pages", "ALTER TABLE t DROP COLUMN b"),
+    ],
+)
+def test_ddl_in_the_middle_of_the_load_finds_them(one_kit: Kit, at: str, ddl: str) -> None:
     one_kit.write([LARGE.format(name="t", first=0)])
     one_kit.migration = small_chunks(one_kit.migration)
 
@@ -146,7 +155,7 @@ def test_a_merged_table_gets_them_once(
     for first in (0, 1_000):
         shard = LARGE.format(name=f"t_{first}", first=first).replace("seq, seq FROM", f"seq, seq + {first} FROM")
         source.sql(shard, database=schema)
-    migration = small_chunks(merging(mariadb_target, source, schema), rows=500)
+    migration = small_chunks(merging(mariadb_target, source, schema), rows=100)
     early: list[list[str]] = []
     meanwhile(monkeypatch, lambda: early.append(indexes(mariadb_target, schema)))
 
@@ -154,6 +163,37 @@ def test_a_merged_table_gets_them_once(
 
     assert early == [["PRIMARY", "u"]]
     assert indexes(mariadb_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
+
+
+def test_the_last_source_of_a_merged_table_builds_them(
+    mysql_source: Server, mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+) -> None:
+    sources = {"one": mysql_source, "two": mariadb_source}
+    schema = fresh_schema(*sources.values())
+    for first, source in zip((0, 1_000), sources.values(), strict=True):
+        rows = LARGE.format(name="t", first=first).replace("seq, seq FROM", f"seq, seq + {first} FROM")
+        source.sql(rows, database=schema)
+    migration = Migration(mysql_target, sources, {name: [schema] for name in sources}, f"{schema}_meta")
+    migration = small_chunks(migration)
+    complete = SourceLoad._complete
+
+    def first_one(load: SourceLoad) -> bool:
+        if load.source.id == "two":
+            while not is_loaded(replace(load.source, fence=replace(load.source.fence, ref=migration.ref("one")))):
+                time.sleep(0.1)
+            raise Crash
+        return complete(load)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SourceLoad, "_complete", first_one)
+        with pytest.raises(Crash):
+            migration.go()
+    early = indexes(mysql_target, schema)
+
+    migration.finish()
+
+    assert early == ["PRIMARY", "u"]
+    assert indexes(mysql_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
 
 
 def test_those_that_a_foreign_key_needs_are_never_dropped(
