@@ -52,9 +52,7 @@ def lived(kit: SyncKit, life: Sequence[str]) -> Location:
 
 @pytest.mark.every_pair
 def test_ddl_behind_the_start_is_followed(kit: SyncKit) -> None:
-    one_family = kit.source.flavour == kit.target.flavour  # else other numbers of members stop the sync
-    members = "'y', 'x'" if one_family else "'x', 'y', 'z'"
-    kit.sync(start=lived(kit, [*LIFE, f"ALTER TABLE e MODIFY s enum({members})"]))
+    kit.sync(start=lived(kit, [*LIFE, "ALTER TABLE e MODIFY s enum('y', 'x')"]))
     check_equal(kit)
 
 
