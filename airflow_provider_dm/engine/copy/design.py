@@ -111,7 +111,7 @@ def _creations(
                 table.create,
                 table.table,
                 table.target,
-                ServerPair(survey.flavour, target.flavour, strict=subtask.strict_collations),
+                ServerPair(survey.flavour, target.flavour, subtask.strict_collations, survey.cascades_are_logged),
                 collation=table.collation,
                 parent=SubtaskRules.of(subtask).target_of,
                 spread=Spread(subtask.tidb.auto_random, subtask.tidb.pre_split_regions),

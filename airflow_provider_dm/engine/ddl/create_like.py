@@ -39,11 +39,13 @@ class ServerPair:
     """The servers between which definitions are converted.
 
     `strict`: no collation is replaced; a schema gets the source's, which the target rejects if it lacks it.
+    `cascades_are_logged`: the source's log has the rows that its foreign keys change.
     """
 
     source: Flavour
     target: Flavour
     strict: bool = False
+    cascades_are_logged: bool = False
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ def create_table_like(
             allows=lambda name: parent(name) is not None,
             resolve=resolve,
             collation=lambda _: collation or None,
+            cascades_are_logged=servers.cascades_are_logged,
             strict_collations=servers.strict,
         )
         made = TableConverter(way, source.name, notes).definition(definition)

@@ -62,6 +62,7 @@ class SourceSurvey:
     tables: tuple[SourceTable, ...]
     collations: dict[str, str]
     """The default collation of each schema with selected tables."""
+    cascades_are_logged: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,16 @@ def _surveyed(
     )
     known = schema_collations(connection)
     collations = {name.schema: known[name.schema] for name in names}
-    return SourceSurvey(endpoint.name, info.flavour, info.server_uuid, tables, collations)
+    cascades = cascades_are_logged(connection)
+    return SourceSurvey(endpoint.name, info.flavour, info.server_uuid, tables, collations, cascades)
+
+
+def cascades_are_logged(source: Connection) -> bool:
+    """Return True if the source's log has the rows that its foreign keys change."""
+    if not server_info(source).capabilities.cascades_can_be_logged:
+        return False
+    rows = query(source, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    return bool(rows) and text(rows[0][1]).upper() == "OFF"
 
 
 def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSurvey:

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, 
 from airflow_provider_dm.engine.precheck.result import Findings, State, message_and_remedy, short_list, verdict
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.ghosts import ghosts_there
-from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
+from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL, cascades_are_logged
 from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept, TargetTableMismatch
 from airflow_provider_dm.engine.rules.kept_keys import check_filtered, check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import map_table
@@ -210,7 +210,12 @@ def _creation(
             create_statement(source.connection, table.name),
             table,
             target,
-            ServerPair(source.info.flavour, facts.info.flavour, strict=source.subtask.strict_collations),
+            ServerPair(
+                source.info.flavour,
+                facts.info.flavour,
+                source.subtask.strict_collations,
+                cascades_are_logged(source.connection),
+            ),
             collation="",
             parent=source.rules.target_of,
         )

@@ -25,8 +25,9 @@ from airflow_provider_dm.engine.downstream.table_definitions import (
 )
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas, put_table_schemas
 from airflow_provider_dm.engine.errors import InvalidInput
-from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.survey import cascades_are_logged
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.sync.coverage import PartlyCovered, coverages
 from airflow_provider_dm.engine.sync.ddl.chunks_after import copied_by
@@ -53,20 +54,13 @@ def load_tables(source: SyncSource) -> SubtaskTables:
     known = load_definitions(connection, ref)
     with connected(source.spec.endpoint.resolve()) as upstream:
         server = server_of(upstream)
-        cascades = _cascades_are_logged(upstream)
+        cascades = cascades_are_logged(upstream)
         known = {**_unchanged_definitions(upstream, [one for one in schemas if one.table.name not in known]), **known}
     tracker = Tracker.of(server, {}, load_schema_collations(connection, ref), load_views(connection, ref))
     for schema in schemas:
         if schema.table.name in known:
             tracker = _with(tracker, schema, known[schema.table.name])
     return SubtaskTables(schemas, tracker, cascades)
-
-
-def _cascades_are_logged(upstream: Connection) -> bool:
-    if not server_info(upstream).capabilities.cascades_can_be_logged:
-        return False
-    rows = query(upstream, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
-    return bool(rows) and text(rows[0][1]).upper() == "OFF"
 
 
 def _unchanged_definitions(upstream: Connection, lacking: list[TableSchema]) -> dict[TableName, Definition]:
