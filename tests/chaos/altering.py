@@ -66,6 +66,7 @@ KEYS: Final = (
     ("id varchar(20) NOT NULL", ", PRIMARY KEY (id)"),
     ("id int NOT NULL, u int", ", PRIMARY KEY (id), UNIQUE KEY u (u)"),
     ("id int NOT NULL, u smallint", ", UNIQUE KEY u (u)"),
+    ("id int NOT NULL, k int", ", PRIMARY KEY (id), KEY k (k), KEY k_id (k, id)"),
 )
 """The first columns of a new table, and its keys: without one, of one column or two, text, several, nullable."""
 WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")

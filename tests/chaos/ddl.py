@@ -400,8 +400,9 @@ def _task(shops: Shops, way: Way) -> dict[str, Any]:
         names = {"schema-pattern": shops.schema, "target-schema": shops.schema}
         return {**names, "table-pattern": f"{table}_*", "target-table": table}
 
-    rules = {"route-rules": ["moving", "agreeing"], "syncer-config-name": "as-chosen"}
+    rules = {"route-rules": ["moving", "agreeing"], "syncer-config-name": "as-chosen", "mydumper-config-name": "small"}
     return {
+        "mydumpers": {"small": {"rows": 20}},  # a table of more rows is large: its indexes are postponed
         **({} if way.last_wins else {"shard-mode": "pessimistic"}),
         "syncers": {"as-chosen": way.syncer},
         "routes": {"moving": route("o"), "agreeing": route("s")},
