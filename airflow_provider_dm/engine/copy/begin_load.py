@@ -4,7 +4,7 @@ In this order, so that a refusal leaves the target unchanged:
 1. for each source that has not started: wait for its relay log, read its tables, take the location F0 from which its
    log will be read, read its tables again: they must be unchanged, so that all DDL is either in the survey or in the
    log after F0;
-2. read the target's tables, decide (design), record postponed indexes, create missing tables, read them again;
+2. read the target's tables, decide (design), create missing tables, postpone their indexes, read them again;
 3. write the plan in one transaction: F0, the tables, chunks.
 No row has to be exact at F0: none is covered (source_load.py). A started source continues with its stored plan.
 
@@ -17,7 +17,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +31,7 @@ from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
 from airflow_provider_dm.engine.downstream.copy_progress import insert_chunks, load_chunks
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.online_ddl_memory import save as save_online_ddls
-from airflow_provider_dm.engine.downstream.postponed_indexes import drop_postponed, note_postponed
+from airflow_provider_dm.engine.downstream.postponed_indexes import postpone
 from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
@@ -107,16 +106,14 @@ def begin(
     # Read second: another run of this task writes its plan before its first row.
     copied_into = _copied_into(task, target)
     creations = design(surveys, subtasks, there, fresh=fresh.keys(), copied_into=copied_into)
-    postponed = {source.id: _postponed(creations, fresh[source.id].survey) for source in sources if source.id in fresh}
-    for source in sources:
-        if keys := postponed.get(source.id):
-            run_transaction(target, partial(note_postponed, fence=source.fence, keys=keys))
     strict = any(subtask.strict_collations for subtask in subtasks.values())
-    created = create(target, creations, schemas_to_create(surveys, creations, there.flavour, strict=strict))
+    schemas = schemas_to_create(surveys, creations, there.flavour, strict=strict)
+    schema_notes, created = create(target, creations, schemas)
     for source in sources:
-        drop_postponed(target, source.fence, postponed.get(source.id, {}))
+        if source.id in fresh:
+            postpone(target, source.fence, _postponed(created, fresh[source.id].survey))
     design(surveys, subtasks, survey_target(target, names), fresh=set(), copied_into=copied_into)
-    notes = (*created, *(f"{creation.name}: {note}" for creation in creations for note in creation.notes))
+    notes = (*schema_notes, *(f"{creation.name}: {note}" for creation in creations for note in creation.notes))
     for note in notes:
         log.warning("created %s", note)
     loadings = []
@@ -129,10 +126,10 @@ def begin(
     return loadings
 
 
-def _postponed(creations: Sequence[NewTable], survey: SourceSurvey) -> dict[TableName, tuple[KeyDefinition, ...]]:
-    """Return the postponed indexes of new tables into which a source's rows go."""
+def _postponed(created: Sequence[NewTable], survey: SourceSurvey) -> dict[TableName, tuple[KeyDefinition, ...]]:
+    """Return the postponed indexes of created tables into which a source's rows go."""
     targets = {table.target for table in survey.tables}
-    return {one.name: one.postponed for one in creations if one.postponed and one.name in targets}
+    return {one.name: one.postponed for one in created if one.postponed and one.name in targets}
 
 
 def _stored_start(source: SyncSource) -> Location | None:

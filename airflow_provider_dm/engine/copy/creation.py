@@ -47,14 +47,16 @@ def schemas_to_create(
     return tuple(made[name] for name in sorted(made))
 
 
-def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSchema]) -> tuple[str, ...]:
-    """Create missing schemas and tables. Return notes about the schemas.
+def create(
+    target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSchema]
+) -> tuple[tuple[str, ...], list[NewTable]]:
+    """Create missing schemas and tables. Return notes about the schemas, and the tables that were created now.
 
     Raises KeyDemanded, and the errors of `translate`.
     """
     with fresh_target(target) as connection:
         check_keyless(connection, [str(one.name) for one in tables if one.keyless], str(target))
-        about, notes = "its schemas", []
+        about, notes, created = "its schemas", [], []
         try:
             present = {bytes(row[0]).decode() for row in query(connection, "SHOW DATABASES")}
             for schema in schemas:
@@ -64,10 +66,11 @@ def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSc
             for table in tables:
                 about = str(table.name)
                 log.info("creating %s", about)
-                _create_table(connection, table)
+                if _create_table(connection, table):
+                    created.append(table)
         except pymysql.err.Error as error:
             raise translate(error, table=about) from error
-    return tuple(notes)
+    return tuple(notes), created
 
 
 def _create_schema(connection: Connection, schema: NewSchema) -> list[str]:
@@ -81,12 +84,15 @@ def _create_schema(connection: Connection, schema: NewSchema) -> list[str]:
     return [f"{schema.name}: {note}" for note in schema.notes]
 
 
-def _create_table(connection: Connection, table: NewTable) -> None:
+def _create_table(connection: Connection, table: NewTable) -> bool:
+    """Return False if the table exists, as another run of this task has created it; it is read again."""
     try:
         query(connection, table.sql)
     except pymysql.err.MySQLError as error:
         demanded = key_demanded(error, str(table.name))
         if demanded is not None:
             raise demanded from None
-        if error.args[0] != ER.TABLE_EXISTS_ERROR:  # another run of this task has created it; it is read again
+        if error.args[0] != ER.TABLE_EXISTS_ERROR:
             raise
+        return False
+    return True

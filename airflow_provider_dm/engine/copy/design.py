@@ -5,8 +5,9 @@ table. A target table that already has rows is refused: mixing unknown rows with
 rows if another source of the same task has copied into it, or if `on-duplicate-logical: replace` allows the copy to
 overwrite.
 
-The plain indexes of a large new table are dropped, and built again when its rows are there (postponed_indexes.py),
-unless a foreign key may need them: with sysbench's one index that takes a third less of MariaDB's CPU."""
+The plain indexes of a large new table are dropped, and built again after its rows are copied (postponed_indexes.py).
+With sysbench's one index that takes a third less of MariaDB's CPU. They stay if a foreign key may need them, or if
+several sources feed the table: their loads end at different times, and each may follow DDL of the table."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ from airflow_provider_dm.engine.schema.codec import check_source_column
 from airflow_provider_dm.engine.schema.model import Table
 
 LARGE_ROWS: Final = 100_000
-"""Estimated rows from which on indexes are postponed, unless `mydumpers.rows` cuts smaller chunks. Adding an index
-takes some ten milliseconds and saves about two microseconds a row."""
+"""Estimated rows from which on indexes are postponed, unless `mydumpers.rows` is set: then from so many on. Adding an
+index takes some ten milliseconds and saves about two microseconds a row."""
 MOST_ROWS: Final = 500_000
 """Maximum estimated rows of a table without paging, in one transaction, if the target table has other rows as well."""
 MOST_SCANNED: Final = 10_000
@@ -96,10 +97,12 @@ def _creations(
     """Return, for each missing target table, its definition and how it is created."""
     made: dict[TableName, tuple[Table, NewTable]] = {}
     sizes: defaultdict[TableName, float] = defaultdict(float)  # 1.0: large
+    fed_by: defaultdict[TableName, set[str]] = defaultdict(set)
     for survey in surveys:
         large = subtasks[survey.source_id].mydumper.rows or LARGE_ROWS
         for table in survey.tables:
             sizes[table.target] += table.rows / large
+            fed_by[table.target].add(survey.source_id)
             if table.target in target.tables:
                 continue
             if survey.source_id not in fresh:
@@ -119,11 +122,10 @@ def _creations(
             made[table.target] = (replace(table.table, name=table.target), statement)
     if not CAPABILITIES[target.flavour].adds_indexes_faster:
         return made
-    related = {name for _, one in made.values() for name in (*one.parents, *([one.name] if one.parents else []))}
-    return {
-        name: (table, one if sizes[name] < 1 or one.keyless or name in related else one.postponing())
-        for name, (table, one) in made.items()
-    }
+    children = [one for _, one in made.values() if one.parents]
+    related = {name for child in children for name in (child.name, *child.parents)}
+    keep = {name for name in made if sizes[name] < 1 or made[name][1].keyless or len(fed_by[name]) > 1} | related
+    return {name: (table, one if name in keep else one.postponing()) for name, (table, one) in made.items()}
 
 
 def _check_sync(

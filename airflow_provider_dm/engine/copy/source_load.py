@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.downstream.frontier import (
     fenced_transaction,
     read_whole_frontier,
 )
-from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed, leave_to_others
+from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.shard_groups import held_tables
@@ -173,8 +173,7 @@ class SourceLoad:
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
             raise WrittenDuringCopy(source.id, left, why)
-        run_transaction(source.target, lambda tx: leave_to_others(tx, source.fence))
-        build_postponed(source.target, source.fence, at_once=self.readers)
+        build_postponed(source.target, source.fence, at_once=self._most_readers())
         run_transaction(source.target, lambda tx: complete_load(tx, source.fence))
         return True
 
@@ -349,9 +348,11 @@ class SourceLoad:
         return sum(chunk.rows_copied + chunk.done for chunk in self._chunks() if not chunk.is_unresumable)
 
     def _count_readers(self) -> int:
-        left = sum(not chunk.done for chunk in self._chunks())
+        return max(1, min(sum(not chunk.done for chunk in self._chunks()), self._most_readers()))
+
+    def _most_readers(self) -> int:
         subtask = self.source.config
-        return max(1, min(left, self.readers, subtask.mydumper.threads, subtask.loader.pool_size))
+        return min(self.readers, subtask.mydumper.threads, subtask.loader.pool_size)
 
     def _to_read(self) -> list[TableName]:
         """Return the tables that are not covered, except those whose rows are held back for a DDL."""

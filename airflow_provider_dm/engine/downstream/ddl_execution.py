@@ -145,7 +145,7 @@ def execute_ddl(
     """Execute the rest of these statements of the DDL at `position`. Return how many were executed now.
 
     `session`: the session variables for them. `first`: the journal number of the first. Entries of executed statements
-    are kept until the frontier moves past the DDL. `lock`: the part of the subtask's DDL that excludes only itself.
+    are kept until the frontier moves past the DDL. `lock`: the name of a part of the subtask's DDL with its own lock.
 
     Raises DdlRefused, TargetDdlUnderWay (retry), Fenced, TargetWentBack, and errors of connecting.
     """

@@ -297,12 +297,13 @@ class DdlRefused(DownstreamError):
 
 
 class IndexNotBuilt(DdlRefused):
-    """The target rejects an index that a load has dropped and builds again when the rows are there."""
+    """The target rejects an index that a load has dropped and builds again after the rows are copied."""
 
     code = "DM-6035"
     hint = (
         "All rows are copied. Remove the cause, for example make room for the server's temporary files, and run the "
-        "task again. Or execute the statement in the target yourself, and run the task again."
+        "task again. Or execute the statement in the target yourself, and run the task again. Or give the postponed "
+        "indexes of the source up: set `postponed_indexes` to NULL in its row of dm_subtask."
     )
 
 

@@ -26,7 +26,7 @@ TABLES: Final[Mapping[str, str]] = {
         start_location text NULL COMMENT 'JSON: where reading the log began, taken before the first chunk',
         overwrite_until text NULL COMMENT 'JSON: after a start that is not exact: rows may collide up to here',
         location text NULL COMMENT 'JSON: everything before is applied; exact only with dm_frontier',
-        postponed_indexes mediumtext NULL COMMENT 'JSON: indexes to be built when the rows of its load are there',
+        postponed_indexes mediumtext NULL COMMENT 'JSON: indexes to be built after the rows of its load are copied',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source)""",
     "dm_frontier": f"""

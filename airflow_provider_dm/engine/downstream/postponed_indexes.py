@@ -1,10 +1,10 @@
-"""Indexes that a load drops from the tables it has created, and builds again when their rows are there.
+"""Indexes that a load drops from the tables it has created, and builds again after their rows are copied.
 
-They are recorded before the tables are created, so that no crash loses them, by every source whose rows go into the
-table. The last source whose load completes builds them. DDL in the log may name such an index, so a source builds all
-of its indexes before it follows DDL, and before its state is removed; for other sources they are there already.
+Only of tables that one source feeds. They are recorded before they are dropped, so that no crash loses them. DDL in the
+log may name such an index, so the source builds its indexes before it follows DDL, and before its state is removed.
 
-Both statements are executed as DDL of the log is (ddl_execution.py), so that a replaced run cannot drop an index later.
+Each table has a lock, under which its indexes are dropped and built (ddl_execution.py): a replaced run that is about to
+drop them is ended before they are built.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Final, TypeAlias
@@ -26,15 +25,18 @@ from airflow_provider_dm.engine.downstream.errors import DdlRefused, IndexNotBui
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.session import close_target, run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import SUBTASKS
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.mysql.pinned import Setting
 
 log = logging.getLogger(__name__)
 
 _DROPPED: Final = "#0"
 _BUILT: Final = "#1"
 """The positions of their entries in the DDL journal. They sort before any location of a log."""
+_CHECKED: Final = Setting("foreign_key_checks", 1)
+"""Otherwise an index that a foreign key needs would be dropped."""
 
 Indexes: TypeAlias = Mapping[TableName, Sequence[str]]
 """For each table of the target the clauses of ALTER TABLE that add its indexes."""
@@ -46,34 +48,22 @@ def read_postponed(connection: Connection, ref: SubtaskRef) -> Indexes:
     return {TableName(schema, name): clauses for (cell,) in rows for schema, name, clauses in json.loads(text(cell))}
 
 
-def note_postponed(connection: Connection, fence: Fence, keys: Mapping[TableName, Iterable[KeyDefinition]]) -> None:
-    """Record the indexes of these tables, inside a transaction. Raises Fenced or TargetWentBack."""
-    fence.check(connection)
-    more = {name: [f"ADD {key_sql(key)}" for key in some] for name, some in keys.items()}
-    _record(connection, fence.ref, {**read_postponed(connection, fence.ref), **more})
+def postpone(target: Endpoint, fence: Fence, keys: Mapping[TableName, Iterable[KeyDefinition]]) -> None:
+    """Drop indexes of empty tables where the account may, and no foreign key needs them.
 
-
-def drop_postponed(target: Endpoint, fence: Fence, keys: Mapping[TableName, Iterable[KeyDefinition]]) -> None:
-    """Drop recorded indexes of tables that are still empty, where the account may do so. Raises Fenced, …"""
+    Raises the errors of `execute_ddl` but DdlRefused.
+    """
+    if not keys:
+        return
+    added = {name: [f"ADD {key_sql(key)}" for key in some] for name, some in keys.items()}
+    run_transaction(target, partial(_note, fence=fence, indexes=added))
     for number, (name, some) in enumerate(keys.items()):
         drop = _altering(name, [f"DROP KEY {quote(key.name or '')}" for key in some])
         try:
-            execute_ddl(target, fence, _DROPPED, [drop], (), first=number, lock=str(name))
+            execute_ddl(target, fence, _DROPPED, [drop], [_CHECKED], first=number, lock=str(name))
         except DdlRefused as error:
             log.info("%s keeps its indexes during the load: %s", name, error)
-            run_transaction(target, partial(note_postponed, fence=fence, keys={name: ()}))
-
-
-def leave_to_others(connection: Connection, fence: Fence) -> None:
-    """Remove from the source's record, inside a transaction, what another source of the task has recorded as well: it
-    builds these indexes, as its load is not complete. Raises Fenced or TargetWentBack."""
-    fence.check(connection)
-    ref = fence.ref
-    sources = query(connection, f"SELECT source FROM {ref.table('dm_subtask')} WHERE task = %s FOR UPDATE", (ref.task,))
-    others = [replace(ref, source=text(source)) for (source,) in sources if text(source) != ref.source]
-    theirs = {name for other in others for name in read_postponed(connection, other)}
-    mine = read_postponed(connection, ref)
-    _record(connection, ref, {name: clauses for name, clauses in mine.items() if name not in theirs})
+            run_transaction(target, partial(_note, fence=fence, indexes={name: ()}))
 
 
 def build_postponed(target: Endpoint, fence: Fence, *, at_once: int = 1) -> None:
@@ -86,6 +76,11 @@ def build_postponed(target: Endpoint, fence: Fence, *, at_once: int = 1) -> None
         return
     log.info("%s: building the indexes of %d tables", fence.ref.source, len(indexes))
 
+    def begin(connection: Connection) -> None:
+        """Forget what an earlier run has noted: a table that a person has altered since would count as done."""
+        fence.check(connection)
+        forget_entries(connection, fence.ref, _BUILT)
+
     def build(number: int, name: TableName) -> None:
         try:
             execute_ddl(target, fence, _BUILT, [_altering(name, indexes[name])], (), first=number, lock=str(name))
@@ -94,14 +89,13 @@ def build_postponed(target: Endpoint, fence: Fence, *, at_once: int = 1) -> None
         finally:
             close_target(target)
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="indexes") as pool:
-        list(pool.map(build, count(), indexes))
-
     def built(connection: Connection) -> None:
         fence.check(connection)
-        forget_entries(connection, fence.ref, _BUILT)
         _record(connection, fence.ref, {})
 
+    run_transaction(target, begin)
+    with ThreadPoolExecutor(at_once, thread_name_prefix="indexes") as pool:
+        list(pool.map(build, count(), indexes))
     run_transaction(target, built)
 
 
@@ -109,6 +103,11 @@ def _altering(name: TableName, clauses: Sequence[str]) -> TargetDdl:
     """Return one statement for all clauses, as each statement may read all rows."""
     alter = f"ALTER TABLE {name.quoted()}"
     return TargetDdl(f"{alter} {', '.join(clauses)}", (name,), tuple(f"{alter} {clause}" for clause in clauses))
+
+
+def _note(connection: Connection, *, fence: Fence, indexes: Indexes) -> None:
+    fence.check(connection)
+    _record(connection, fence.ref, {**read_postponed(connection, fence.ref), **indexes})
 
 
 def _record(connection: Connection, ref: SubtaskRef, indexes: Indexes) -> None:

@@ -136,7 +136,8 @@ def test_the_rows_make_the_table(source: Server, schema: str) -> None:
     assert sorted(state.values()) == sorted(raw_rows(connection, table))
 
 
-def test_mariadb_s_events_uncompressed_are_the_plain_ones(mariadb_source: Server, schema: str) -> None:
+def test_mariadb_s_events_uncompressed_are_the_plain_ones(mariadb_source: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(mariadb_source)
     plain, packed = ran(mariadb_source, schema, on=False), ran(mariadb_source, schema, on=True)
     assert [comparable(event) for event in packed.events] == [comparable(event) for event in plain.events]
 

@@ -171,7 +171,7 @@ def test_tables_that_cannot_be_carried(source: Server, target: Server, fresh_sch
     columns = [one.message for one in report.failures if one.name == "table_columns"]
     assert any("other" in message for message in columns)
     creation = [one.message for one in report.failures if one.name == "table_creation"]
-    assert any("child" in message for message in creation)
+    assert any("child" in message for message in creation) == (source.flavour == "mariadb")  # MySQL logs cascades
     assert any("computed" in message for message in creation)
 
 

@@ -17,7 +17,6 @@ CONVERSIONS = (
     ("varchar(20)", "int", "'12abc'"),
     ("varbinary(20)", "date", "'2024-02-29x'"),
     ("float", "decimal(20,3)", "0.1"),
-    ("enum('a','b','c')", "enum('c','b','a')", "'a'"),
     ("varchar(20) CHARACTER SET utf8mb4", "varchar(20) CHARACTER SET latin1", "'ÿĀ'"),
 )
 """(type in front, type behind, a value)"""

@@ -286,6 +286,12 @@ def test_plain_indexes_of_large_tables_are_postponed(tables: list[SourceTable], 
     assert "KEY `e`" in made.sql
 
 
+def test_indexes_of_a_table_of_several_sources_stay() -> None:
+    (made,) = designed(survey("one", indexed()), survey("two", indexed(schema="b")), target=there())
+
+    assert not made.postponed
+
+
 def test_tidb_gets_indexes_with_the_table() -> None:
     (made,) = designed(survey("one", indexed()), target=replace(there(), flavour=Flavour.TIDB))
 

@@ -27,7 +27,7 @@ META = "dm_meta"
 META_TABLES = {
     "dm_version": "one PRIMARY KEY, version",
     "dm_subtask": """task, source, generation, claim, unit, buckets, hash_version, plan DEFAULT '', start_location,
-        overwrite_until, location, updated_at, PRIMARY KEY (task, source)""",
+        overwrite_until, location, postponed_indexes, updated_at, PRIMARY KEY (task, source)""",
     "dm_frontier": """task, source, bucket, position, released DEFAULT '', generation,
         PRIMARY KEY (task, source, bucket)""",
     "dm_copy_chunk": """task, source, chunk, source_schema, source_table, low, high, last_key, done DEFAULT 0,
