@@ -1,5 +1,7 @@
 """Copies one chunk in a round: read a page of the snapshot, write it together with the chunk's progress, repeat.
 
+While a page is written, a thread of the reader reads the next one, which is discarded if the write is refused.
+
 A page is read with the table's definition at the round's location. A snapshot of a table that was altered since may
 show values of other columns, without an error. So after a page is read, another connection checks that the table was
 not altered, while the metadata lock of the snapshot still prevents DDL.
@@ -8,12 +10,14 @@ not altered, while the metadata lock of the snapshot still prevents DDL.
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, wait
+from dataclasses import replace
 from functools import partial
 
 import pymysql
 
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot, write_in_pages, write_whole_table
-from airflow_provider_dm.engine.copy.page import PageReader, PageSizes
+from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
 from airflow_provider_dm.engine.copy.page_writing import write_page
 from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
@@ -53,18 +57,32 @@ def _copy_pages(
     target: Endpoint,
 ) -> ChunkProgress:
     dialect, name = target_dialect(target), job.mapping.source.name
-    while not progress.done and progress.round == job.chunk.round and not reader.is_over:
+
+    def read(after: ChunkProgress) -> tuple[Page, float]:
         began = time.monotonic()
         try:
             with reader.reading(name) as snapshot:
-                page = page_reader.page(snapshot, progress, sizes.rows(name))
-                check_birth(source, name, progress.birth)
+                page = page_reader.page(snapshot, after, sizes.rows(name))
+                check_birth(source, name, after.birth)
         except (pymysql.err.Error, OSError) as error:
             raise source_error(source, error) from error
-        last_key = page.last_key or progress.last_key
-        written = write_page(target, job, progress, page.cells, dialect, last_key=last_key, done=page.last)
-        progress = written or run_transaction(target, partial(load_chunk, fence=job.fence, known=progress))
-        sizes.learn(name, page, time.monotonic() - began)
+        return page, time.monotonic() - began
+
+    ahead: Future[tuple[Page, float]] | None = None
+    try:
+        while not progress.done and progress.round == job.chunk.round and not reader.is_over:
+            page, seconds = (ahead or reader.ahead.submit(read, progress)).result()
+            last_key = page.last_key or progress.last_key
+            ahead = None if page.last else reader.ahead.submit(read, replace(progress, last_key=last_key))
+            began = time.monotonic()
+            written = write_page(target, job, progress, page.cells, dialect, last_key=last_key, done=page.last)
+            sizes.learn(name, page, seconds + time.monotonic() - began)
+            if written is None:
+                return run_transaction(target, partial(load_chunk, fence=job.fence, known=progress))
+            progress = written
+    finally:
+        if ahead is not None:
+            wait([ahead])  # the snapshot has one connection
     return progress
 
 

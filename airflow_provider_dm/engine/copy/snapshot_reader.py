@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event, Thread
 from typing import Final
 
@@ -69,6 +71,7 @@ def snapshot_reader(source: Endpoint, group: ReaderGroup, number: int) -> Iterat
             yield reader
         finally:
             reader._ended.set()
+            reader.ahead.shutdown()
             thread.join()
 
 
@@ -85,6 +88,8 @@ class SnapshotReader:
     """The number of `connection`."""
     releases_locks: bool
     """True if ROLLBACK TO SAVEPOINT releases metadata locks."""
+    ahead: Executor = field(default_factory=partial(ThreadPoolExecutor, 1, "reads-ahead"))
+    """The thread that reads a page while the one before it is written."""
     _tables: frozenset[TableName] = frozenset()
     """The tables on which the snapshot keeps metadata locks."""
     _over: Event = field(default_factory=Event)

@@ -161,19 +161,19 @@ def hold_pages(patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Cal
     `begins`: done when a round begins; `holds`: done when a page is held.
     """
     reads, opens = page.PageReader.page, Gathering.open
-    here, pages = threading.local(), list[int]()
+    readers, pages = dict[object, snapshot_reader.SnapshotReader](), list[int]()
 
     def copied(job: ChunkJob, by: snapshot_reader.SnapshotReader, *arguments: Any) -> ChunkProgress:
-        here.reader = by
+        readers[by.connection] = by
         return copy_chunk(job, by, *arguments)
 
-    def counted(*arguments: Any) -> page.Page:
+    def counted(of: page.PageReader, snapshot: Any, *arguments: Any) -> page.Page:
         pages.append(1)
         if len(pages) > 2:
             holds()
-            while not here.reader.is_over:
+            while not readers[snapshot].is_over:
                 time.sleep(0.01)
-        return reads(*arguments)
+        return reads(of, snapshot, *arguments)
 
     def opened(gathering: Gathering) -> None:
         pages.clear()
