@@ -46,21 +46,12 @@ from airflow_provider_dm.engine.reported import (
 )
 from airflow_provider_dm.engine.sync.gate import Gate
 from spark_apps.metrics import exposition, serve
-from spark_apps.runner import SparkRunner, spark_context
+from spark_apps.runner import SparkRunner, start_spark
 
 log = logging.getLogger(__name__)
 
 LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 2.0
-
-_KERNELS: Final = "airflow_provider_dm.engine.binlog.kernels.build:preload"
-_SYNC_TASKS: Final = "airflow_provider_dm.engine.sync.write.tasks"
-WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
-    "full_migration": ("airflow_provider_dm.engine.copy.read_round", _SYNC_TASKS, _KERNELS),
-    "incremental_sync": (_SYNC_TASKS, _KERNELS),
-    "verify": ("airflow_provider_dm.engine.verify.piece",),
-}
-"""The modules that an app's tasks need, by app."""
 
 Json = dict[str, Any]
 
@@ -111,11 +102,10 @@ class App:
         return replace(self.spec.holder, process=this_process())
 
     def runner(self) -> SparkRunner:
-        """Start Spark at the first call, and return its runner. Call it from the main thread first."""
-        context = spark_context(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
-        self._spark_ui = context.uiWebUrl
-        self.handle_stop_signals()  # Spark has installed its own handler of SIGINT
-        return SparkRunner(context)
+        """Return the runner of this app's Spark, once it has started. Raises SparkNotStarted."""
+        runner = start_spark(self.spec.app).result()
+        self._spark_ui = runner.context.uiWebUrl
+        return runner
 
     def ask_to_stop(self) -> None:
         self.asked.set()

@@ -16,6 +16,9 @@ from pathlib import Path
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     gc.disable()  # until `main` is called: imports make no garbage
+    from spark_apps.runner import start_spark
+
+    start_spark("full_migration")
 
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadStopped, load_all, load_progress
@@ -59,7 +62,6 @@ def work(app: App) -> Outcome:
     for source_id, fence in fences.items():
         app.report(source_id, partial(load_progress, app.target, fence.ref))
     runner = app.runner()
-    runner.start_workers()  # while tables are created
     hooks = Hooks(
         runner,
         app.store,

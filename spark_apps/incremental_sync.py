@@ -27,6 +27,9 @@ from pathlib import Path
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are in the parent directory
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     gc.disable()  # until `main` is called: imports make no garbage
+    from spark_apps.runner import start_spark
+
+    start_spark("incremental_sync")
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError, Reaction

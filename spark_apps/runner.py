@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -60,7 +61,8 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
 
     It starts no SparkSession, which would load some thousand classes for SQL, a fifth of a short app's processor time.
 
-    `worker_imports`: the modules that its tasks need, as in `workers.VARIABLE`. Raises SparkNotStarted.
+    Outside of the main thread, it leaves the handler of SIGINT as it is. `worker_imports`: the modules that its tasks
+    need, as in `workers.VARIABLE`. Raises SparkNotStarted.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()  # started by spark-submit, whose options SparkConf then has
@@ -82,6 +84,27 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
         if found != SPARK_DEFAULTS[name]:
             log.warning("%s is %s; the recommended value is %s", name, found, SPARK_DEFAULTS[name])
     return context
+
+
+@cache
+def start_spark(app: str) -> Future[SparkRunner]:
+    """Start Spark in a thread, and its workers unless the app is a sync, which may never need them.
+
+    An app calls this before its other imports: both take a second of one processor.
+    """
+    started: Future[SparkRunner] = Future()
+
+    def start() -> None:
+        try:
+            runner = SparkRunner(spark_context(f"dm-{app}", workers.WORKER_IMPORTS[app]))
+            if app != "incremental_sync":
+                runner.start_workers()
+            started.set_result(runner)
+        except BaseException as error:  # noqa: BLE001 (raised to the caller of `result`)
+            started.set_exception(error)
+
+    threading.Thread(target=start, name="start-spark", daemon=True).start()
+    return started
 
 
 def _nothing(_item: int) -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the packages are beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     gc.disable()  # until `main` is called: imports make no garbage
+    from spark_apps.runner import start_spark
+
+    start_spark("verify")
 
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from spark_apps.app import App, Outcome, main

@@ -14,7 +14,7 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 VARIABLE: Final = "DM_WORKER_IMPORTS"
@@ -22,6 +22,15 @@ VARIABLE: Final = "DM_WORKER_IMPORTS"
 TASKS: Final = "pyspark.worker"
 """The module that Spark names for tasks."""
 ALWAYS: Final = (TASKS, "spark_apps.runner")
+
+_KERNELS: Final = "airflow_provider_dm.engine.binlog.kernels.build:preload"
+_SYNC_TASKS: Final = "airflow_provider_dm.engine.sync.write.tasks"
+WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
+    "full_migration": ("airflow_provider_dm.engine.copy.read_round", _SYNC_TASKS, _KERNELS),
+    "incremental_sync": (_SYNC_TASKS, _KERNELS),
+    "verify": ("airflow_provider_dm.engine.verify.piece",),
+}
+"""The modules that an app's tasks need, by app."""
 
 
 def prepare(names: Sequence[str]) -> None:

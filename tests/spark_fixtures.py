@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_apps.app import WORKER_IMPORTS
 from spark_apps.runner import SparkRunner, spark_context
+from spark_apps.workers import WORKER_IMPORTS
 
 
 @pytest.fixture(scope="session")

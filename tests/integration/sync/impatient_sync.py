@@ -24,10 +24,10 @@ def lose_patience() -> None:
 
 
 if __name__ == "__main__":
-    from spark_apps import app
+    from spark_apps import app, workers
     from spark_apps.incremental_sync import work
 
     lose_patience()
-    imports = cast("dict[str, tuple[str, ...]]", app.WORKER_IMPORTS)
+    imports = cast("dict[str, tuple[str, ...]]", workers.WORKER_IMPORTS)
     imports[APP] = (*imports[APP], "tests.integration.sync.impatient_sync:lose_patience")
     sys.exit(app.main(work))

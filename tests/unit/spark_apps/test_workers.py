@@ -8,17 +8,17 @@ from typing import get_args
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from spark_apps import workers
-from spark_apps.app import WORKER_IMPORTS
 
 WANTED = [
     "pyspark.worker",
     "airflow_provider_dm.engine.sync.write.tasks",
     "airflow_provider_dm.engine.binlog.kernels.rows",
 ]
+NAMES = [*workers.ALWAYS, "nowhere.to_be_found", "sys:exit_there_is_none", *workers.WORKER_IMPORTS["incremental_sync"]]
 PREPARED = f"""
 import gc, json, os, sys
 from {workers.__name__} import prepare
-prepare({[*workers.ALWAYS, "nowhere.to_be_found", "sys:exit_there_is_none", *WORKER_IMPORTS["incremental_sync"]]})
+prepare({NAMES})
 found = [name for name in {WANTED} if name in sys.modules]
 alone = os.listdir("/proc/self/task") == [str(os.getpid())]
 print(json.dumps([found, alone, gc.isenabled(), gc.get_freeze_count() > 0]))
@@ -39,5 +39,5 @@ def test_it_has_imported_what_tasks_need_and_runs_no_thread() -> None:
 
 
 def test_there_is_a_list_for_each_app_and_all_of_it_is_there() -> None:
-    assert set(WORKER_IMPORTS) == set(get_args(JobSpec.model_fields["app"].annotation))
-    assert all(find_spec(name.partition(":")[0]) for names in WORKER_IMPORTS.values() for name in names)
+    assert set(workers.WORKER_IMPORTS) == set(get_args(JobSpec.model_fields["app"].annotation))
+    assert all(find_spec(name.partition(":")[0]) for names in workers.WORKER_IMPORTS.values() for name in names)
