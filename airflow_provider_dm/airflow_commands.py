@@ -1,9 +1,9 @@
 """`airflow dm …`: the verbs of `dmctl` as commands of Airflow's own program, with the operators' metadata DB and work
 directory.
 
-Airflow's parser imports this module with every `airflow` command: it knows the names of the verbs and their help, and
-passes all other words to `dmctl`, which parses them and prints its own help. The metadata DB is that of
-`[dm] metadata_conn_id`, unless `--meta-url` or DM_META_URL names another one; the work directory is `[dm] work_dir`.
+Airflow's parser imports this module with every `airflow` command. The module has only the names of the verbs and their
+help texts; `dmctl` parses all other words and prints its own help. The metadata DB is that of `[dm] metadata_conn_id`,
+unless `--meta-url` or DM_META_URL names another one; the work directory is `[dm] work_dir`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run_verb(arguments: argparse.Namespace) -> NoReturn:
 def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by which `dmctl` uses the operators' metadata DB and directories. SQLite is migrated.
 
-    Variables that are set already, or that an option overrides, are left out. Return none if only a help is printed.
+    Variables that are set already, or that an option overrides, are left out. Empty if only a help text is printed.
     """
     from airflow_provider_dm.hooks import settings
     from airflow_provider_dm.hooks.metadata import DmMetadataHook, is_sqlite, open_migrated

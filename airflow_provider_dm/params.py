@@ -1,4 +1,4 @@
-"""Parameters of a DAG that runs one DM task: the fields of the form by which a person triggers it in Airflow's UI.
+"""Parameters of a DAG that runs one DM task: the fields of the form by which a user triggers it in Airflow's UI.
 
 params={"task": task_param("/opt/dm/orders.yaml"), "target": target_param("tidb")}
 """

@@ -58,8 +58,8 @@ executed by {{ lock.synced | join(', ') }}; missing: {{ lock.unsynced | join(', 
 {% else %}
 There is no lock to decide about. The log of `agreed` has the error.
 {% endfor %}
-None of these statements was executed in the target. The decision is about the first lock in conflict. It is rejected if
-there is none, or if another number of that lock is pending when you answer.
+None of these statements was executed in the target. The decision applies to the first lock in conflict. It is rejected
+if there is none, or if another number of that lock is pending when you answer.
 """
 )
 LATER = "Decide later"

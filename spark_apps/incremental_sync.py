@@ -128,7 +128,7 @@ def _sync_all(
 ) -> dict[str, SyncResult]:
     """Sync each source until its goal or an error. Return the results of the sources without an error.
 
-    Raises the first error that concerns more than one source.
+    Raises the first error that affects more than one source.
     """
     with ThreadPoolExecutor(len(sources), thread_name_prefix="sync") as pool:
         syncs = {

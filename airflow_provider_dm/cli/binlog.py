@@ -1,11 +1,11 @@
-"""`binlog`: the treatment of DDL statements in the log that a task cannot execute by itself.
+"""`binlog`: the treatment of DDL statements in the log that a task cannot execute automatically.
 
     binlog skip TASK                   the statement counts as executed, without being executed
     binlog replace TASK SQL…           other DDL is executed instead of it
     binlog inject TASK SQL…            other DDL is executed before it
     binlog revert TASK                 a decision that the task has not reached is removed
     binlog list TASK [--all]           the pending decisions; with --all also those that the task has passed
-    binlog events --source-file FILE   a page of a log for people (binlog_events)
+    binlog events --source-file FILE   a page of a log for users (binlog_events)
 
 The default is the statement at which a source is paused; `-b FILE:POSITION` or `--sql-pattern REGEX` select a later
 one. Decisions are stored in the metadata DB: the current or next run of the task carries them out.
@@ -125,7 +125,7 @@ def _at(arguments: argparse.Namespace) -> RequestedPlace:
 def _answered(
     arguments: argparse.Namespace, output: Output, op: str, act: Callable[[MetaStore], list[OperatorOutcome]]
 ) -> Exit:
-    """Print what was done on each source."""
+    """Print the result on each source."""
     with meta.open_store(arguments) as store:
         try:
             answers = act(store)

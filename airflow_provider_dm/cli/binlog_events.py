@@ -1,4 +1,4 @@
-"""`binlog events`: a page of a source's log, or of its relay log, for people.
+"""`binlog events`: a page of a source's log, or of its relay log, for users.
 
     dmctl binlog events --source-file SOURCE.yaml                                   the source's newest file
     dmctl binlog events --source-file SOURCE.yaml --from mysql-bin.000003:4711 --until mysql-bin.000004 --rows

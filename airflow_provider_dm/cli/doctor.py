@@ -55,7 +55,7 @@ def _results(arguments: argparse.Namespace) -> Iterator[CheckResult]:
 
 
 def _of_files(arguments: argparse.Namespace, root: Path) -> Iterator[CheckResult]:
-    """Yield the results for the given files. Raises errors of reading them."""
+    """Yield the results for the given files. Raises the errors of reading these files."""
     for config in (load_source(file) for file in arguments.sources):
         if config.enable_relay:
             yield checked("relay_disk", config.source_id, partial(_check_relay_disk, config, root))
@@ -77,6 +77,6 @@ def _check_metadata_db(arguments: argparse.Namespace) -> Finding:
 
 
 def _check_relay_disk(config: SourceConfig, root: Path) -> Finding:
-    remedy = f"Free some, set a relay-dir of {config.source_id} on another disk, or lower purge.remain-space."
+    remedy = f"Free disk space, set a relay-dir of {config.source_id} on another disk, or lower purge.remain-space."
     directory = shared_relay(root, config.source_id, config.relay_dir)
     return check_disk(directory, config.purge.remain_space * GIGABYTE, remedy)

@@ -2,7 +2,7 @@
 
 Answers go to stdout: with --json exactly one JSON object in DM's format (`result`, `msg`, then the rest). Without it
 DM's verbs print that object indented, even if they are refused; on a terminal they print tables (tables.py), or only
-the error. Other verbs print text. Progress, warnings and errors for people go to stderr, so that stdout can be piped.
+the error. Other verbs print text. Progress, warnings and errors for users go to stderr, so that stdout can be piped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Output:
         self._status: Status | None = None
 
     def print_line(self, text: str) -> None:
-        """Print a line for people, on stderr."""
+        """Print a line for users, on stderr."""
         self._people.print(text, markup=False)
 
     def report_output(self) -> ReportOutput:
@@ -72,7 +72,7 @@ class Output:
             self._status = None
 
     def answer(self, body: Mapping[str, Any], text: str) -> None:
-        """Print the only answer of a successful command: `body` for a program, `text` for people."""
+        """Print the only answer of a successful command: `body` for a program, `text` for users."""
         if self.as_json:
             print(json.dumps({"result": True, "msg": "", **body}, default=str), flush=True)
         else:
@@ -105,7 +105,7 @@ class Output:
 
     @property
     def on_terminal(self) -> bool:
-        """Return True if answers are tables and texts for a person."""
+        """Return True if answers are tables and texts for a user."""
         return not self.as_json and sys.stdout.isatty()
 
     def _show(self, body: Mapping[str, Any]) -> None:

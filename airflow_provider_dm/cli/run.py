@@ -1,7 +1,7 @@
 """`dmctl run`: a whole task in the foreground, without Airflow, with the same Spark apps.
 
 The same command, repeated after a Ctrl-C, a crash or a reboot, continues: progress is in the target, the work directory
-belongs to the task, and the run takes over its own lease.
+belongs to the task, and a new run takes over the lease of the previous one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DM's documents as tables, for people at a terminal. Pure: documents in, `rich` renderables out.
+"""DM's documents as tables, for users at a terminal. Pure: documents in, `rich` renderables out.
 
 A list of objects is a table with a column for each key that has a value in any of them; the status of subtasks, which
 is nested, has fixed columns. Everything else is a line `key: value`.

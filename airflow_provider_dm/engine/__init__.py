@@ -1,1 +1,1 @@
-"""The engine: plain Python that knows neither Airflow nor Spark. See docs/architecture.md for its rooms."""
+"""The engine: plain Python that imports neither Airflow nor Spark. See docs/architecture.md for its rooms."""

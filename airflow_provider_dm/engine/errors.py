@@ -1,4 +1,4 @@
-"""Errors as values: every error states what happened, where, how the program reacts and what a person can do.
+"""Errors as values: every error states what happened, where, how the program reacts and what a user can do.
 
 An error is a set of fields under a code. It survives pickling, so an error raised in a Spark executor reaches the
 driver complete. Callers branch on `reaction`, never on the text. Each room defines its own errors; this module holds
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, dataclass_transform
 LONGEST_FIELD: Final = 2000
 """Maximum length of one field in a message, in characters."""
 MIGRATE_AGAIN: Final = "migrate in full again with another task (another name), its target tables emptied before"
-"""The remedy for a task that cannot continue: its name belongs to what it has applied."""
+"""The remedy for a task that cannot continue: the target has a checkpoint under its old name."""
 CONTINUE_AFTER: Final = (
     "continue after it with another task (another name, task-mode incremental, its `meta` after that location)"
 )
@@ -40,17 +40,17 @@ class Reaction(Enum):
     """The automatic reaction of the program to an error."""
 
     RETRY = "retry"  # transient: the same work may succeed soon
-    STOP = "stop"  # a person has to decide; a retry would fail in the same way
+    STOP = "stop"  # a user has to decide; a retry would fail in the same way
     FENCED = "fenced"  # a newer process holds the generation: this process must end, not retry
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 @dataclass(eq=False)
 class DmError(Exception):
-    """Base class of all errors. A subclass becomes a dataclass by itself: its annotated names are the fields that the
-    message needs, none of which is a secret; `code`, `scope`, `reaction`, `what` and `hint` are assigned.
+    """Base class of all errors. A subclass becomes a dataclass automatically: its annotated names are the fields that
+    the message needs, none of which is a secret; `code`, `scope`, `reaction`, `what` and `hint` are assigned.
 
-    `what` (what happened) and `hint` (what a person can do) are `str.format` templates over the fields. A tuple is
+    `what` (what happened) and `hint` (what a user can do) are `str.format` templates over the fields. A tuple is
     written as a comma-separated list, a very long field is cut. A class without a hint overrides `workaround`. A
     subclass has a docstring only if it adds something to `what`. A class that passes on the error of a child process
     has it in the field `reported`, and no code.
@@ -74,7 +74,7 @@ class DmError(Exception):
         return self._filled(self.what)
 
     def workaround(self) -> str:
-        """Return what a person can do. For an error that a child process reported, return that process's text."""
+        """Return what a user can do. For an error that a child process reported, return that process's text."""
         reported = reported_by(self)
         return self._filled(self.hint) if reported is None else reported.workaround or UNFORESEEN
 

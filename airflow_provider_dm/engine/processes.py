@@ -1,4 +1,4 @@
-"""Processes: who works on a task, an identity that other processes of the machine can check, and whether one has ended.
+"""Processes: the holder of a task, and an identity by which other processes of the machine can check if it has ended.
 
 A pid alone is not an identity: the kernel gives it to another process later, and each container counts its own pids.
 """
@@ -37,7 +37,7 @@ def this_process() -> str:
 def identity_of(pid: int) -> str:
     """Return an identity of a process of this machine: boot id, PID namespace, pid and start time, separated by spaces.
 
-    An empty string where the system has no /proc of its own processes, or the process has ended.
+    Empty if the system has no /proc with its own processes, or if the process has ended.
     """
     machine, born = _machine(), start_of(pid)
     return f"{machine} {pid} {born}" if machine and born is not None else ""

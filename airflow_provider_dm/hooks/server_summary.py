@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.precheck.result import CheckResult, State
 from airflow_provider_dm.engine.precheck.run import check_source
 
 RoleVerdict = tuple[bool, str]
-"""Whether a role fits, and the text about it."""
+"""True if a role fits, and the text about it."""
 
 
 def describe_server(endpoint: Endpoint, wanted: str | None, config: SourceConfig) -> tuple[bool, str]:

@@ -6,7 +6,7 @@ The launcher is a process in its own session on this machine. It starts the rela
 with them. The run's row in the metadata DB has the outcome, even if the app never started. Nothing else is needed to
 watch the run from another process (`launch.run_state`). If the launcher is killed, its app and relays end.
 
-A stop request that was fulfilled is withdrawn: an earlier pause request of a person is valid again.
+A stop request that was fulfilled is withdrawn: an earlier pause request of a user is valid again.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Launcher:
 def wait_for_predecessor(store: MetaStore, task: str, sources: Sequence[str], identity: str) -> None:
     """Wait until a previous attempt's run that was asked to stop has ended, and withdraw that stop request.
 
-    If no run with this identity is live, a person has made the stop request, and it remains.
+    If no run with this identity is live, a user has made the stop request, and it remains.
     """
     deadline, seen = time.monotonic() + PREDECESSOR_SECONDS, False
     while time.monotonic() < deadline:
@@ -180,7 +180,7 @@ def _record_error(store: MetaStore, spec: JobSpec, error: Exception) -> None:
 
 @dataclass
 class _RequestedStages:
-    """The stages that people requested for the task's sources before a stop request."""
+    """The stages that users requested for the task's sources before a stop request."""
 
     store: MetaStore
     task: str

@@ -45,7 +45,7 @@ def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] 
 
 
 def note_idle(store: MetaStore, task: str, holder: Holder, result: Mapping[str, Any]) -> str:
-    """Record a sync without work as a run, since sensors and people read the lag of the last run. Return its id."""
+    """Record a sync without work as a run, since sensors and users read the lag of the last run. Return its id."""
     run_id = new_run_id(task, "incremental_sync")
     shown = {"lag_seconds": 0.0, "unresolved_groups": [], "contested_rows": 0, "caught_up": True}
     progress = {source: {**shown, "location": one["location"]} for source, one in result["sources"].items()}

@@ -5,7 +5,7 @@ the directory's lock decides: while it is held no second process is started, and
 waits for the first report, so that an error at the start, such as a wrong password, is raised.
 
 A file beside the log names the process that was started here (`<log folder>/relay-<source>.detached`). A watcher may
-end a relay only if this file names it: any other relay may have been started by a person or a running sync.
+end a relay only if this file names it: any other relay may have been started by a user or a running sync.
 """
 
 from __future__ import annotations

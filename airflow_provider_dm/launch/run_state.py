@@ -9,8 +9,8 @@
     Finished, Stopped     -             -                its result
     Paused                -             -                its error
 
-A launcher on another machine is unknown: its run's reports decide. A run that is gone may still work: its lease and the
-generation in the target stop it as soon as another run claims the task. `run_end` is pure.
+A launcher on another machine is unknown: its run's reports decide. A run that is gone may still be working: its lease
+and the generation in the target stop it as soon as another run claims the task. `run_end` is pure.
 """
 
 from __future__ import annotations

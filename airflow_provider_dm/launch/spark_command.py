@@ -231,7 +231,7 @@ def _archive_members() -> Iterator[tuple[str, Path]]:
 
 
 def _python_path(inherited: str) -> Iterator[str]:
-    """Yield the paths for the child, this distribution first, unless it is installed where every interpreter looks."""
+    """Yield the paths for the child, this distribution first, unless every interpreter finds it."""
     installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
     ours = dict.fromkeys((_engine_root(), _apps_directory().parent))
     wanted = [str(root) for root in ours if root not in installed]

@@ -23,7 +23,7 @@ class DmBinlogOperator(BaseOperator):
     """An operator that decides what a task does at a DDL statement that it cannot apply, as ``dmctl binlog`` does.
 
     The decision is stored in the metadata DB; the current or the next run of the task carries it out. Without
-    ``binlog_pos`` and ``sql_pattern`` it is about the DDL statement at which a source is paused.
+    ``binlog_pos`` and ``sql_pattern`` it applies to the DDL statement at which a source is paused.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)

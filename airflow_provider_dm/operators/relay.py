@@ -128,7 +128,7 @@ class DmRelayOperator(BaseOperator):
                 case "failed":
                     raise RelayFailed(source_id, ReportedError.read(event["error"]))
                 case "gone":
-                    self.log.warning("the relay of %s is gone: %s; starting it again", source_id, event["message"])
+                    self.log.warning("the relay of %s has ended: %s; starting it again", source_id, event["message"])
                     upstream = self._upstream(context)
                     log_path = self._log_path(upstream, task_holder(context["ti"]).attempt)
                     goal = goal_of(event["goal"]) if event.get("goal") else None

@@ -18,7 +18,7 @@ class DmShardDdlLockOperator(BaseOperator):
     """An operator that decides about a DDL lock, as ``dmctl shard-ddl-lock unlock`` does.
 
     The decision is stored; the sync of the lock's owner carries it out when it next reads the lock, or in its next run.
-    If several DDL are pending for one merged table, the decision is about the oldest. If the lock does not exist any
+    If several DDL are pending for one merged table, the decision applies to the oldest. If the lock does not exist any
     more, its DDL has been executed, or another DDL than ``number`` is the oldest, the task fails without a retry.
 
     :param lock_id: the lock, as ``dmctl shard-ddl-lock`` and the XCom ``dm_ddl_locks`` of

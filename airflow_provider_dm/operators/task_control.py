@@ -23,7 +23,7 @@ class DmTaskControlOperator(BaseOperator):
     """An operator that pauses, resumes or stops the runs of a task, as ``dmctl pause-task``, ``resume-task`` and
     ``stop-task`` do. It waits until the request is fulfilled.
 
-    A pause lasts until a person resumes the task: no DAG run withdraws it. A stop also releases the files that the
+    A pause lasts until a user resumes the task: no DAG run withdraws it. A stop also releases the files that the
     task keeps in the relay logs of its sources; its checkpoint in the target remains.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its

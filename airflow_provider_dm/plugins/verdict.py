@@ -3,7 +3,7 @@
 It reads the documents of `query-status` and `shard-ddl-lock`, so that page and command line never disagree.
 
     level     meaning
-    bad       a person has to act
+    bad       a user has to act
     warn      rows are late or held, or a user has paused it; it may resume automatically
     busy      it works towards being in sync
     good      it is in sync

@@ -23,7 +23,7 @@ LONGEST_DDL: Final = 2000
 
 
 class ShardDdlDiffers(AirflowFailException):
-    """Shards have executed different DDL: a person has to decide, and a retry would fail in the same way."""
+    """Shards have executed different DDL: a user has to decide, and a retry would fail in the same way."""
 
 
 class ShardDdlLockSensor(MetadataSensor):

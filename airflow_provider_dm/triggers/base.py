@@ -1,7 +1,7 @@
 """The base of the triggers that wait for a state in the metadata DB.
 
 A trigger has connection ids, resolves them in the triggerer, and polls the metadata DB in a thread, with one short
-transaction per poll. The first poll comes after ten seconds: a trigger that fires while its task is still being
+transaction per poll. The first poll is made after ten seconds: a trigger that fires while its task is still being
 deferred can make the task fail (Airflow issues 71580, 72716). A deadline is absolute, so a restart of the triggerer
 does not extend it. If the metadata DB does not answer, the next poll tries again.
 """

@@ -48,7 +48,7 @@ class LeaseContract(OpenStore):
     def test_a_later_attempt_takes_over_at_once_and_the_earlier_is_fenced(self, store: MetaStore) -> None:
         first = store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0)
         second = store.acquire_lease("t", "s", Holder("dag/anna", "2", "host-c"), ttl_seconds=15, at_least=0)
-        with pytest.raises(LeaseLost, match="generation now: 2") as lost:
+        with pytest.raises(LeaseLost, match="current generation: 2") as lost:
             store.renew_lease(first)
         assert lost.value.reaction is Reaction.FENCED
         store.renew_lease(second)

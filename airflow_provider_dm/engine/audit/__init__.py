@@ -1,1 +1,1 @@
-"""Reads binlogs for people: which rows changed, where and when, as Arrow tables or as pages of events."""
+"""Reads binlogs for users: which rows changed, where and when, as Arrow tables or as pages of events."""

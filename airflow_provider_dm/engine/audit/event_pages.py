@@ -1,4 +1,4 @@
-"""A page of a log's events for people, read from a server or a relay log by python-mysql-replication.
+"""A page of a log's events for users, read from a server or a relay log by python-mysql-replication.
 
     BinLogStreamReader ── connection ─┬─ a server                    (_Recording)
                                       └─ files of a relay directory  (_Files: the bytes that a server would send)

@@ -2,12 +2,12 @@
 
 A new sub-directory begins with a complete file, so it repeats transactions of the older one. They are recognized
 individually by their ids: a replica may have committed independent transactions in another order. `Remaining` has the
-applied transactions that have not yet come in this log; while any are left, each transaction is checked against it, and
-after the last one the log is an ordinary one.
+applied transactions that were not found in this log yet; while any are left, each transaction is checked against it,
+and after the last one the log is read normally.
 
 A transaction that is not applied, before one that is, was reordered by a replica with parallel workers; but only if it
 comes from the same servers as the applied ones, and only if the server has the others too. Otherwise two servers were
-written to at once, and no order of their changes is right: an error, before that transaction.
+written to at the same time, and no order of their changes is correct: an error, before that transaction.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def not_numbered(at: str) -> FailoverNotFollowed:
 
 
 class Remaining(ABC):
-    """The applied transactions that have not come yet in the log that is read.
+    """The applied transactions that were not found yet in the log that is read.
 
-    Mutable; true while there are any.
+    Mutable; true while any are left.
     """
 
     @staticmethod
     def of(applied: GtidSet, read: GtidSet, server_uuid: str) -> Remaining:
-        """Return the applied transactions that are still to come.
+        """Return the applied transactions that the log repeats.
 
         `read`: everything before the location where reading begins, in this server's log.
         """

@@ -180,7 +180,7 @@ def scan_log(
 def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbered], int]:
     """Return each transaction from boundary `start` to the first boundary at or after `cut`, and that boundary.
 
-    They are listed whatever their content, and whether or not it can be applied.
+    Transactions with any content are listed, also if it cannot be applied.
     Raises MalformedEvent, if it is the first thing found.
     """
     scanned = ScannedRange(start, start)

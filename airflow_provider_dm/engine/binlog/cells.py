@@ -48,7 +48,7 @@ METADATA_SIZE: Final = {
 
 
 class CellKind(IntEnum):
-    """How the bytes of a cell are converted to the canonical value."""
+    """The conversion of a cell's bytes to the canonical value."""
 
     SIGNED = 0  # little-endian
     UNSIGNED = 1

@@ -30,7 +30,7 @@ UTF8_IDS: Final = frozenset(
 )
 SWE7_IDS: Final = frozenset({10, 82, 1034, 1106})
 _UNLIKE_ASCII: Final = frozenset(b"@[\\]^`{|}~")
-"""Where swe7 has letters."""
+"""The characters that swe7 replaces by letters."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.errors import (
     UpstreamError,
 )
 
-_PULL_AGAIN = f"If the source still has this file, tasks read it from there by themselves; otherwise {MIGRATE_AGAIN}."
+_PULL_AGAIN = f"If the source still has this file, tasks read it there automatically; otherwise {MIGRATE_AGAIN}."
 
 
 class MalformedEvent(UpstreamError):

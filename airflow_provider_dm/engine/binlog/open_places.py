@@ -1,7 +1,7 @@
 """Locations in one server's log that must be passed before reading continues in another server's log.
 
 Information that refers to a location is valid in that log only: where half an epoch ends, which statement was executed,
-up to where a table is copied. After a failover the same transactions come again at other locations, which cannot be
+up to where a table is copied. After a failover the same transactions are repeated at other locations, which cannot be
 matched. So such a location is *open* until reading has reached it, and reading must not leave its log before.
 """
 

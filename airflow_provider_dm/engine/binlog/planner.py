@@ -9,7 +9,7 @@ transaction at the end of a finished file was never committed (its source crashe
 before it; an incomplete set would be mistaken for a complete one.
 
 After a failover to another server, the next sub-directory repeats transactions of the older one. A transaction whose id
-is in the location's GTID set is skipped, whatever it contains (repetitions.py). An epoch ends before such transactions,
+is in the location's GTID set is skipped, with any content (repetitions.py). An epoch ends before such transactions,
 and the next begins after them, so all bytes of an epoch's ranges are to be applied.
 
 A prepared XA transaction is skipped at its own location, and its range follows at its commit (prepared_ranges.py).
@@ -65,12 +65,12 @@ def plan_epoch(
 ) -> Planned:
     """Plan the next part of the log after `lo`.
 
-    `files`: from lo's file on, in order; if its sub-directory is gone, from the next one on. `repetitions`: the
-    results of earlier plans of the same log. `prepared`: XA transactions that are prepared at `lo`. `held`: lists the
-    files of prepared transactions that are not in `files`. `bounds_only`: rows of prepared transactions are not needed.
-    `open_places`: locations to be passed in their own log.
-    Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, FailoverNotFollowed, XaRowsGone,
-    ChangeNotInLog, OldLogNotHeld, and the errors of `boundary.scan_log` if they are the first thing found.
+    `files`: from lo's file on, in order; if its sub-directory no longer exists, from the next one on. `repetitions`:
+    the results of earlier plans of the same log. `prepared`: XA transactions that are prepared at `lo`. `held`: lists
+    the files of prepared transactions that are not in `files`. `bounds_only`: rows of prepared transactions are not
+    needed. `open_places`: locations to be passed in their own log. Raises LocationNotInLog, BrokenFileChain,
+    UnsupportedFormat, FailoverNotFollowed, XaRowsGone, ChangeNotInLog, OldLogNotHeld, and the errors of
+    `boundary.scan_log` if they are the first thing found.
     """
     if limits.goal is not None and reached(lo, limits.goal):
         return UpToDate(lo)

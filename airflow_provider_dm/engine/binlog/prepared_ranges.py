@@ -26,7 +26,7 @@ ListLogFiles = Callable[[], Sequence[LogFile]]
 
 
 class PreparedRanges:
-    """XA transactions that are prepared at the end of a growing plan. Mutable; `changed`: not those of the start."""
+    """XA transactions that are prepared at the end of a growing plan. Mutable; `changed`: not as at the start."""
 
     def __init__(
         self, prepared: dict[Xid, PreparedXa], files: Sequence[LogFile], held: ListLogFiles | None, *, bounds_only: bool
@@ -41,7 +41,7 @@ class PreparedRanges:
         """Return the parts of a range that are to be applied, in order. If NoRows is raised, nothing has changed."""
         ranges: list[ByteRange] = []
         prepared, start = dict(self.prepared), scanned.start
-        left_out: FoundXaPrepare | None = None  # the last one, while the next transaction is unknown
+        left_out: FoundXaPrepare | None = None  # the last transaction, until the next one is known
 
         def flush(end: int, behind: int) -> None:
             nonlocal start
@@ -51,7 +51,7 @@ class PreparedRanges:
 
         for one in transactions.xa:
             if isinstance(one, FoundXaEnd) and one.committed and left_out is not None and not left_out.seams:
-                if (one.xid, one.start) == (left_out.xid, left_out.end):  # adjacent: its rows count where they are
+                if (one.xid, one.start) == (left_out.xid, left_out.end):  # adjacent: the rows are applied in place
                     del prepared[one.xid]
                     left_out = None
                     continue

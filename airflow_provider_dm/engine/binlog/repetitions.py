@@ -4,8 +4,8 @@
     <uuid of B>.000002             | a5 a6 a8 a7 a9 b1 b2 …
 
 `cross` goes from one sub-directory to the next: all that was committed before the new file must be in the older ones,
-otherwise there is a gap. After it `Repetitions` divides a file into runs of applied and new transactions, while applied
-ones are still to come. That costs a header scan of those events; if nothing can be repeated (in the first
+otherwise there is a gap. After it `Repetitions` divides a file into runs of applied and new transactions, until all
+applied transactions were found. That costs a header scan of those events; if nothing can be repeated (in the first
 sub-directory, or if everything applied was committed before the file or the location), it costs nothing, or one read of
 the file's head.
 
@@ -149,7 +149,7 @@ def cross(here: Location, file: LogFile | None, following: LogFile) -> Location 
         known = known.union(_read_before(here, file))
     missing = before.minus(known)
     if missing:
-        older = str(file) if file is not None else f"sub-directory {here.suffix:06d}, which is gone"
+        older = str(file) if file is not None else f"sub-directory {here.suffix:06d}, which no longer exists"
         raise FailoverNotFollowed(
             f"the relay log in {Path(following.path).parent.parent} continues with {following}, before which "
             f"the transactions {missing} were committed; {older} does not contain them (it is read up to {here}).",

@@ -59,7 +59,7 @@ NOWHERE: Final = 1 << 62
 
 
 class ScanEnd(Enum):
-    """Why a scan has stopped."""
+    """The reason why a scan has stopped."""
 
     CUT = "the requested boundary"
     DDL = "a statement that does not change rows"

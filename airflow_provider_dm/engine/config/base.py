@@ -105,4 +105,4 @@ Seconds = Annotated[float, BeforeValidator(seconds)]
 OptionalSeconds = Annotated[float | None, BeforeValidator(seconds)]
 
 Lowered = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
-"""For words that DM takes in any case."""
+"""For words that DM accepts in upper and lower case."""

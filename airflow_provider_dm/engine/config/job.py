@@ -1,8 +1,8 @@
 """The specification of one run of a Spark app (or relay process), as a JSON file without secrets.
 
-The launcher writes the file (mode 0600) and passes only its path; passwords come by a pipe, under names that the
-file has (config.secrets). The app resolves them when it logs in, so no secret is in argv, environment, Spark conf, XCom
-or this file.
+The launcher writes the file (mode 0600) and passes only its path; it passes passwords through a pipe, under names that
+the file has (config.secrets). The app resolves them when it logs in, so no secret is in argv, environment, Spark conf,
+XCom or this file.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ class TaskConfig(DmModel):
     collation_compatible: Annotated[Literal["loose", "strict"], empty_is("loose")] = Field(
         default="loose", validation_alias="collation_compatible", serialization_alias="collation_compatible"
     )
-    """`strict`: a collation that the target lacks is an error. `loose`: the nearest one takes its place."""
+    """`strict`: a collation that the target lacks is an error. `loose`: it is replaced by the nearest one."""
     online_ddl: bool = True
     """True: of gh-ost and pt-online-schema-change only the resulting change of the real table is applied."""
     online_ddl_scheme: Literal["", "gh-ost", "pt"] = ""

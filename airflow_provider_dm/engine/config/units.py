@@ -68,7 +68,7 @@ class MydumperConfig(DmModel):
     threads: int = Field(default=4, ge=1)
     """Maximum number of concurrent readers of a source."""
     consistency: Annotated[Consistency, empty_is("auto"), Lowered] = Consistency.AUTO
-    """Extension: DM has it in `extra-args` only, which override this key."""
+    """Extension: DM has this option in `extra-args` only, which override this key."""
     rows: int | None = Field(default=None, ge=0)
     """Rows of a chunk, roughly; not given or 0: the copy decides."""
     chunk_filesize: str = "64"
@@ -92,7 +92,7 @@ class LoaderConfig(DmModel):
     on_duplicate_logical: Annotated[OnDuplicate, Lowered] | None = Field(
         default=None, validation_alias=AliasChoices("on-duplicate-logical", "on-duplicate")
     )
-    """`replace`: a row takes the place of a row with the same key. Else, a duplicate stops. `ignore` is refused."""
+    """`replace`: rows with the same key are replaced. Otherwise a duplicate stops the load. `ignore` is refused."""
     import_mode: Annotated[ImportMode, empty_is("logical"), Lowered] = ImportMode.LOGICAL
     """`logical` and its old names `sql`, `loader`; the others are refused."""
     dir: str = Field(default=DEFAULT_DIR, exclude=True, repr=False)
@@ -119,7 +119,7 @@ class SyncerConfig(DmModel):
     batch: int | None = Field(default=None, ge=1)
     """Maximum number of rows of one target transaction."""
     queue_size: Annotated[int | None, _zero_is(None)] = Field(default=None, ge=1)
-    """Changes that are buffered for each two workers."""
+    """Number of changes that are buffered for every two workers."""
     checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)
     """Seconds between two writes of DM's checkpoint table."""
     compact: bool = True
@@ -130,7 +130,7 @@ class SyncerConfig(DmModel):
     """Extension: `concurrent`: independent changes at the same time. `transactional`: whole transactions of the
     source, in order."""
     safe_mode: bool = False
-    """True: rows that are in the way are overwritten, always ([safe mode](../how-to/safe-mode.md))."""
+    """True: conflicting rows are always overwritten ([safe mode](../how-to/safe-mode.md))."""
     safe_mode_duration: OptionalSeconds = None
     """Log time for which a start in the past is in safe mode; not given: twice the flush interval, `0s`: none."""
     meta_file: str = ""

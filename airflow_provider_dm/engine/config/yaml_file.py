@@ -74,7 +74,7 @@ def yaml_text(path: FilePath | str) -> str:
         raise ConfigError(str(path), (f"{path}: cannot be read: {error.strerror}",)) from None
     except UnicodeDecodeError:
         raise ConfigError(str(path), (f"{path}: is not UTF-8 text",)) from None
-    except ValueError as error:  # what no file system takes: a NUL, half of a character
+    except ValueError as error:  # a name that no file system accepts: a NUL, half of a character
         name = ascii(str(path))
         raise ConfigError(name, (f"{name}: cannot be read: {error}",)) from None
 

@@ -50,7 +50,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.errors import NotBegunYet, SchemaChangedDuringCopy
-from airflow_provider_dm.engine.reading.ghosts import ghosts_there
+from airflow_provider_dm.engine.reading.ghosts import existing_ghosts
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
@@ -74,7 +74,7 @@ def source_moved(source: str, before: str, now: str) -> NotBegunYet:
 
 @dataclass(frozen=True)
 class Loading:
-    """A source whose load has started. `start`: the location from which its log is read; `notes`: for people."""
+    """A source whose load has started. `start`: the location from which its log is read; `notes`: for users."""
 
     source: SyncSource
     start: Location
@@ -230,7 +230,7 @@ def _beside(source: SyncSource) -> tuple[Mapping[str, str], frozenset[TableName]
     with connected(source.upstream) as connection:
         rules = source.rules.block_allow
         views = list_views(connection, rules.allows_schema)
-        return schema_collations(connection), views, ghosts_there(connection, rules)
+        return schema_collations(connection), views, existing_ghosts(connection, rules)
 
 
 def _start(source: SyncSource, server_uuid: str, begun: OnBegun) -> Location:

@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.schema.codec import check_source_column
 from airflow_provider_dm.engine.schema.model import Table
 
 LARGE_ROWS: Final = 100_000
-"""Estimated rows from which on indexes are postponed, unless `mydumpers.rows` is set: then from so many on. Adding an
+"""Minimum estimated rows of a table whose indexes are postponed, unless `mydumpers.rows` is set. Adding an
 index takes some ten milliseconds and saves about two microseconds a row."""
 MOST_ROWS: Final = 500_000
 """Maximum estimated rows of a table without paging, in one transaction, if the target table has other rows as well."""
@@ -135,7 +135,7 @@ def _check_sync(
     firsts: Mapping[TableName, Table],
     feeders: Mapping[TableName, Sequence[str]],
 ) -> None:
-    """Refuse before the copy what the following sync would refuse. `firsts`: a source table of each target.
+    """Refuse tables that the sync after the copy would refuse. `firsts`: a source table of each target.
 
     Raises ExpressionNotSupported, NotSupportedYet, TargetKeyNotKept.
     """

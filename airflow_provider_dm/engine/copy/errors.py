@@ -32,7 +32,7 @@ class ReadLockNotPermitted(UpstreamError):
     code = "DM-7002"
     what = "{source}: the privilege {privilege} is missing ({reason})."
     hint = (
-        "Grant it to the replication account, or choose the other lock by `consistency` (auto takes either). MariaDB: "
+        "Grant it to the replication account, or choose the other lock by `consistency` (auto uses either). MariaDB: "
         "`consistency: snapshot` needs no lock."
     )
 
@@ -49,7 +49,7 @@ class DuplicateDuringCopy(DownstreamError):
     code = "DM-7006"
     what = (
         "{source}: a row of {table} has the same value of the unique key {key} as a row that is already in {target}, "
-        "which takes the rows of: {siblings}."
+        "which receives the rows of: {siblings}."
     )
     hint = (
         "Nothing was replaced. Either another of these tables has a row of this key: make the keys distinct, or route "

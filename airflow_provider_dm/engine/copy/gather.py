@@ -11,7 +11,7 @@ need no privilege and no other channel, and which the server releases when the s
   Spark task (another connection), is ignored, whenever it is opened.
 - The driver itself takes the `ready-i` of a late reader: that reader ends immediately.
 
-This module is the driver's side, `snapshot_reader` the other one.
+This module implements the driver, `snapshot_reader` the readers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ READY_SECONDS: Final = 2.0
 DONE_SECONDS: Final = 0.3
 """How long the read lock waits for the snapshots of readers that were ready."""
 LOCATED_SECONDS: Final = 30.0
-"""The same, where no lock is held meanwhile."""
+"""The same limit if no read lock is held."""
 POLL_SECONDS: Final = 0.02
 POSITION_BITS: Final = 64
 _BITS: Final = 96
@@ -209,7 +209,7 @@ class Gathering:
         return Gathered(at, frozenset(chosen), existing, 0.0, 0)
 
     def _places(self, readers: Collection[int]) -> list[int]:
-        """Return the locations of readers' snapshots, as they report them."""
+        """Return the locations that the readers report for their snapshots."""
         held = lock_holders(self.connection, [name for number in readers for name in self.group.bits(number)])
         starts = range(0, len(held), _BITS)
         return [sum(1 << bit for bit in range(_BITS) if held[start + bit] is not None) for start in starts]

@@ -46,7 +46,7 @@ READ_LOCK_SECONDS: Final = 1
 """The maximum silence of a session that holds the lock: a whole number of seconds, as in the server."""
 LOCK_ATTEMPTS: Final = 12
 FIRST_ATTEMPTS: Final = 3
-"""This many requests for the preferred lock are made before the first one for the other lock."""
+"""The number of requests for the preferred lock before the first request for the other lock."""
 LOCK_PAUSE_SECONDS: Final = 2.0
 """Pause between two requests, for the writers."""
 OLD_STATEMENT_SECONDS: Final = 1
@@ -58,7 +58,7 @@ PLACE_SECONDS: Final = 20
 _PLACE_LOCK: Final = "dm-snapshot-place"
 
 WAITING_READER: Final = "SELECT IF(GET_LOCK('dm-"
-"""The statement of a reader that waits for its driver (gather.py) begins so, and uses no table."""
+"""The beginning of the statement by which a reader waits for its driver (gather.py); it uses no table."""
 
 _KILLED: Final = 1317
 _NO_SUCH_TABLE: Final = 1146
@@ -123,9 +123,9 @@ def snapshot_place(source: str, connection: Connection) -> BinlogSize:
     """Return file and position of an open snapshot on MariaDB: the server takes both under the lock that orders
     commits.
 
-    All sessions of the server share the variables that show them (`set_status_variables` in its log.cc): a session
-    that reads its status at the same moment can show its own place here. So readers take turns, by a user lock, and an
-    answer counts if it comes PLACE_ANSWERS times in a row: a wrong one differs from the others.
+    All sessions of the server share the status variables for them (`set_status_variables` in its log.cc), so the answer
+    can be the location of another session that reads them at the same moment. So readers take turns, by a user lock,
+    and a location is accepted if PLACE_ANSWERS successive answers are equal.
     Raises NotGathered, NotSupportedYet.
     """
     if query(connection, f"SELECT GET_LOCK('{_PLACE_LOCK}', {PLACE_SECONDS})") != [(1,)]:
@@ -274,7 +274,7 @@ class _Locker:
         finally:
             timer.cancel()
             timer.join()
-        if killed.is_set():  # although the lock was granted: the KILL may meet the next statement
+        if killed.is_set():  # even if the lock was granted: the KILL may end the next statement instead
             raise _NotGranted(f"ended after {REQUEST_SECONDS} s")
 
     def _check_flush(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which changes of a column's type give the same values on every server, and which ones each server may compute.
+"""The changes of a column's type that convert values in the same way on every server.
 
 A statement that changes the type of a column converts the existing rows, once on the source and again on the target.
 Two servers of one family and release compute the same values. For other pairs only these conversions are known to be

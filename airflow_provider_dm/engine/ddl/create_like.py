@@ -1,9 +1,9 @@
 """The schemas and tables that a full migration creates in a target, like those of a source.
 
-A table's SHOW CREATE TABLE is never sent as it is. It is parsed, and its parts become those of the target's table as in
-a CREATE TABLE of the log (`target_definitions`): whatever is not known raises CannotCreateTarget, and a person creates
-the table. Each column gets the collation that the source's catalogue shows for it, as defaults differ between servers
-and decide equality.
+A table's SHOW CREATE TABLE is never sent unchanged. It is parsed, and its parts become those of the target's table as
+in a CREATE TABLE of the log (`target_definitions`): an unknown part raises CannotCreateTarget, and a user creates the
+table. Each column gets the collation that the source's catalogue shows for it, as defaults differ between servers and
+decide equality.
 
 A collation that the target's family lacks is replaced by the closest one in equality of characters and in the treatment
 of trailing spaces, or by code points (`dialects`), which is reported, as ORDER BY and `=` may differ. With `strict`,
@@ -50,7 +50,7 @@ class ServerPair:
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table for the target. `notes`: differences from the source that a person may want to know."""
+    """A table for the target. `notes`: differences from the source that a user may want to know."""
 
     name: TableName
     definition: TableDefinition

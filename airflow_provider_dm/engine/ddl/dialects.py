@@ -122,7 +122,7 @@ def missing_collation(collation: str) -> str:
 def column_for(
     column: ColumnDefinition, source: Flavour, target: Capabilities, note: Callable[[str], None]
 ) -> ColumnDefinition:
-    """Return the column for the target's flavour; `note` takes differences for a person. Raises NotCopyable."""
+    """Return the column for the target's flavour; `note` receives differences, for users. Raises NotCopyable."""
     name, kind, options = quote(column.name), column.type, dict(column.options)
     if column.invisible and not target.invisible_columns:
         note(f"{name} is visible")

@@ -7,7 +7,7 @@ Columns are matched by name, as a tool that copies rows from one table to the ot
 ambiguous in two cases: if columns are missing and others are new, a column may have been renamed or replaced; if the
 order of columns differs, columns may have been moved or may have exchanged names.
 
-Columns come before keys, as a person would write them: all shards of a merged table have to make the same statement,
+Columns come before keys, as users write them: all shards of a merged table have to make the same statement,
 and another shard's statement may be in the log. The result is verified: the model applies it to the first table and the
 outcome must equal the second one (CannotTrack). Foreign keys are kept if both tables have the same or one has none, as
 after CREATE TABLE … LIKE; names of foreign keys and CHECKs are not compared.

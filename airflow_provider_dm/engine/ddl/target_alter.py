@@ -77,16 +77,16 @@ def _column_before(name: str, carrier: TableConverter) -> ddl.ColumnDefinition |
 
 
 def _column_with_moments(name: str, carrier: TableConverter) -> ddl.ColumnDefinition | None:
-    """Return the column after the statement if it is the current time by default and ON UPDATE before it: MariaDB loses
-    ON UPDATE with the default, the other family keeps it."""
+    """Return the column after the statement if it had DEFAULT CURRENT_TIMESTAMP and ON UPDATE before; otherwise None.
+    When the default changes, MariaDB also drops ON UPDATE, and the other family keeps it."""
     old = _column_before(name, carrier)
     both = old is not None and old.on_update is not None and is_moment(old.default)
     return carrier.way.resolve(carrier.table, name) if both else None
 
 
 def _by_a_longer_type(spec: ddl.Spec, carrier: TableConverter) -> tuple[ddl.Spec, ...]:
-    """Return the clause, behind one that makes its column longer if the target changes charsets only together with a
-    length."""
+    """Return the clause. If the target changes charsets only together with a length, a clause that lengthens the column
+    precedes it."""
     way = carrier.way
     if way.target_can.changes_charsets or not isinstance(spec, ddl.ChangeColumn):
         return (spec,)
@@ -143,7 +143,7 @@ def _spec(spec: ddl.Spec, carrier: TableConverter) -> ddl.Spec | None:
                 raise NotCopyable(f"the default {column.default} of {quote(column.name)} for existing rows")
             return replace(spec, column=carrier.column(column))
         case ddl.ChangeColumn(name, column):
-            # MariaDB's is text, with the same characters in the target, except in a JSON column that a person made.
+            # MariaDB's is text, with the same characters in the target, except in a JSON column that a user created.
             formatted = way.source is not Flavour.MARIADB or way.is_json(source, name)
             if column.type.name == "json" and formatted and not one_family:
                 raise NotCopyable(f"{quote(column.name)}, whose rows become JSON, which flavours format differently")
@@ -214,8 +214,8 @@ def one_by_one(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
 
     In one statement, drops refer to the table before it and keys to the columns after it. So drops come first, then
     renamed keys and changed columns in the order of the text, then the conversion of all columns, new keys and all
-    else, and the table's new name last. If a clause uses a name that another clause of the statement frees or takes, no
-    order is right.
+    else, and the table's new name last. If a clause uses a name that another clause of the statement frees or uses, no
+    order is correct.
 
     >>> specs = [ddl.RenameKey("a", "b"), ddl.DropColumn("c"), ddl.DropKey("k")]
     >>> [type(one).__name__ for one in one_by_one(specs)]

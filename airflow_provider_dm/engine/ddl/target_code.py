@@ -1,4 +1,4 @@
-r"""Which Code of a statement may run in a target: defaults, expressions and partitions, all of whose tokens are known.
+r"""Checks the SQL code of a statement for a target: defaults, expressions and partitions must have known tokens only.
 
 The statement runs in the target under its own sql_mode, so unchanged Code has the same meaning as at the source, if it
 calls only functions that compute and reads neither the time, nor random numbers, nor the session's user.

@@ -7,13 +7,13 @@ one, NotCopyable is raised. Between flavours the rules of `dialects` apply, and 
     CHECK            within a family it is copied if all of it is known; between families it is left out with a note:
                      the rows have satisfied it at the source
     FOREIGN KEY      within a family it is copied and refers to the target table of its parent; between families, and if
-                     the rules exclude the parent, it is left out with a note. One that changes rows by itself (CASCADE,
+                     the rules exclude the parent, it is left out with a note. A foreign key that changes rows (CASCADE,
                      SET NULL, SET DEFAULT) is refused, unless the source logs those rows
-    computed default left out with a note if the target cannot have it: what is written has all values. A new column of
+    computed default left out with a note if the target cannot have it: all written rows have values. A new column of
                      existing rows that has one is refused (`target_alter`)
     REFERENCES       inline, it is left out with a note, as old servers ignore it and new ones do not
-    storage          KEY_BLOCK_SIZE, COLUMN_FORMAT, MAX_ROWS, … are left out, with a note if a person chose them
-    location, keys   DATA DIRECTORY, ENCRYPTION, … are refused: a person has to decide about them
+    storage          KEY_BLOCK_SIZE, COLUMN_FORMAT, MAX_ROWS, … are left out, with a note if a user chose them
+    location, keys   DATA DIRECTORY, ENCRYPTION, … are refused: a user has to decide about them
     ENGINE           other than InnoDB is refused: writes must be transactional
 """
 
@@ -125,7 +125,7 @@ class ConversionContext:
 
 @dataclass
 class TableConverter:
-    """Converts the definitions of one table of the source for the target, and collects notes for a person."""
+    """Converts the definitions of one table of the source for the target, and collects notes for a user."""
 
     way: ConversionContext
     table: TableName
@@ -207,7 +207,7 @@ class TableConverter:
         return becomes
 
     def _note_replaced(self, text: str, of: str) -> None:
-        """Note a replacement once, with the names of all that it concerns."""
+        """Note a replacement once, with the names of all columns and tables that have it."""
         for at, note in enumerate(self.notes):
             if note.startswith(f"{text} (of "):
                 named = note.removeprefix(f"{text} (of ")[:-1].split(", ")
@@ -221,7 +221,7 @@ class TableConverter:
         return name
 
     def _is_left_out(self, name: str, value: str, of: str) -> bool:
-        """Return True if an option is left out, which is noted if a person chose it."""
+        """Return True if an option is left out, which is noted if a user chose it."""
         if name in _STORING and value.upper() not in ("", "DEFAULT", "NULL"):
             self.note(f"{name} of {of} is left out")
         return name in _SILENTLY_DROPPED or name in _STORING or (name == "ENCRYPTION" and value.upper() == "N")

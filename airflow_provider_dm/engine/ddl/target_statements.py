@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 @dataclass(frozen=True)
 class TargetStatements:
-    """Statements for the target, in order. `notes`: differences from the source that a person may want to know."""
+    """Statements for the target, in order. `notes`: differences from the source that a user may want to know."""
 
     statements: tuple[ddl.Statement, ...] = ()
     notes: tuple[str, ...] = ()

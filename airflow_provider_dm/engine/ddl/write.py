@@ -160,7 +160,7 @@ def key_sql(key: ddl.KeyDefinition, sql_mode: int = 0, *, if_not_exists: bool = 
 
 
 def key_parts_sql(key: ddl.KeyDefinition, sql_mode: int) -> str:
-    """Return what follows the key's name: its parts and options."""
+    """Return the text after a key's name: its parts and options."""
     return " ".join([_listed(map(_part, key.parts)), *(_key_option(*option, sql_mode) for option in key.options)])
 
 

@@ -1,8 +1,8 @@
 """A resolved definition as TiDB's TableInfo, by which DM reads the rows of a table. The reverse is table_info.py.
 
-Only what both models express alike is written. A table with more (a type, default or key that TiDB's model lacks, or
-that it represents in an unknown way) has no TableInfo: DM then uses the target's table, as it does without any
-information.
+Only properties that both models express in the same way are written. A table with others (a type, default or key that
+TiDB's model lacks, or that it represents in an unknown way) has no TableInfo: DM then uses the target's table, as it
+does without any information.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which part of its session's time zone a statement depends on, so that it makes the same rows in the target.
+"""The part of its session's time zone on which a statement depends, so that it has the same result in the target.
 
 ADD d datetime DEFAULT now()                      the offset at the second of the statement, if there are rows
 ADD t timestamp DEFAULT '2024-07-01 12:00:00'     the offset at that local time
@@ -54,18 +54,18 @@ class ZoneNeed:
 
 NO_ZONE: Final = ZoneNeed()
 AT_ITS_SECOND: Final = ZoneNeed(moment=True)
-ANY_RULES: Final = ZoneNeed(("it is a person's statement",))
+ANY_RULES: Final = ZoneNeed(("it is a user's statement",))
 
 
 def need_of_alter(before: TableDefinition, after: TableDefinition, specs: Sequence[Spec], sql_mode: int) -> ZoneNeed:
-    """Return what an ALTER TABLE with these clauses needs. `before`, `after`: the table around it."""
+    """Return the need of an ALTER TABLE with these clauses. `before`, `after`: the table before and after it."""
     parts = [_of_partitions(spec.what) for spec in specs if isinstance(spec, Repartition)]
     columns = (_of_column(pair, after.columns, sql_mode) for pair in column_pairs(before, after, specs))
     return reduce(ZoneNeed.__or__, (*columns, *parts), NO_ZONE)
 
 
 def need_of_create(table: TableDefinition, sql_mode: int) -> ZoneNeed:
-    """Return what a CREATE TABLE needs: there are no rows yet."""
+    """Return the need of a CREATE TABLE: there are no rows yet."""
     parts = _of_partitions(table.partitioning or "")
     return reduce(ZoneNeed.__or__, (_of_default(column, sql_mode) for column in table.columns), parts)
 
@@ -93,7 +93,7 @@ def _of_column(pair: Pair, columns: Sequence[ColumnDefinition], sql_mode: int) -
 
 
 def _of_code(name: str, code: str, columns: Sequence[ColumnDefinition]) -> ZoneNeed:
-    """Return what a column needs whose values are computed from others: a TIME becomes a time of the present day."""
+    """Return the need of a column that is computed from other columns: a TIME becomes a time of the present day."""
     used = {column.type.name for column in columns if re.search(rf"\b{re.escape(column.name)}\b", code, re.IGNORECASE)}
     if "timestamp" in used:
         return ZoneNeed((f"{name} is computed from a TIMESTAMP",))
@@ -101,7 +101,7 @@ def _of_code(name: str, code: str, columns: Sequence[ColumnDefinition]) -> ZoneN
 
 
 def _of_default(column: ColumnDefinition, sql_mode: int) -> ZoneNeed:
-    """Return what the default of a column needs: the default of a TIMESTAMP is a local time."""
+    """Return the need of a column's default: the default of a TIMESTAMP is a local time."""
     default = column.default
     if default is None or is_moment(default, sql_mode):
         return NO_ZONE

@@ -1,10 +1,10 @@
-"""Whether a table of the target already has the result of a statement: an equal column, or a renamed key.
+"""Decides whether a target table already has the result of a statement: an equal column, or a renamed key.
 
-A refusal only means that a column of that name exists. If a person has made the same change before, its rows have the
-source's values. If it is an extra column of the target, or one that is to be renamed, its rows have other values.
-Compared is what decides the values of existing rows: default, NULL, AUTO_INCREMENT, and the expression of a generated
-column. The caller compares type, charset and position afterwards, as at the start of a task. A column that cannot be
-compared with certainty counts as different, and so does a default that is the current time: each column has its own.
+A refusal only means that a column of that name exists. If a user has made the same change before, its rows have the
+source's values. If it is an extra column of the target, or one that is to be renamed, its rows have other values. The
+properties that decide the values of existing rows are compared: default, NULL, AUTO_INCREMENT, and the expression of a
+generated column. The caller compares type, charset and position afterwards, as at the start of a task. A column that
+cannot be compared with certainty counts as different, and so does the current time as a default.
 
     statement: ADD COLUMN w int NOT NULL DEFAULT 5    target: `w` bigint(20) NOT NULL DEFAULT '5'     ─▶  equal
     statement: ADD COLUMN w int DEFAULT 5             target: `w` int(11) DEFAULT NULL                ─▶  different

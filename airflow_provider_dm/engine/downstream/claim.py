@@ -3,7 +3,7 @@
 The lease is advisory (`meta.lease`), the generation is the fence: a number that only grows, in every row that a
 transaction of the engine writes. Every start claims a generation higher than all before. The claim updates every
 frontier and chunk row, so it waits for the transactions of the previous writer (which lock these rows) and makes all
-its later ones fail: an executor or a driver that was frozen, disconnected or forgotten is refused. Leases show people
+its later ones fail: an executor or a driver that was frozen, disconnected or forgotten is refused. Leases show users
 and schedulers which run should work; the row of dm_subtask decides which run can. An app claims for its whole life; a
 change by hand claims for a moment, so that no sync runs at the same time, and a later one reads the change.
 

@@ -183,7 +183,7 @@ def ids_after(connection: Connection, ref: SubtaskRef, behind: int, most: int) -
 def oldest_rows(
     connection: Connection, ref: SubtaskRef, *, seconds: float, behind: int, most: int
 ) -> list[ContestedRow]:
-    """Return the next rows of a source, by id, that have waited so long by the target's clock. Locks nothing."""
+    """Return the next rows of a source, by id, that have waited for `seconds` by the target's clock. Locks nothing."""
     where = f"id > %s AND {_HAS_IMAGE} AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s"
     return [_row(row) for row in _ROWS.select(connection, ref, _COLUMNS, where, (behind, seconds, most))]
 

@@ -5,22 +5,22 @@
     journal     the recorded entries decide what is left to do (ddl_journal.py)
     execute     with the session variables of the source's statement
 
-A run that was replaced may still be about to send a statement, or the server may still execute one whose client is
-gone. Both happen on the connection that holds the lock, and a lock ends with its connection. So the holder of the lock
-knows that no statement of another run is running, and that a later holder finds a newer generation and ends. For
-servers that do not show the holder of a lock (`names_lock_holders`), each connection is recorded before it requests the
-lock.
+A run that was replaced may still be about to send a statement, or the server may still execute a statement after its
+client has disconnected. Both happen on the connection that holds the lock, and a lock ends with its connection. So the
+holder of the lock knows that no statement of another run is running, and that a later holder finds a newer generation
+and ends. For servers that do not show the holder of a lock (`names_lock_holders`), each connection is recorded before
+it requests the lock.
 
 In TiDB a DDL statement is a job (`ddl_jobs`), which outlives the connection and the server that accepted it. So the
 result of a started statement is examined only when no job of its tables is left.
 
-A table may already be in the state that the statement would produce: a person, or another shard, has changed it before.
+A table may already be in the state that the statement would produce: a user, or another shard, has changed it before.
 Servers report this by the errors in `_ALREADY`. Then the parts of the statement are recorded and executed one by one,
 and a part that is refused with such an error counts as done. A part that adds a column or renames a key counts only if
 the target has the result (already.py). The caller checks afterwards whether the table fits the source's rows.
 
 A final refusal of the target is recorded as refused: the statement had no effect, so a later change of the tables was
-made by a person to remove the cause. The same holds for an entry with other SQL than the statement's: a person has
+made by a user to remove the cause. The same holds for an entry with other SQL than the statement's: a user has
 replaced the statement. A TRUNCATE is not visible in a table's definition: an entry of it that is not marked as done is
 executed again, which is harmless while the frontier is before it.
 """

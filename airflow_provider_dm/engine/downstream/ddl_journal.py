@@ -1,17 +1,17 @@
-"""dm_ddl: the journal of a subtask's DDL in the target: what it is about to do, or has done, for a statement of its
-log.
+"""dm_ddl: the journal of the statements that a subtask is about to execute, or has executed, in the target for a DDL
+of its log.
 
 DDL commits implicitly, so it cannot be one transaction with the frontier. So each statement for the target is recorded
 before it is executed, together with its tables' definitions at that time, and again when it is done; the transaction
-that moves the frontier removes these entries. If a run crashes in between, the next one reads the same statement from
-the log, and finds here what has happened to it:
+that moves the frontier removes these entries. If a run crashes in between, the next run reads the same statement from
+the log, and its entries show how far it was executed:
 
     no entry                          not started                        -> record, execute
     entry, tables as recorded         not executed, or without effect    -> execute
     entry, tables changed             executed, its end not recorded     -> done
     entry marked as done              executed                           -> next
     entry marked as refused           not executed, the target refused   -> execute
-    entry with other SQL              replaced by a person               -> as without an entry
+    entry with other SQL              replaced by a user                 -> as without an entry
 
 This is correct as long as no other session alters these tables, and no statement of a replaced run is still running:
 see the lock in ddl_execution.py.
@@ -33,7 +33,7 @@ JOURNAL: Final = MetaRows("dm_ddl", lane=True)
 COMMITTED: Final = -1
 """The number of the entry that states that everything but the statement's rows is committed."""
 IN_FRONT: Final = 500_000
-"""The number of the first entry for statements that a person executes before a DDL statement: they may be added when
+"""The number of the first entry for statements that a user executes before a DDL statement: they may be added when
 that has started, and must not change its numbers."""
 INJECTED: Final = 1_000_000
 """The number of the first entry for statements injected before rows: a DDL statement may end at that location."""

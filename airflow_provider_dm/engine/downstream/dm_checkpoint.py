@@ -7,7 +7,7 @@
 DM has executed everything before the global point, and for a table everything before its own point, if that is later.
 `exit_safe_binlog_*` of the global row: up to where later changes may already be in the target.
 
-Here the table is for people and tools, and for taking over a task from DM and back (sync/start/dm_import.py,
+Here the table is for users and tools, and for taking over a task from DM and back (sync/start/dm_import.py,
 sync/checkpoint.py). The engine's own checkpoint is dm_frontier: this table is written after it, and never read by a
 subtask that has started.
 
@@ -100,7 +100,7 @@ class DmCheckpoint:
     tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON for people: {"global_point", "exit_safe_point", "tables": {name: point}}."""
+        """Return it as JSON for users: {"global_point", "exit_safe_point", "tables": {name: point}}."""
         return {
             "global_point": self.point.to_json(),
             "exit_safe_point": None if self.exit_safe is None else self.exit_safe.to_json(),

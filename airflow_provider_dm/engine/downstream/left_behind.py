@@ -2,7 +2,7 @@
 rows.
 
 A new table has no rows at its source. If the target's table has rows, they are foreign, unless another source table of
-the task feeds it or has fed it. A column, or a table without rows, that exists already was created by a person, or by
+the task feeds it or has fed it. A column, or a table without rows, that exists already was created by a user, or by
 this subtask before a crash, and is the same. But if a filter may ignore the DDL that drops it, it can be an old one
 with old values; the target does not show which.
 """

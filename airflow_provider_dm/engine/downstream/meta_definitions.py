@@ -97,7 +97,7 @@ TABLES: Final[Mapping[str, str]] = {
         {_SUBTASK},
         prepared_at {_POSITION} COMMENT 'from this position on it is prepared',
         ended_at {_POSITION} DEFAULT '' COMMENT 'from this position on it has ended; empty: it has not',
-        xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'as XA COMMIT takes it, for people',
+        xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'in the form of XA COMMIT, for users',
         log_place mediumtext NOT NULL COMMENT 'JSON: where its rows are in the log',
         PRIMARY KEY (task, source, prepared_at)""",
     "dm_shard_group": f"""

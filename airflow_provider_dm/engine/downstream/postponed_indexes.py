@@ -77,7 +77,7 @@ def build_postponed(target: Endpoint, fence: Fence, *, at_once: int = 1) -> None
     log.info("%s: building the indexes of %d tables", fence.ref.source, len(indexes))
 
     def begin(connection: Connection) -> None:
-        """Forget what an earlier run has noted: a table that a person has altered since would count as done."""
+        """Forget what an earlier run has noted: a table that a user has altered since would count as done."""
         fence.check(connection)
         forget_entries(connection, fence.ref, _BUILT)
 

@@ -1,10 +1,11 @@
 """Removal of a task's state, as by DM's `start-task --remove-meta`: the next start begins from nothing.
 
-Rows of the target's tables are not changed; removed are the progress, the owners of rows, and DM's checkpoint. Indexes
+Rows of the target's tables are not changed. The progress, the owners of rows, and DM's checkpoint are removed. Indexes
 that a load has postponed are built first. No run may be working: every source is claimed before (claim.py), so a run
 with the lease causes a refusal, and a frozen run is fenced. The generation is kept, as it only grows.
 
-The metadata DB first removes what is applied: otherwise the target would look as if it had lost its commits (DM-6015).
+The applied locations are removed first, in the metadata DB: otherwise the target would appear to have lost commits
+(DM-6015).
 The task's needs of the log, and users' decisions for its locations, are removed last: if the target fails, the task is
 unchanged and still has its log.
 """
@@ -78,7 +79,7 @@ def withdraw_reports(store: MetaStore, task: str, source: str) -> None:
 
 
 def _forget_applied(store: MetaStore, ref: SubtaskRef) -> None:
-    """Remove only what is applied from the metadata DB: until the target's state is removed, the log is needed."""
+    """Remove only the applied locations from the metadata DB: the log is needed until the target's state is removed."""
     for subtask in store.list_subtasks(task=ref.task, source=ref.source):
         store.put_subtask(*ref.key, unit=subtask.unit, stage=subtask.stage, needed=subtask.needed, applied=None)
 

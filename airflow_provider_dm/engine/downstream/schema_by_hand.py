@@ -1,7 +1,7 @@
 """Reading and changing, by hand, the definitions by which a task reads the source's log.
 
     names and text ◀── dm_table_definition, and for a table without one dm_table_schema (only what rows need)
-    CREATE TABLE of a person, the source or the target ──▶ parsed completely ──▶ claim ──▶ dm_table_definition
+    CREATE TABLE of a user, the source or the target ──▶ parsed completely ──▶ claim ──▶ dm_table_definition
 
 Changes are made only while no run is working, by a claim: later runs read the change.
 """

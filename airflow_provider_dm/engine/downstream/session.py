@@ -63,7 +63,7 @@ _TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL
 """Where, in a message of any language: "Data truncated for column 'c' at row 7"."""
 
 _NO_COUNTER_LOCK: Final = 2
-"""innodb_autoinc_lock_mode without a lock for the length of a LOAD: MySQL's default; MariaDB's is 1."""
+"""The innodb_autoinc_lock_mode in which a LOAD does not lock its table: MySQL's default; MariaDB's is 1."""
 
 T = TypeVar("T")
 

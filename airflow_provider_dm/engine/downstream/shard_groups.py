@@ -61,8 +61,8 @@ def read_groups(connection: Connection, ref: SubtaskRef) -> list[Group]:
 
 
 def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
-    """Return the tables that have ever taken the rows of several source tables of the task, according to its syncs.
-    Raises IncompleteResult.
+    """Return the target tables that have ever received rows of several source tables, as the syncs of the task
+    recorded. Raises IncompleteResult.
     """
     rows = query_whole(
         connection, "target_schema, target_name", f"FROM {ref.table(_GROUPS.table)} WHERE task = %s", (ref.task,)
@@ -182,7 +182,7 @@ def decided_ddls(connection: Connection, ref: SubtaskRef, target: TableName, num
 def note_executed(
     connection: Connection, fence: Fence, target: TableName, number: int, settled: Collection[Ddls]
 ) -> None:
-    """Record, in a transaction of its own, that a DDL was executed. `settled`: its texts, and those that a person has
+    """Record, in a transaction of its own, that a DDL was executed. `settled`: its texts, and those that a user has
     accepted for it. Raises Fenced or TargetWentBack."""
     note_intent(connection, fence.in_lane(ddl_lane(target)), ddl_place(number), COMMITTED, _json(sorted(settled)), {})
 

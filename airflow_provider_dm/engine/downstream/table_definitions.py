@@ -4,7 +4,7 @@
 charset, plain keys, CHECKs. Both change in the transaction that moves the frontier past a statement. A row without a
 table's name is a schema, with its default collation. A row with a name and without a definition is a view.
 
-A person's definition (`dmctl binlog-schema update`) is used from the next start on, for decoding rows as well.
+A user's definition (`dmctl binlog-schema update`) is used from the next start on, for decoding rows as well.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Definitions:
 class Definition:
     """A table's CREATE TABLE. `collation`: the table's, if the text has none; "" if it is unknown.
 
-    `by_hand`: a person wrote it, and it is not used for decoding yet.
+    `by_hand`: a user wrote it, and it is not used for decoding yet.
     """
 
     create_sql: str
@@ -107,7 +107,7 @@ def save_views(connection: Connection, ref: SubtaskRef, views: Iterable[TableNam
 def begin_definitions(
     connection: Connection, ref: SubtaskRef, definitions: Definitions, by_hand: Mapping[TableName, Definition]
 ) -> None:
-    """Replace all definitions, in the transaction that starts the subtask. `by_hand`: those written by people."""
+    """Replace all definitions, in the transaction that starts the subtask. `by_hand`: those written by users."""
     _ROWS.delete(connection, ref)
     stored = {name: Definition(sql) for name, sql in definitions.tables.items()}
     save_definitions(connection, ref, {**stored, **by_hand})

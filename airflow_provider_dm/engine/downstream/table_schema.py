@@ -2,7 +2,7 @@
 changes of each table begin.
 
 The schema is that of the location at which reading the log begins, not the current one (invariant 6). All rows of a
-task together determine the merged target tables: those that take the rows of more than one source table."""
+task together determine the merged target tables: those that receive the rows of more than one source table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Determines whether a waiting row can still get its key, by querying the sources.
 
 The key of a waiting row is held by another row of the target, the holder. If the source table of the waiting row still
-has that row, and another source table has the holder, the target cannot have both: that is a collision, and a person
+has that row, and another source table has the holder, the target cannot have both: that is a collision, and a user
 decides. If only one of the two still exists, the other one is a past state, which its own log will change. If no source
 table has the holder, either a log that is not applied yet deletes it, or it is a foreign row.
 

@@ -7,10 +7,10 @@ collision must be found twice, CONFIRM_SECONDS apart, before it ends the run.
 If no source has the holder of a row's key, or a table has dropped a column of the key, the row waits until the log of
 every source is applied up to its current end, and this twice. Then the holder is a foreign row (DM-6005). But if rows
 of shards are held back, the DELETE of the holder may be one of them: the shards wait for a DDL, and the DDL waits for
-the waiting row. This is DM-6057, which a person resolves at the source of the waiting row:
+the waiting row. This is DM-6057, which a user resolves at the source of the waiting row:
 
     t1 (held)    ALTER        DELETE k (held)
-    t2                        INSERT k (waits: k is t1's in the target)        ALTER        DELETE k, by a person
+    t2                        INSERT k (waits: k is t1's in the target)        ALTER        DELETE k, by a user
 
 If the source has changed or deleted a waiting row of a held shard, the row needs no image: its next events in the held
 log suffice. So its image is removed, and no DDL waits for the row any more. The source was queried by the name of the

@@ -1,8 +1,8 @@
 """Writes the rows of one owner into a merged table, inside the transaction that moves its frontier or its chunk.
 
 Each row of an owner is in the target, or waits in dm_contested_row. So a row that its log deletes or changes is in one
-of the two, and a row that its log or a page of its load inserts is in neither. An INSERT that meets another row
-is bisected down to the colliding rows (the server undoes only the statement), and these wait.
+of the two, and a row that its log or a page of its load inserts is in neither. An INSERT that fails with
+a duplicate key is bisected down to the colliding rows (the server undoes only the statement), and these rows wait.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ LockChange = Callable[[Json | None], Json | None]
 
 
 class DdlLocks(StorePart):
-    def change_ddl_lock(self, task: str, lock: str, number: int, how: LockChange) -> Json | None:
-        """Change the lock with this id and number; return the new value. Errors of `how` pass through, and nothing is
+    def change_ddl_lock(self, task: str, lock: str, number: int, change: LockChange) -> Json | None:
+        """Change the lock with this id and number; return the new value. Raises the errors of `change`; nothing is
         changed then.
         """
         key = {"task": task, "lock_key": lock_key(lock, number)}
@@ -31,7 +31,7 @@ class DdlLocks(StorePart):
         def body(tx: Connection) -> Json | None:
             row = read_for_update(tx, tables.ddl_lock, key)
             before = None if row is None else from_text(row.body)
-            after = how(before)
+            after = change(before)
             if after == before:
                 return after
             if after is None:

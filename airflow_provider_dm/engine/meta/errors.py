@@ -57,8 +57,8 @@ class LeaseLost(DmError):
     code = "DM-8006"
     reaction = Reaction.FENCED
     what = (
-        "the lease of task {task!r} on source {source!r} with generation {generation} is gone "
-        "(generation now: {newer})."
+        "the lease of task {task!r} on source {source!r} with generation {generation} is lost "
+        "(current generation: {newer})."
     )
     hint = "Another run has taken over the task: check that run. Nothing was written twice."
 

@@ -54,7 +54,7 @@ def _upgrade(connection: Connection, version: str | None, where: str) -> None:
     from alembic import command  # imported here: it takes 0.1 s, and most DBs are up to date
     from alembic.script import ScriptDirectory
 
-    logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)  # the logs of tasks are read by people
+    logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)  # the logs of tasks are read by users
     config = alembic_config(connection)
     known = {revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()}
     if version is not None and version not in known:

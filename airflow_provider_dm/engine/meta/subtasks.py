@@ -94,7 +94,7 @@ class Subtasks(StorePart):
         return sorted(map(_status, rows), key=lambda status: (status.task, status.source))
 
     def oldest_needed(self, source: str) -> Location | None:
-        """Return the oldest location that a source's subtasks need, whatever their stage, except Finished. Raises
+        """Return the oldest location that a source's subtasks need, in any stage except Finished. Raises
         UnrelatedNeeds.
         """
         oldest: Location | None = None

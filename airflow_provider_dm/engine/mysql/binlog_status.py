@@ -35,7 +35,7 @@ NOT_SHOWN: Final = BinlogSize("unknown.000000", 0)
 
 @dataclass(frozen=True)
 class BinlogSettings:
-    """How the binlog is written. A text is "" if the server lacks the variable (but MySQL's `format` is ROW)."""
+    """The settings of the binlog. A text is "" if the server lacks the variable (but MySQL's `format` is ROW)."""
 
     log_bin: bool
     format: str

@@ -122,7 +122,7 @@ class GuardedConnection(pymysql.connections.Connection):
     def load(self, sql: bytes, content: FilePart) -> tuple[int, int]:
         """Execute a LOAD DATA LOCAL whose file is `content`. Return (rows affected, warnings).
 
-        Raises pymysql's errors, and LocalFileRequested if the server asks for another file behind that.
+        Raises pymysql's errors, and LocalFileRequested if the server then asks for another file.
         """
         wire: Any = self
         wire._execute_command(COMMAND.COM_QUERY, sql)

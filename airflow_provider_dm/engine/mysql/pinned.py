@@ -96,7 +96,7 @@ PINNED: Final[tuple[Pin, ...]] = (
         {Flavour.MYSQL: (), Flavour.MARIADB: (10, 8, 2), Flavour.TIDB: ()}),
     Pin("tidb_skip_utf8_check", 0, "invalid bytes would be stored as text", TIDB, ignored=True),
     Pin("tidb_skip_ascii_check", 0, "invalid bytes would be stored as text", TIDB, ignored=True),
-    Pin("tidb_allow_remove_auto_inc", 1, "DDL that takes AUTO_INCREMENT from a column would be refused", TIDB),
+    Pin("tidb_allow_remove_auto_inc", 1, "DDL that removes AUTO_INCREMENT from a column would be refused", TIDB),
     Pin("allow_auto_random_explicit_insert", 1, "the source's values of AUTO_RANDOM columns would be refused", TIDB),
     Pin("foreign_key_checks", 0, "rows arrive in the order of the log and of the chunks, not parents first"),
     Pin("unique_checks", 1, "a unique key might accept a duplicate"),

@@ -142,7 +142,7 @@ def set_all(connection: Any, wanted: Sequence[Setting], *, server: str) -> None:
 def _set_alone(connection: Any, setting: Setting, server: str) -> int:
     """Set one variable. Return 0, or the server's error number if the refusal has no effect on the session.
 
-    Raises SessionRefused, and pymysql's errors once the connection is gone.
+    Raises SessionRefused, and pymysql's errors once the connection is lost.
     """
     try:
         _set(connection, [setting])

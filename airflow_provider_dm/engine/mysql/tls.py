@@ -73,7 +73,7 @@ _NO_FILES: Final = (
     "and a certificate file may contain both."
 )
 _NOT_OFFERED: Final = (
-    "Configure a certificate on the server (ssl_cert, ssl_key), or remove `security` from its login: what is sent can "
+    "Configure a certificate on the server (ssl_cert, ssl_key), or remove `security` from its login: all traffic can "
     "then be read on the network."
 )
 _NO_HANDSHAKE: Final = (

@@ -107,15 +107,15 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
     with connected(endpoint) as connection:
         names = sorted(select(list_tables(connection), rules))
         shown = {name: _shown(connection, name) for name in names}
-        there = [name for name, value in shown.items() if value is not None]
-        seconds = _seconds(connection, there)
+        existing = [name for name, value in shown.items() if value is not None]
+        seconds = _seconds(connection, existing)
         info = server_info(connection)
         numbers = _numbers(connection) if info.flavour is Flavour.MYSQL else {}
         ((milliseconds,),) = query(connection, _NOW)
     now = int(milliseconds) / 1000
     tables = {
         name: Birth(str(shown[name]), seconds[name], int(now), info.server_uuid, numbers.get(name, 0))
-        for name in there
+        for name in existing
         if name in seconds
     }
     left = {name: birth.second + YOUNG_SECONDS - now for name, birth in tables.items()}
@@ -140,8 +140,8 @@ def check_birth(endpoint: Endpoint, name: TableName, birth: str) -> None:
         number = _numbers(connection, name).get(name, 0) if expected.number else 0
         return next((Birth(str(shown), int(second), 0, uuid, number) for (second,) in rows), None)
 
-    there = with_retries(endpoint, now)
-    if there is None or not expected.is_same(there):
+    found = with_retries(endpoint, now)
+    if found is None or not expected.is_same(found):
         raise SchemaChangedDuringCopy(endpoint.name, str(name), "it is not the table that its copy began with")
 
 

@@ -1,7 +1,7 @@
 """Rows of a SELECT as cells side by side, taken from the packets by a kernel: no object for each row or cell.
 
 Columns whose text is not canonical (FLOAT, DOUBLE, ZEROFILL) are then converted in Python. Until the kernels are
-compiled, all rows are made of `text_rows.rows`.
+compiled, all rows are read by `text_rows.rows`.
 """
 
 from __future__ import annotations

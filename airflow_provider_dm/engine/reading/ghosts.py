@@ -30,7 +30,7 @@ _GONE: Final = 1146
 _BEFORE: Final = "it existed when the task began"
 
 
-def ghosts_there(connection: Connection, rules: BlockAllowRules) -> OnlineDdls:
+def existing_ghosts(connection: Connection, rules: BlockAllowRules) -> OnlineDdls:
     """Return the online DDL of the ghosts that exist at the source now.
 
     To know the state at a location of the log, call this before and after that location. Raises IncompleteResult, and
@@ -48,7 +48,7 @@ def ghosts_there(connection: Connection, rules: BlockAllowRules) -> OnlineDdls:
     texts = {name: text for name in sorted(wanted) if (text := _shown(connection, name)) is not None}
     server = server_of(connection)
     nothing = Tracker.of(server, {}, {})
-    return OnlineDdls({name: remembered(nothing, name, reals[name], texts) for name in ghosts if name in texts})
+    return OnlineDdls({name: ghost_state(nothing, name, reals[name], texts) for name in ghosts if name in texts})
 
 
 def _shown(connection: Connection, name: TableName) -> str | None:
@@ -60,7 +60,7 @@ def _shown(connection: Connection, name: TableName) -> str | None:
         raise
 
 
-def remembered(
+def ghost_state(
     nothing: Tracker, ghost: TableName, reals: Collection[TableName], texts: Mapping[TableName, str]
 ) -> GhostState:
     """Return the record of a ghost, as if its statements had been read from its CREATE on.

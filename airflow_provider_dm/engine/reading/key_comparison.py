@@ -46,7 +46,7 @@ class KeyOrders(dict[KeyPair, int]):
         return 0
 
     def complete(self, source: Endpoint) -> None:
-        """Ask the source all unanswered questions. Raises the errors of `source_session.read`."""
+        """Query the source for all unanswered comparisons. Raises the errors of `source_session.read`."""
         for batch in _batches(self.unanswered):
             both = b",".join(b"%b>=%b,%b<=%b" % (left, right, left, right) for left, right in batch)
             ((bits,),) = read(source, b"SELECT CONCAT(%b)" % both)

@@ -106,7 +106,7 @@ def _surveyed(
     connection: Connection, endpoint: Endpoint, names: Sequence[TableName], rules: SubtaskRules
 ) -> SourceSurvey:
     info = server_info(connection)
-    there = read_tables(connection, names)
+    existing = read_tables(connection, names)
     facts = _facts(connection, names)
     for name in names:
         _check_engine(endpoint.name, name, facts[name].engine)
@@ -120,7 +120,7 @@ def _surveyed(
             _create_statement(connection, name),
             rules.router.extracted(name),
         )
-        for name, table in there.items()
+        for name, table in existing.items()
     )
     known = schema_collations(connection)
     collations = {name.schema: known[name.schema] for name in names}
@@ -140,13 +140,13 @@ def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSur
     """Read the existing tables among `names`. Raises EngineNotTransactional, and the errors of `connected`."""
     with connected(endpoint) as connection:
         flavour = server_info(connection).flavour
-        there = existing_tables(connection, names)
-        facts = _facts(connection, sorted(there))
+        existing = existing_tables(connection, names)
+        facts = _facts(connection, sorted(existing))
         for name in facts:
             _check_engine(endpoint.name, name, facts[name].engine)
-        filled = {name for name in there if query(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1")}
+        filled = {name for name in existing if query(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1")}
         rows = {name: fact.rows for name, fact in facts.items()}
-        return TargetSurvey(flavour, read_tables(connection, sorted(there)), frozenset(filled), rows)
+        return TargetSurvey(flavour, read_tables(connection, sorted(existing)), frozenset(filled), rows)
 
 
 def measure(endpoint: Endpoint, tables: Iterable[tuple[Table, int]]) -> list[TableSize]:
@@ -205,7 +205,7 @@ def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName
         )
         for schema, table, engine, estimate, collation in rows:
             facts = _Facts(text(engine or b""), int(estimate or 0), text(collation or b""))
-            found[stored.get(there := TableName(text(schema), text(table)), there)] = facts
+            found[stored.get(name := TableName(text(schema), text(table)), name)] = facts
     for name in names:
         if name not in found:
             raise TableNotFound(str(name))  # dropped since it was listed

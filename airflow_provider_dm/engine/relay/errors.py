@@ -87,7 +87,7 @@ class BinlogPurged(UpstreamError):
     needed: str
     available: str
     stays: str = ""
-    """Why the relay log does not begin again with the available files, as a part of the sentence."""
+    """The reason not to begin the relay log again with the available files, as a part of the sentence."""
 
     code = "DM-4022"
     what = "the upstream has purged {needed}; it still has {available}{stays}."
@@ -99,7 +99,7 @@ class BinlogPurged(UpstreamError):
 
 
 class UpstreamLogDiffers(UpstreamError):
-    """The upstream lost or rewrote the end of its binlog, or does not continue with the file that comes next."""
+    """The upstream lost or rewrote the end of its binlog, or does not continue with the next file."""
 
     needed: str
     found: str

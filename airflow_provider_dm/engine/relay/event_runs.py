@@ -105,5 +105,5 @@ class RunTaker:
             self.busy_seconds *= 2  # the next attempt is after this time
             self._spent, self._kernel_requested = 0.0, False
         else:
-            log.info("this relay is busy, and takes events by the compiled kernel from now on")
+            log.info("this relay is busy, and processes events with the compiled kernel from now on")
             self._take = compiled

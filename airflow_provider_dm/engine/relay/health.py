@@ -1,6 +1,6 @@
 """The state of a relay process, derived from its row in the metadata DB: whether it is alive, and how it has ended.
 
-A living relay reports every second, whatever it does: while pulling, while a user has paused it, or while it waits for
+A living relay reports every second, in every state: while pulling, while a user has paused it, or while it waits for
 a full disk. So only the heartbeat shows whether it is alive, not the stage or the error. A relay that ends by itself
 writes a final report and removes its process id from the row; one that was killed leaves an ageing heartbeat.
 Everything here is pure.
@@ -96,7 +96,7 @@ def age_of(status: RelayStatus) -> float:
 def doing(status: RelayStatus) -> str:
     """Return one line: stage, location, and the error after which it will resume."""
     where = f"{status.stage.value} at {status.relay or 'its start'}, source at {status.master or 'an unknown place'}"
-    return f"{where}; resumes by itself after {error_text(status.error)}" if status.error else where
+    return f"{where}; resumes automatically after {error_text(status.error)}" if status.error else where
 
 
 def error_text(error: Json | None) -> str:

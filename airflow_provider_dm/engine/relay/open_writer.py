@@ -1,4 +1,4 @@
-"""Opening the writer for a session: which server answers, what is held of its log, and where pulling continues.
+"""Opening the writer for a session: the server that answers, the held part of its log, and the location to continue at.
 
     the same server as before     the file continues at its end; its last transaction is compared
     another server, by GTID       a new sub-directory, once that server has all transactions that are held
@@ -75,7 +75,7 @@ class WriterOpener:
     _torn: BinlogFile | None = None
     """A file that the upstream cannot read to its end."""
     _lacking: tuple[float, float] = field(default=(-inf, -inf), repr=False)
-    """When the server was first and last found to lack transactions that are held."""
+    """The times at which the server first and last lacked transactions that are held."""
 
     def open(
         self, connection: Connection, info: ServerInfo, locate: Locate, has: Has = lambda _file: False
@@ -212,7 +212,7 @@ class WriterOpener:
         self._place_to_begin(end, binlogs)
         self.writer = None  # so that the next session reads the directory again
         held.close()
-        gone = clear(
+        removed = clear(
             self.config.source_id,
             self.directory.root,
             last_word=lambda: announce(self.directory, sub_dir, self._place_to_begin(end, binlogs)),
@@ -224,9 +224,9 @@ class WriterOpener:
             "begins again with %s. Removed: %d files, %d bytes%s",
             end,
             writer.file,
-            len(gone),
-            sum(file.size for file in gone),
-            f", {gone[0]} to {gone[-1]}" if gone else "",
+            len(removed),
+            sum(file.size for file in removed),
+            f", {removed[0]} to {removed[-1]}" if removed else "",
         )
         return writer
 

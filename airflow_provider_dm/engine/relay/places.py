@@ -42,7 +42,7 @@ _FOUR_GIB: Final = 1 << 32
 
 
 class FileHead(NamedTuple):
-    """The head of a file: its creation time, and what was committed before it (None if it does not state it)."""
+    """The head of a file: its creation time, and the transactions committed before it (None if it has no such set)."""
 
     timestamp: int
     before: GtidSet | None
@@ -105,7 +105,7 @@ def place_at_time(log: Log, moment: int, sought: str) -> Location:
         if first is None or BinlogFile.parse(first.name).number > 1:
             oldest = first.name if first is not None else "no file"
             raise PlaceNotFound(
-                sought, f"the oldest existing file is {oldest}, created later: what was before is purged"
+                sought, f"the oldest existing file is {oldest}, created later: earlier files were purged"
             )
         return Location(first.name, BINLOG_HEADER_SIZE)
     for one in log.files[log.files.index(file) :]:

@@ -44,7 +44,7 @@ from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
 
 HEARTBEAT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 10.0
-"""Twice the heartbeat: after this time the peer is dead, whatever TCP's state."""
+"""Twice the heartbeat: after this time the peer counts as dead, even if TCP has not noticed."""
 
 TICK_SECONDS: Final = 0.25
 """Timeout of one receive, so that the caller can check its clock."""

@@ -200,7 +200,7 @@ class PurgeReport:
     files: tuple[NamedFile, ...]
     stays: NamedFile | None = None
     kept: str = ""
-    """Which file stays, and why."""
+    """The file that stays, and the reason."""
 
     @classmethod
     def of(cls, files: Sequence[HeldFile], stays: HeldFile | None, why: str) -> PurgeReport:
@@ -214,7 +214,7 @@ class PurgeReport:
         return sum(file.size for file in self.files)
 
     def __str__(self) -> str:
-        """Return number, size and names of the files for people."""
+        """Return number, size and names of the files for users."""
         if not self.files:
             return "no file"
         first, last = self.files[0], self.files[-1]

@@ -1,8 +1,8 @@
 """Execution of a purge: its files are hidden, the needs are read again, and only then are the files deleted.
 
 A task may start to need a file during the purge. So a file is first renamed to a dot name, which readers ignore; then
-the metadata DB is read once more, and files needed by then get their names back. Files are hidden from the oldest on
-and restored from the newest on, so the visible files are always the newest part of the log, without gaps.
+the metadata DB is read once more, and files that are now needed get their names back. Files are hidden from the oldest
+on and restored from the newest on, so the visible files are always the newest part of the log, without gaps.
 
 A purge may crash at any step. Files that it leaves hidden get their names back before the next purge, and when the
 relay starts (`restore_hidden`): a file is only lost if two readings of the needs had released it.
@@ -100,7 +100,7 @@ def purge(source: str, root: Path, read_needs: ReadNeeds, *requests: PurgeReques
         deleted, returned = _hide_check_delete(root, log.files, plan.delete, read_needs)
         _remove_empty_sub_dirs(root)
     if returned:
-        return PurgeReport.of(deleted, returned[0], "a task has come to need it meanwhile")
+        return PurgeReport.of(deleted, returned[0], "a task has requested it since the purge began")
     return plan.report
 
 

@@ -1,6 +1,6 @@
-"""A purge that is ordered from anywhere: the relay's process carries it out where the files are.
+"""A purge that is ordered on any machine: the relay's process executes it on the machine that has the files.
 
-The order and its report are one column of the relay's row in the metadata DB (`dm_relay.purge`). A relay looks for an
+The order and its report are one column of the relay's row in the metadata DB (`dm_relay.purge`). A relay checks for an
 order every second (housekeeping.py), also while it is paused. What is planned or removed is the same as by a purge on
 the relay's machine: both are `carried_out`.
 """

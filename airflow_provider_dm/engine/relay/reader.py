@@ -2,8 +2,8 @@
 
 The writer writes complete, verified events only, so all bytes of a file may be read. A file with a successor is
 finished. A reader gives a location and gets all files from that location on; a missing file is a typed error, never a
-shorter list. Nothing is missing if the location's file is gone, but its GTID set has all that was committed before the
-first file of a later sub-directory. Reading needs no lock and has no side effects.
+shorter list. A location whose file was removed needs no earlier log if its GTID set has every transaction that was
+committed before the first file of a later sub-directory. Reading needs no lock and has no side effects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RelayReader:
     def suffix_now(self, server_uuid: str) -> int | None:
         """Return the number of the sub-directory for the present log of this server, which may not exist yet.
 
-        A server that returns gets a new sub-directory. None if the relay directory is empty.
+        A server that becomes the upstream again gets a new sub-directory. None if the relay directory is empty.
         """
         latest = self._directory.latest()
         if latest is None:

@@ -1,8 +1,8 @@
 """The relay's reports and the stage that users request, exchanged with the metadata DB beside the pull loop.
 
-Every second one thread writes the relay's status to the metadata DB and reads the desired stage; another one asks the
-upstream for its end: a slow upstream must not make the relay look dead, or delay its reaction. Failures are logged, and
-the query is repeated; pulling continues meanwhile.
+Every second one thread writes the relay's status to the metadata DB and reads the desired stage; another one queries
+the end of the upstream's log: a slow upstream must not make the relay appear dead, or delay its reaction. Failures are
+logged, and the query is repeated; pulling continues meanwhile.
 
 A source has one row, which one relay writes. Another relay of the source, in another directory or on another machine,
 ends with RelayRunsElsewhere while the first one reports. After a relay was killed, its successor waits until the row is
@@ -147,14 +147,14 @@ class Reporter:
         # Positions compare within one server's log only. After a failover the relay must first follow the new server.
         followed = now.relay is not None and now.sub_dir.rpartition(".")[0] == self._master_uuid
         master = replace(self._master, suffix=now.relay.suffix) if self._master and now.relay else self._master
-        there = followed and now.error is None  # with an error it does not pull, and may be behind
+        pulls = followed and now.error is None  # with an error it does not pull, and may be behind
         status = RelayStatus(
             source=self.source,
             stage=now.stage,
             master=master,
             relay=now.relay,
             sub_dir=now.sub_dir,
-            caught_up=bool(there and now.relay and master and reached(now.relay, master)),
+            caught_up=bool(pulls and now.relay and master and reached(now.relay, master)),
             error=now.error,
             pid=pid,
             host=socket.gethostname(),

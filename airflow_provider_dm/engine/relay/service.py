@@ -62,7 +62,7 @@ FIRST_CONNECT_ATTEMPTS: Final = 4
 SAVE_SECONDS: Final = 10.0
 PUBLISH_SECONDS: Final = 0.5
 STEADY_SECONDS: Final = 10.0
-"""A connection that lived this long, or brought data, was a good one: the next delay is a short one again."""
+"""After a connection that lasted this long, or received data, the next delay is short again."""
 STAGE_POLL_SECONDS: Final = 0.5
 FULL_DISK_SECONDS: Final = 60.0
 """After this time a full disk is tried again, even if no space was freed."""
@@ -134,7 +134,7 @@ class _Service:
     replica_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
     take: RunTaker = field(default_factory=RunTaker)
     _began: tuple[float, Location | None] = (0.0, None)
-    """When and at which location the present connection began to pull."""
+    """The time and the location at which the present connection began to pull."""
     _publish_at: float = 0.0
     _save_at: float = 0.0
 

@@ -1,4 +1,4 @@
-"""Where the relay begins or continues: decided by the held log, the configuration and the upstream's files.
+"""The location at which the relay begins or continues, by the held log, the configuration and the upstream's files.
 
 In this order: the log in the relay directory; `relay-binlog-name` or `relay-binlog-gtid`, unless all that tasks need is
 later; the oldest location that a task needs; the upstream's current file. A file is always pulled from its first event.

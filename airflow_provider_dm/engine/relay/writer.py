@@ -97,7 +97,7 @@ class RelayWriter:
         self._syncer.check(self.path)
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         try:
-            # At an explicit offset, not at the end: a second writer, if locks do not exclude, writes the same there.
+            # At an explicit offset, not at the end: if the lock fails, a second writer writes the same bytes there.
             write_all(self._descriptor, data, self.size)
         except OSError as error:
             self._cut_back()

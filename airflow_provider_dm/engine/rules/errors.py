@@ -36,7 +36,7 @@ class TargetTableMismatch(DownstreamError):
     source_columns: tuple[str, ...]
     target_columns: tuple[str, ...]
     remedy: str
-    """The statement that adds the missing columns; changing and dropping columns is left to a person."""
+    """The statement that adds the missing columns; changing and dropping columns is left to a user."""
     created_anew: bool = False
     """True if the task would create the target table if it were missing, and can still use another one."""
 

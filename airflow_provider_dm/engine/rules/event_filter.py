@@ -100,7 +100,7 @@ class EventFilter:
         return self._verdict(name, (event,), "")
 
     def may_keep_rows(self, name: TableName) -> bool:
-        """Return True if DDL that removes rows of this table may be ignored. A RENAME concerns another table, too."""
+        """Return True if DDL that removes rows of this table may be ignored, or a RENAME of any table to its name."""
         schema = TableName(name.schema, "")
         return any(
             rule.may_ignore("rename table")

@@ -2,9 +2,9 @@
 
 After a start whose past is not exact, a colliding row is overwritten (sync/safe_mode), and the overwritten row may be
 another row of the source, which would not be noticed. So every unique key of the target has to follow from a unique key
-of the source: over the same or more columns, distinguishing the same texts. If filters skip changes, a row is written
-over any row with its identity key (`WritePolicy`), so that key has to follow. Otherwise a row that is distinct at the
-source only meets a duplicate key error, which stops the task.
+of the source: it has the same or more columns, and distinguishes the same texts. If filters skip changes, a row is
+written over any row with its identity key (`WritePolicy`), so that key has to follow. Otherwise a row that is distinct
+at the source only causes a duplicate key error, which stops the task.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A route may add columns (`extract-table` and the like) with one value in all rows of a source table: they count as the
 source's last columns, with the types of the target's columns. The target may have additional columns that it fills by
 itself: nullable columns, columns with a default, generated columns and AUTO_INCREMENT. A key over an AUTO_INCREMENT
-column of the target alone is left out of the mapping: no row of the source can have its value already, and no row is
-found by it.
+column of the target alone is left out of the mapping: no row of the source can have its value already, and rows are not
+searched by it.
 
 Columns are matched by name, in any order, and each pair of types must return every written value unchanged, or reject
 it in the target's strict mode. Values that strict mode accepts and changes (fewer decimals, fewer fractional seconds,

@@ -1,12 +1,12 @@
-"""Which changes of a table's rows are replicated: by the binlog event filter and by expression filters.
+"""The choice of the row changes to replicate, by the binlog event filter and by expression filters.
 
 An expression filter ignores a change for which its expression is true: for the new row of an INSERT, the old row of a
 DELETE, and for an UPDATE the old row and the new row, or both if both expressions are given. A filter that names a
 missing column ignores nothing, as in DM: the column may be added later.
 
 The effect of an ignored change never reaches the target, so the target may differ from what the log implies: a row may
-still exist although its DELETE was ignored, or be missing because its INSERT was. The filter's
-`FilterLoss` is how much of this is possible; it decides how changes are folded and written (`sync.write`)."""
+still exist although its DELETE was ignored, or be missing because its INSERT was. The filter's `FilterLoss` states
+which of these are possible; it decides how changes are folded and written (`sync.write`)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The weight of a text is the concatenation of its characters' weights. This holds for collations without contractions:
 `general_ci`, those of latin1, and the root of the Unicode collation algorithm 4.0 (`unicode_ci`), 5.2 and 9.0. Verified
-on MySQL 9.7, MariaDB 10.11 and 11.8: no two characters of one block of the basic plane, nor a letter and a combining
-mark, have another weight together than separately. It does not hold for a language's collations, nor for `uca1400`.
+on MySQL 9.7, MariaDB 10.11 and 11.8: two characters of one block of the basic plane, or a letter and a combining mark,
+have together the weights that they have separately. It does not hold for a language's collations, nor for `uca1400`.
 
 A collation with PAD SPACE (`pads`) pads the shorter text: its weight is extended by that of spaces.
 """
@@ -90,12 +90,12 @@ def read_weights(connection: Connection, server: str, collations: Iterable[str])
     for name in sorted(collations):
         key = f"{server}/{name}"
         if key not in _read:
-            _read[key] = _asked(connection, name)
+            _read[key] = _queried(connection, name)
         found.append(_read[key])
     return tuple(found)
 
 
-def _asked(connection: Connection, collation: str) -> CollationWeights:
+def _queried(connection: Connection, collation: str) -> CollationWeights:
     weights: list[bytes] = []
     count = _count(collation)
     for first in range(0, count, _AT_ONCE):

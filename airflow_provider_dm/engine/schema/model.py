@@ -35,7 +35,7 @@ class Column:
     expression: str = field(default="", compare=False, repr=False)
     """The expression of a generated column, as this server writes it. Rows do not depend on it."""
     filled: bool = field(default=False, compare=False, repr=False)
-    """Whether an INSERT without this column fills it: by a DEFAULT other than NULL, or a number (`auto_increment`)."""
+    """True if an INSERT without this column fills it: by a DEFAULT other than NULL, or a number (`auto_increment`)."""
     auto_increment: bool = field(default=False, compare=False, repr=False)
     """AUTO_INCREMENT."""
     constant: bytes | None = field(default=None, compare=False, repr=False)

@@ -2,8 +2,8 @@
 
 A canonical number is the text of the server's text protocol, without the padding of ZEROFILL. FLOAT and DOUBLE are the
 exception, as the server shortens a FLOAT to six digits: they are `repr` of the exact stored value, so that a FLOAT
-read by SELECT (as a DOUBLE, see `codec.py`) and a FLOAT decoded from four bytes are the same text. This module knows
-neither tables nor events.
+read by SELECT (as a DOUBLE, see `codec.py`) and a FLOAT decoded from four bytes are the same text. This module
+uses neither tables nor events.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ and a fold is computed from them:
     the fold of a text  the concatenated letters of its characters
 
 Equal texts have equal weights except for padding; spaces are ignored here, so equal texts have equal letters. This
-requires that the weight of a text is the concatenation of its characters' weights, as far as letters are concerned:
+requires that the weight of a text without its other units is the concatenation of its characters' weights:
 
 - Only collations for which this is known are supported: `general_ci`, those of latin1 and ascii, and the Unicode
   collation algorithm without a language. Languages have letters of several characters ('ch', 'aa'). The root's

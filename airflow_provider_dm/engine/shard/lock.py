@@ -5,18 +5,18 @@ all its own shards have executed it (shard/group.py); the first source to report
 
     phase       condition                                 the owner         the others
     waiting     a source has not reported                 waits             wait
-    conflict    two have reported different DDL           stops; both are shown and a person decides (`decision`)
+    conflict    two have reported different DDL           stops; both are shown and a user decides (`decision`)
     exec        all have reported the same, or a          executes the DDL  wait
-                person has decided
+                user has decided
     skip        the DDL has been executed                 continues         continue without executing it
-    differs     it has been executed without a source,    continues         that source stops, until a person accepts
+    differs     it has been executed without a source,    continues         that source stops, until a user accepts
                 which now reports another DDL                               the executed DDL instead (`decision`)
     (removed)   every source has continued
 
     event                   waiting      conflict     exec         skip
     reported by a source    waiting/     conflict     exec         skip (a late source
                             exec/confl.               (repeated)   continues), or differs
-    decided by a person     exec         exec         exec, by     refused: already executed; in `differs`: skip
+    decided by a user       exec         exec         exec, by     refused: already executed; in `differs`: skip
                                                       that owner
     executed by the owner   refused      refused      skip         skip (repeated)
     a source has continued  refused      refused      refused      skip, or removed by the last source
@@ -59,7 +59,7 @@ class Phase(StrEnum):
 
 
 class Action(StrEnum):
-    """A person's decision about the owner: execute the DDL, or continue without executing it. In DM's words."""
+    """A user's decision about the owner: execute the DDL, or continue without executing it. In DM's words."""
 
     EXEC = "exec"
     SKIP = "skip"
@@ -183,7 +183,7 @@ def reported(
 
 
 def with_decision(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Lock:
-    """Return the lock after a person has decided. Raises LockRefuses.
+    """Return the lock after a user has decided. Raises LockRefuses.
 
     `force`: decide even if a source has not reported, or another owner was chosen before. That owner may be executing
     the DDL: its statement is killed. A new action for the same owner needs no `force`. After the DDL has been executed,

@@ -3,7 +3,7 @@
     first condition that holds                                 turn
     rows that were held are not all applied                    RESYNC
     a shard of the source has not executed the DDL             SHARDS
-    the target has executed it, or another DDL that a person
+    the target has executed it, or another DDL that a user
     has accepted in its place                                  RESOLVE
     the lock has no report of this source                      REPORT
     sources have executed different DDL                        CONFLICT

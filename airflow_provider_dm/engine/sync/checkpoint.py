@@ -1,4 +1,4 @@
-"""DM's checkpoint table, written during a sync for people, for tools, and for a return to DM.
+"""DM's checkpoint table, written during a sync for users, for tools, and for a return to DM.
 
 The sync itself restarts from dm_frontier and never reads this table. It is written every `checkpoint-flush-interval`,
 at stops and after DDL, in its own transaction. Each write checks the generation and reads the position of the lowest

@@ -197,21 +197,21 @@ class Following:
         if ddl.rows is not None and COMMITTED in entries:
             return state
         tables = state.tables or load_tables(self.source)
-        around = self._surroundings(ddl, statement, tables)
+        context = self._surroundings(ddl, statement, tables)
         if not entries:  # else the statement may have changed the key already
-            around = replace(around, ordered_differently=plan.ordered_differently, json_columns=plan.json_columns)
-        change = self._change(statement, operator, tables, around)
+            context = replace(context, ordered_differently=plan.ordered_differently, json_columns=plan.json_columns)
+        change = self._change(statement, operator, tables, context)
         session = self._session(ddl, change, operator)
-        in_front = _injected(operator, tables, around)
+        in_front = _injected(operator, tables, context)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
         needs = needed_location(ddl.at, state.prepared)
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         if change.agreed is not None and ddl.rows is not None:
             raise CannotFollow("it alters a merged table, and its transaction has rows as well")
-        groups = self.shards.meet(change, tables, (ddl.at, ddl.end), needs, session, counts_as_made=skipped)
+        groups = self.shards.groups_after(change, tables, (ddl.at, ddl.end), needs, session, counts_as_made=skipped)
         groups += self.shards.newly_merged(change, tables)
-        chunks = chunks_after(load_chunks(connection, fence.ref), tables, change, _shared(tables, around))
+        chunks = chunks_after(load_chunks(connection, fence.ref), tables, change, _shared(tables, context))
         emptied = [TargetDdl(f"TRUNCATE TABLE {name.quoted()}", (name,)) for name in chunks.emptied]
         statements = (*change.statements, *emptied) if change.agreed is None else ()
         target = self.source.target
@@ -274,18 +274,18 @@ class Following:
         statement: Statement | ApplyDdl | None,
         operator: Operator | None,
         tables: SubtaskTables,
-        around: DdlContext,
+        context: DdlContext,
     ) -> SchemaChange:
         if (instead := _instead(operator)) is not None:
-            return change_by_hand(statement, statements_of(instead), tables, around)
+            return change_by_hand(statement, statements_of(instead), tables, context)
         if isinstance(statement, ApplyDdl):
-            change = repeated(statement.changes, tables, around)
+            change = repeated(statement.changes, tables, context)
             if change.zone:
                 raise ValuesDiffer("rows depend on the session time zone of an online DDL tool, which is unknown")
             return change
         if statement is None:
             raise CannotFollow("it is not understood")
-        return change_of(statement, tables, around)
+        return change_of(statement, tables, context)
 
     def _commit(
         self,
@@ -390,7 +390,7 @@ class Following:
             with connected(self.source.spec.endpoint.resolve()) as connection:
                 self._collation_names = _collation_names(connection)
         if number not in self._collation_names:
-            raise CannotFollow(f"the source knows no collation with the number {number}")
+            raise CannotFollow(f"the source has no collation with the number {number}")
         return self._collation_names[number]
 
     def _session(self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None) -> list[Setting]:
@@ -429,11 +429,11 @@ class Following:
             )
 
 
-def _shared(tables: SubtaskTables, around: DdlContext) -> frozenset[TableName]:
+def _shared(tables: SubtaskTables, context: DdlContext) -> frozenset[TableName]:
     """Return the target tables that receive, or have received, rows of several source tables."""
     counted = Counter(schema.target for schema in tables.schemas)
     several = {target for target, number in counted.items() if number > 1}
-    return around.fed_elsewhere | around.once_merged | several
+    return context.fed_elsewhere | context.once_merged | several
 
 
 def _instead(operator: Operator | None) -> Operator | None:
@@ -441,11 +441,11 @@ def _instead(operator: Operator | None) -> Operator | None:
     return None if operator is None or operator.kind is OperatorKind.INJECT else operator
 
 
-def _injected(operator: Operator | None, tables: SubtaskTables, around: DdlContext) -> Sequence[TargetDdl]:
+def _injected(operator: Operator | None, tables: SubtaskTables, context: DdlContext) -> Sequence[TargetDdl]:
     """Return the statements that an operator injects before a statement. Raises CannotFollow."""
     if operator is None or operator.kind is not OperatorKind.INJECT:
         return ()
-    return change_by_hand(None, statements_of(operator), tables, around).statements
+    return change_by_hand(None, statements_of(operator), tables, context).statements
 
 
 def untouched(

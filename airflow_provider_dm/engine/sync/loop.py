@@ -197,8 +197,8 @@ class Loop:
         return self.applier.apply(epoch, self.state, following)
 
     def _overwrite_by_waiting(self) -> None:
-        """Write contested rows over the rows in their places, in safe mode and where rows overwrite each other: later
-        changes do not check for them. New ones come only in safe mode."""
+        """Write contested rows over the rows in their places, in safe mode and in tables whose rows overwrite each
+        other: later changes do not check for contested rows. New contested rows arise only in safe mode."""
         plan = self.state.written_by
         due = not self.state.overwritten or (plan.safe and self.merged.sharing.rows)
         if due and (plan.safe or plan.unowned):
@@ -211,8 +211,8 @@ class Loop:
         self._show_safe_mode()
 
     def _share_table(self, error: DmError) -> bool:
-        """Take the plan that treats a table as shared, if the error is a collision with a row of another source that
-        now feeds it. Return True if so. The plan folds as before: the epoch may be half applied.
+        """Switch to the plan that treats a table as shared, if the error is a collision with a row of another source
+        that now feeds it. Return True if so. The plan folds as before: the epoch may be half applied.
         """
         writes_by = self.state.written_by
         if writes_by.mode != self.state.plan.mode:
@@ -336,8 +336,8 @@ class Loop:
         self._take_plan()
 
     def _leave_file(self, planned: DdlStatement | UpToDate) -> None:
-        """Execute what an operator has injected here if the log continues in another file: this location does not come
-        again, and the execution may have begun. A DDL that has begun executes its own injected statements."""
+        """Execute what an operator has injected here if the log continues in another file: the sync does not return to
+        this location, and the execution may have begun. A DDL that has begun executes its own injected statements."""
         here, at = self.state.here, planned.at
         if self.state.edge is not None or (at.suffix, at.file) == (here.suffix, here.file):
             return

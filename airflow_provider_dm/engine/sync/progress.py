@@ -1,4 +1,4 @@
-"""The progress and speed of one sync, for people: counters that the loop sets and the thread of the beat reads."""
+"""The progress and speed of one sync, for users: counters that the loop sets and the thread of the beat reads."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Speed:
 
 @dataclass
 class Meter:
-    """Measures the speed of counters that only grow. Thread-safe. The time before the first `look` does not count."""
+    """Measures the speed of counters that only grow. Thread-safe. The time before the first `record` does not count."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _looks: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
+    _records: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
     _first: tuple[float, dict[str, int]] | None = None
 
     def record(self, counters: Mapping[str, int], now: float | None = None) -> dict[str, Speed]:
@@ -44,10 +44,10 @@ class Meter:
         moment, here = time.monotonic() if now is None else now, dict(counters)
         with self._lock:
             self._first = self._first or (moment, here)
-            self._looks.append((moment, here))
-            while len(self._looks) > 2 and self._looks[1][0] <= moment - LATELY_SECONDS:
-                self._looks.popleft()
-            first, recent = self._first, self._looks[0]
+            self._records.append((moment, here))
+            while len(self._records) > 2 and self._records[1][0] <= moment - LATELY_SECONDS:
+                self._records.popleft()
+            first, recent = self._first, self._records[0]
         return {
             name: Speed(_per_second(first, moment, name, value), _per_second(recent, moment, name, value))
             for name, value in here.items()
@@ -121,7 +121,7 @@ class SyncProgress:
     """Everything before this location is in the target."""
     goal: Location | None = None
     goal_far: str = ""
-    """A message for people while the sync is caught up and its goal is in a file that the source has not begun."""
+    """A message for users while the sync is caught up and its goal is in a file that the source has not begun."""
     epochs: int = 0
     transactions: int = 0
     changes: int = 0
@@ -148,7 +148,7 @@ class SyncProgress:
     failures: int = 0
     """The number of transient errors that have stopped the sync."""
     safe_mode: dict[str, Any] = field(default_factory=dict)
-    """Whether safe mode is on, why and up to which location; and the collisions (sync/safe_mode/states.py)."""
+    """The state of safe mode, with reason and end, and the collisions (`Collisions.to_json`)."""
     contested_rows: int = 0
     """Rows that wait for a place in a merged table that a row of another source table has."""
     contested_since: float | None = None
@@ -354,7 +354,7 @@ def seconds_left(left_bytes: int | None, bytes_per_second: float) -> float | Non
 
 
 def progress_line(progress: Mapping[str, Any]) -> str:
-    """Format one source's progress, given as `to_json` returns it, for people.
+    """Format one source's progress, given as `to_json` returns it, for users.
 
     >>> progress_line({"location": "bin.000003:99", "changes_applied": 12000, "recent_rps": 350.4, "lag_seconds": 61.2,
     ...                "bytes": 1 << 20, "left_bytes": 3 << 20, "seconds_left": 125.0})
@@ -408,7 +408,7 @@ def _held_back(progress: Mapping[str, Any]) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration for people.
+    """Format a duration for users.
 
     >>> [duration(seconds) for seconds in (0.4, 59.7, 60, 3599, 90061)]
     ['0 s', '59 s', '1 min', '59 min 59 s', '1 d 1 h']

@@ -34,7 +34,7 @@ _WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
 
 @dataclass(frozen=True)
 class RowForm:
-    """How the rows of one side are read: the SELECT list, and each column's conversions to its canonical form."""
+    """The way to read the rows of one side: the SELECT list, and each column's conversions to its canonical form."""
 
     select: str
     transforms: tuple[tuple[Transform, ...], ...]

@@ -139,7 +139,7 @@ def _compared(spec: JobSpec, runner: PieceRunner) -> list[Json]:
     all_servers = servers | {TARGET_SIDE: target}
     sums = _sum_up([side for one in compared for side in (one.source_pieces, one.target_pieces)], runner, all_servers)
     pairs = zip(compared, sums[::2], sums[1::2], strict=True)
-    reports = [_report(table, here, there, runner, all_servers) for table, here, there in pairs]
+    reports = [_report(table, source, target, runner, all_servers) for table, source, target in pairs]
     reports += [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
     held = {
         str(name): shard for name, shard in {**before, **locks()}.items()
@@ -204,7 +204,7 @@ class _Paired:
     misfits: dict[TableName, tuple[list[str], str]]
 
 
-def _paired(surveys: Mapping[str, SourceSurvey], there: TargetSurvey, spec: JobSpec, target: Endpoint) -> _Paired:
+def _paired(surveys: Mapping[str, SourceSurvey], existing: TargetSurvey, spec: JobSpec, target: Endpoint) -> _Paired:
     mappings: dict[tuple[str, TableName], TableMapping] = {}
     why: dict[TableName, str] = {}
     misfits: dict[TableName, str] = {}
@@ -213,14 +213,14 @@ def _paired(surveys: Mapping[str, SourceSurvey], there: TargetSurvey, spec: JobS
         for table in survey.tables:
             sources[table.target].append(f"{source_id}:{table.table.name}")
             try:
-                mappings[source_id, table.table.name] = _mapping(table, table.table, there)
+                mappings[source_id, table.table.name] = _mapping(table, table.table, existing)
             except (ComparedTableMissing, TargetTableMismatch) as error:
-                if not there.tables:
+                if not existing.tables:
                     raise
                 why.setdefault(table.target, error.happened())
                 try:
                     known = _known_to_task(spec, source_id, table.table, target)
-                    mappings[source_id, table.table.name] = _mapping(table, known, there)
+                    mappings[source_id, table.table.name] = _mapping(table, known, existing)
                 except (ComparedTableMissing, TargetTableMismatch):
                     misfits.setdefault(table.target, error.happened())
     return _Paired(mappings, why, {name: (sources[name], reason) for name, reason in misfits.items()})
@@ -238,9 +238,9 @@ def _known_to_task(spec: JobSpec, source_id: str, now: Table, target: Endpoint) 
 
 
 def readable_definition(known: Table, now: Table) -> Table:
-    """Return the older definition with the current keys; if some of its columns are gone, the current definition."""
-    there = {name: value_signature(column) for name, column in now.by_name.items()}
-    if any(there.get(name) != value_signature(column) for name, column in known.by_name.items()):
+    """Return the older definition with the current keys; if a column of it was dropped, the current definition."""
+    signatures = {name: value_signature(column) for name, column in now.by_name.items()}
+    if any(signatures.get(name) != value_signature(column) for name, column in known.by_name.items()):
         return now
     names = known.by_name.keys()
     keys = tuple(key for key in now.unique_keys if not key.expression and {one.lower() for one in key.columns} <= names)
@@ -253,10 +253,10 @@ def _misfit(target: TableName, sources: list[str], why: str) -> Json:
     return {"target": str(target), "sources": sources, "equal": False, "why": why, **nothing}
 
 
-def _mapping(one: SourceTable, source: Table, there: TargetSurvey) -> TableMapping:
-    if one.target not in there.tables:
+def _mapping(one: SourceTable, source: Table, existing: TargetSurvey) -> TableMapping:
+    if one.target not in existing.tables:
         raise ComparedTableMissing(str(one.target))
-    return map_table(source, there.tables[one.target], one.extracted)
+    return map_table(source, existing.tables[one.target], one.extracted)
 
 
 def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int) -> list[ChunkProgress]:
@@ -283,8 +283,8 @@ def _sum_up(
     return [total([next(done) for _ in side]) for side in sides]
 
 
-def _report(one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]) -> Json:
-    unequal = here.unequal(there)
+def _report(one: Compared, source: Sums, target: Sums, runner: PieceRunner, servers: dict[str, Endpoint]) -> Json:
+    unequal = source.unequal(target)
     if unequal:
         log.error("%s differs from its sources in %d of %d classes of rows", one.target, len(unequal), CLASSES)
     if one.why:
@@ -292,11 +292,11 @@ def _report(one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers
     return {
         "target": str(one.target),
         "sources": [f"{source_id}:{mapping.source.name}" for source_id, mapping in one.mappings],
-        "source_rows": here.rows,
-        "target_rows": there.rows,
+        "source_rows": source.rows,
+        "target_rows": target.rows,
         "equal": not unequal and not one.why,
         "unequal_classes": len(unequal),
-        "differing": _differing(one, here, there, runner, servers) if unequal else [],
+        "differing": _differing(one, (source, target), runner, servers) if unequal else [],
         "why": one.why,
     }
 
@@ -304,9 +304,11 @@ def _report(one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers
 # Rows
 
 
-def _differing(one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]) -> list[Json]:
-    """Return the differing rows of some unequal classes, by key. A changed row counts once on each side."""
-    foci = _small_foci(one, here, there, runner, servers)
+def _differing(
+    one: Compared, sides: tuple[Sums, Sums], runner: PieceRunner, servers: dict[str, Endpoint]
+) -> list[Json]:
+    """Return the differing rows of some unequal classes, by key. A changed row is counted on both sides."""
+    foci = _small_foci(one, *sides, runner, servers)
     work = [(piece, focus) for focus in foci for piece in one.source_pieces + one.target_pieces]
     ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
     for (piece, _), rows in zip(work, runner.run(FindRows(servers, FEW_ROWS), work), strict=True):
@@ -324,17 +326,17 @@ def _differing(one: Compared, here: Sums, there: Sums, runner: PieceRunner, serv
 
 
 def _small_foci(
-    one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]
+    one: Compared, source: Sums, target: Sums, runner: PieceRunner, servers: dict[str, Endpoint]
 ) -> list[HashFocus]:
     """Return unequal classes small enough to compare row by row: the smallest first, then classes inside large ones.
 
     More than one is needed, because the old and the new version of a changed row are in different classes.
     """
     small: list[HashFocus] = []
-    large = [(HashFocus(), here, there)]
+    large = [(HashFocus(), source, target)]
     while large and len(small) < MOST_FOCI:
-        focus, here, there = large.pop(0)
-        sizes = {number: int(here.counts[number] + there.counts[number]) for number in here.unequal(there)}
+        focus, source, target = large.pop(0)
+        sizes = {number: int(source.counts[number] + target.counts[number]) for number in source.unequal(target)}
         for number in sorted(sizes, key=lambda number: sizes[number])[: MOST_FOCI - len(small)]:
             inner = focus.inside(number)
             if sizes[number] <= FEW_ROWS or inner.level == DEEPEST:

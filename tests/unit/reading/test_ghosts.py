@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.ddl.statements import AddColumn, AlterTable
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.ghosts import remembered
+from airflow_provider_dm.engine.reading.ghosts import ghost_state
 
 GHOST, T, LIKE = TableName("s", "__t_new"), TableName("s", "t"), TableName("s", "_t")
 NOTHING = Tracker.of(Server(Flavour.MYSQL, (8, 4, 0)), {}, {})
@@ -38,7 +38,7 @@ VIEW = "CREATE VIEW x AS SELECT 1"
     ],
 )
 def test_what_is_remembered_of_a_ghost(texts: dict[TableName, str], like: tuple[TableName, ...], why: str) -> None:
-    found = remembered(NOTHING, GHOST, (T, LIKE), {GHOST: MADE, **texts})
+    found = ghost_state(NOTHING, GHOST, (T, LIKE), {GHOST: MADE, **texts})
     assert found.like == like
     assert why in found.flaw
     assert bool(found.flaw) == bool(why)

@@ -88,7 +88,7 @@ def test_a_need_that_appears_while_files_are_hidden_gets_them_back(root: Path) -
 
     assert [str(file) for file in purged.files] == list(NAMES[:2])
     assert str(purged.stays) == NAMES[2]
-    assert purged.kept == f"{NAMES[2]} stays: a task has come to need it meanwhile"
+    assert purged.kept == f"{NAMES[2]} stays: a task has requested it since the purge began"
     assert visible(root) == list(NAMES[2:])
 
 

@@ -84,7 +84,7 @@ def meet(driver: Driver, at: Place, ddl: Ddl) -> None:
     became = replace(schema, table=source.states[at.number + 1][name].table)
     change = SchemaChange(before.put(became), (TargetDdl(ddl.kind, (MERGED,)),), agreed=name)
     places = source.location(at), source.location(at.behind)
-    groups = driver.shards.meet(change, before, places, places[0], (), counts_as_made=False)
+    groups = driver.shards.groups_after(change, before, places, places[0], (), counts_as_made=False)
 
     def body(connection: Any) -> None:
         put_table_schemas(connection, driver.ref, [became])

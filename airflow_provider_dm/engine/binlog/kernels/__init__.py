@@ -1,8 +1,8 @@
 """Hot loops of the binlog package, compiled by numba: checksums, header scan, row bounds, text.
 
-Each kernel has a plain twin in Python that is its specification (`boundary`, `rows`, `row_decoder`), and supports only
-ordinary events and values. At any other event or row it stops with a status; the twin then handles that event or row,
-and raises the error if it is one. So unusual cases are implemented once, in slow code.
+Each kernel has a reference implementation in Python (`boundary`, `rows`, `row_decoder`), and supports
+only ordinary events and values. At any other event or row it stops with a status; the reference implementation then
+handles that event or row, and raises the error if it is invalid. So unusual cases are implemented once, in slow code.
 
     machine     operations that numba lacks: unaligned loads and stores, carry-less and wide multiplication
     crc32       the checksum of an event

@@ -1,7 +1,7 @@
 """Compilation of the kernels, and their cache on disk.
 
 Compiling takes tens of seconds, loading compiled code a fraction of one. So a process with work to do never compiles:
-it loads the code that is ready, or uses the plain twins while a separate process compiles.
+it loads the code that is ready, or uses the reference implementations while a separate process compiles.
 
 The cache is a directory named by all that the machine code depends on: the sources of this package and of the modules
 whose constants it uses, the versions of Python, numba and llvmlite, and the processor. numba's own cache only checks
@@ -42,7 +42,7 @@ ENTRIES: Final = ("chains", "headers", "lines", "literals", "packets", "results"
 """Modules with entry points: importing all of them compiles or loads all kernels."""
 
 SWITCH: Final = "DM_KERNELS"
-"""Environment variable: `off` forces the plain twins."""
+"""Environment variable: `off` forces the reference implementations."""
 DIRECTORY: Final = "DM_KERNEL_CACHE"
 """Environment variable: directory for the compiled code, instead of the user's cache directory."""
 
@@ -130,7 +130,7 @@ def warm(*, wait: bool = True) -> None:
 def _loaded() -> bool:
     """Load the kernels if the cache is complete; return True if they are loaded.
 
-    A damaged cache is removed and compiled again; the plain twins are used until then.
+    A damaged cache is removed and compiled again; the reference implementations are used until then.
     """
     global _state  # noqa: PLW0603 (what this process has loaded)
     if _state is None and _is_whole(directory()):

@@ -1,4 +1,4 @@
-"""One cell of a row image as canonical text. The plain twin is `cells.reader`."""
+"""One cell of a row image as canonical text. The reference implementation is `cells.reader`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Joins consecutive changes of one row into one change, without decoding their images.
 
-Two changes are joined if the image that one leaves is the image that the next one finds, byte for byte. Its plain twin
-is the fold itself (`sync.write.compactor`), to which joined changes mean the same.
+Two changes are joined if the row image after the first equals the row image before the second, byte for byte. The fold
+(`sync.write.compactor`) is the reference implementation: joined changes do not alter its result.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _slot(key: int, text: int, ends: Any, width: int, slots: Any) -> int:
 
 @njit(forceinline=True)
 def _continues(source: int, joined: Any, held: int, changes: Any, number: int) -> bool:
-    """Return True if a change begins with the image that the held change leaves, and both are not insert and delete."""
+    """Return True if a change begins with the image after the held one, and they are not an insert and its delete."""
     left, right = joined[held, AFTER], changes[number, BEFORE]
     if left == NO_ROW or right == NO_ROW:
         return left == right
@@ -82,8 +82,8 @@ def join_chains(data: Any, changes: Any, text: Any, ends: Any, width: int, befor
 
     `changes`: of one layout, in log order. `joined`: as long as `changes`. `text`, `ends`: the cells of keys of `width`
     columns, none of them NULL. `before[i]`, `after[i]`: the key of change i before and after it; -1 without a row. The
-    changes of one key keep their order. A row that is inserted and deleted stays two changes, as one without a row
-    would have no key.
+    changes of one key keep their order. An insert and its delete remain two changes, as a change
+    without a row would have no key.
     """
     size = 16
     while size < 4 * len(changes):

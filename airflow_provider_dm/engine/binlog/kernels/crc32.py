@@ -2,7 +2,7 @@
 
 Long inputs are folded sixteen bytes at a time by carry-less multiplication (Gopal et al., "Fast CRC Computation for
 Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009; the constants are x**n mod P for the distances of that
-paper), short ones and processors without that instruction take eight table look-ups for eight bytes (Kounavis and
+paper), short inputs, and processors without that instruction, need eight table look-ups for eight bytes (Kounavis and
 Berry, "slicing-by-8", 2005).
 """
 

@@ -1,4 +1,4 @@
-"""DECIMAL from its stored groups of nine digits to text. The plain twin is `schema.numbers.decimal_unpacker`."""
+"""DECIMAL from its stored groups of nine digits to text. Reference: `schema.numbers.decimal_unpacker`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whole ordinary transactions, by the headers of their events. The plain twin is `boundary`, which calls this.
+"""Whole ordinary transactions, by the headers of their events. Reference: `boundary`, which calls this.
 
 An ordinary transaction has a GTID event without unusual flags, BEGIN if the flavour writes it, table maps, rows and
 events without a change, and XID. The kernel stops before any other transaction, and before a transaction that the
-buffer does not hold completely; the twin handles it from its first event on.
+buffer does not hold completely; the reference handles it from its first event on.
 """
 
 from __future__ import annotations

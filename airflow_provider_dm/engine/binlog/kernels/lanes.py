@@ -25,7 +25,7 @@ LANE = 16
 
 _I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
 _WORDS, _BYTES = ir.VectorType(_I64, 2), ir.VectorType(_I8, LANE)
-_LOW, _HIGH, _LOW_BY_HIGH = 0x00, 0x11, 0x10  # which halves of its two factors PCLMULQDQ takes
+_LOW, _HIGH, _LOW_BY_HIGH = 0x00, 0x11, 0x10  # the halves of the two factors that PCLMULQDQ multiplies
 
 Generate = Callable[[Any, Sequence[Any]], Any]
 

@@ -1,4 +1,4 @@
-"""Cells side by side as the tuples of an INSERT: `(1,'it\\'s',NULL),(…`. The plain twin is `schema.codec.row_literals`.
+"""Cells side by side as the tuples of an INSERT: `(1,'it\\'s',NULL),(…`. Reference: `schema.codec.row_literals`.
 
 Every place is an address; each function returns the address after its output.
 """

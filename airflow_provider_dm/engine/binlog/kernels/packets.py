@@ -1,7 +1,7 @@
-"""Packets of a dump stream to the bytes of a binlog file. The plain twin is `relay.packets.ReceiveBuffer.take_run`.
+"""Packets of a dump stream to the bytes of a binlog file. Reference: `relay.packets.ReceiveBuffer.take_run`.
 
-One call takes complete plain events, each in its own packet, verifies their checksums, and writes them one after the
-other. It stops before any other packet, which the twin handles.
+One call processes complete plain events, each in its own packet, verifies their checksums, and writes them one after
+the other. It stops before any other packet, which the reference handles.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows of a SELECT as cells side by side (`images.Cells`). The plain twin is `reading.text_rows.split_row`.
+"""Rows of a SELECT as cells side by side (`images.Cells`). Reference: `reading.text_rows.split_row`.
 
-One call takes complete rows, each in its own packet. It stops at anything else (the rest of a packet that has not
-arrived, the end of the result, an error, a row of 16 MiB, a malformed row), which the twin handles.
+One call processes complete rows, each in its own packet. It stops at anything else (the rest of a packet that has not
+arrived, the end of the result, an error, a row of 16 MiB, a malformed row), which the reference handles.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `images` is int64[rows, 2]: where each image begins and ends in `data`. A kernel writes from out[at] on until all
 images are written, `out` is full, or an image does not fit its layout. It returns the number of written rows; status[0]
-is the reason to stop, and status[1] the end of `out`. The plain twin is `row_decoder`, the caller `images`.
+is the reason to stop, and status[1] the end of `out`. Reference: `row_decoder`, the caller `images`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Events to row images: which rows changed, and the positions of their images. The plain twin is `rows`.
+"""Events to row images: which rows changed, and the positions of their images. The reference implementation is `rows`.
 
 One call processes as many events as the buffer holds. It verifies every checksum, records the table of each table map's
 number, and splits rows events into images by the lengths of their cells; it reads no value. Before an event that is not
 ordinary (an unknown map, a partial row, an envelope, a wrong checksum, an inconsistent length) it stops with LOOK, and
-the twin handles that event.
+the reference implementation handles that event.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CELL: Final = 16  # bytes of a cell in `cells`: size and prefix
 _LONG_COUNT: Final = 0xFB
 _ID_BITS, _FLAGS_AT = uint64((1 << 48) - 1), uint64(48)
 _HASH = uint64(splitting.HASH)
-_TRIED: Final = 32  # texts, where there is no hint: beyond that the twin has a dictionary
+_TRIED: Final = 32  # texts to compare if there is no hint; the reference implementation has a dictionary of all
 
 
 @njit(forceinline=True)
@@ -45,7 +45,7 @@ def equal(left: int, right: int, size: int) -> bool:
 
 @njit(forceinline=True)
 def _known(text: int, size: int, number: int, texts: int, known: Any, hints: Any) -> int:
-    """Return the index of a text among the known texts; -1 if it is none of those that are tried.
+    """Return the index of a text among the known texts; -1 if it is none of the first _TRIED texts.
 
     The previous text of this number is tried first.
     """

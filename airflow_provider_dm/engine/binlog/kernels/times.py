@@ -1,6 +1,6 @@
 """Dates and times from their stored bits to the server's text. -1: bits that no server writes.
 
-The plain twin is `schema.temporal`, with the sources of the formats. `source` and `out` are addresses; each function
+Reference: `schema.temporal`, with the sources of the formats. `source` and `out` are addresses; each function
 returns the address after its output.
 """
 

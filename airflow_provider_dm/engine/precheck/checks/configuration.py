@@ -61,7 +61,7 @@ def _remedy(name: str, known: list[str]) -> str:
 
 
 def ineffective_keys(task: TaskConfig) -> Iterator[tuple[str, str]]:
-    """Yield keys without effect, as written in the file, and what is done instead.
+    """Yield keys without effect, as written in the file, and the behaviour instead.
 
     Keys with a default value, and keys that have no effect in DM either, are left out. All keys of a syncer have an
     effect, except those that DM deprecates.

@@ -25,7 +25,7 @@ def check_source_flavour(facts: ServerFacts) -> Findings:
 
 
 def check_server_id(facts: SourceFacts) -> Findings:
-    """Check that the source has a server id, as a replica cannot connect without one, and that the task's differs."""
+    """Check that the source has a server id, which replicas require, and that the task has another server id."""
     server_id = facts.info.server_id
     if server_id == 0:
         remedy = "Set server_id to a number that no other server of this replication has."
@@ -59,9 +59,7 @@ def check_collations(facts: TargetFacts) -> Findings:
         "this TiDB compares all text by its bytes, whatever its collation (new_collation_enabled is False): upper and "
         "lower case differ, and trailing spaces count"
     )
-    remedy = (
-        "Rows arrive all the same. If applications need collations, migrate to a cluster that was created with them."
-    )
+    remedy = "Rows are replicated correctly. If applications need collations, migrate to a cluster created with them."
     return verdict(not int(equal), State.WARN, what, remedy, fine="text is compared by its collation")
 
 

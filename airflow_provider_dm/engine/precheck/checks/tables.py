@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, message_and_remedy, short_list, verdict
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
-from airflow_provider_dm.engine.reading.ghosts import ghosts_there
+from airflow_provider_dm.engine.reading.ghosts import existing_ghosts
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL, cascades_are_logged
 from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept, TargetTableMismatch
 from airflow_provider_dm.engine.rules.kept_keys import check_filtered, check_keys_kept
@@ -74,7 +74,7 @@ def check_online_ddl(facts: SourceFacts) -> Findings:
     ghosts = {name: "" for name, kind in kinds.items() if kind is TableKind.GHOST}
     trash = [str(name) for name, kind in kinds.items() if kind is TableKind.TRASH]
     if ghosts and facts.follows and facts.known is None:
-        found = ghosts_there(facts.connection, facts.rules.block_allow).ghosts if facts.copies else {}
+        found = existing_ghosts(facts.connection, facts.rules.block_allow).ghosts if facts.copies else {}
         ghosts = {name: found[name].flaw if name in found else "its original definition is unknown" for name in ghosts}
     if ghosts:
         why = [f"{name} ({flaw})" for name, flaw in ghosts.items() if flaw]

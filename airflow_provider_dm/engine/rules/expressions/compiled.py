@@ -66,7 +66,7 @@ class Expression:
     truth: Read
 
     def is_true(self, row: Row) -> bool:
-        """Return True if it is true for a row, not if it is NULL. Raises ExpressionOutOfRange."""
+        """Return True if the value for a row is true, not NULL. Raises ExpressionOutOfRange."""
         try:
             return self.truth(row) is True
         except (OutOfRange, CharacterWithoutWeight):

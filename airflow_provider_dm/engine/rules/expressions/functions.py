@@ -189,7 +189,7 @@ def _joined(*values: bytes) -> bytes:
 
 
 def _codec(kind: Type) -> str:
-    """Return the codec that splits a string into characters; any single-byte codec does for single-byte charsets."""
+    """Return the codec that splits a string into characters; any single-byte codec works for single-byte charsets."""
     return "utf-8" if isinstance(kind, Text) and kind.collation.charset in UTF8_CHARSETS else "latin-1"
 
 
@@ -213,7 +213,7 @@ def _characters(kind: Type) -> tuple[Type, Callable[..., Any]]:
 
 
 def _substring(text: str, position: int, length: int | None = None) -> str:
-    """Return a substring as SUBSTRING does: position 1 is the first character, -1 the last, 0 gives nothing.
+    """Return a substring as SUBSTRING does: 1 is the first character, -1 the last; 0 returns an empty text.
 
     >>> [_substring("abcd", *numbers) for numbers in ((2,), (-3, 2), (0,), (-5,), (2, -1), (3, 9))]
     ['bcd', 'bc', '', '', '', 'cd']

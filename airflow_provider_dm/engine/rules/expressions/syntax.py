@@ -313,7 +313,7 @@ def _hexadecimal(digits: str) -> Constant:
     try:
         bytes.fromhex(digits)
     except ValueError:
-        raise Unreadable(f"{digits} is no even number of hexadecimal digits") from None
+        raise Unreadable(f"{digits} is not an even number of hexadecimal digits") from None
     return Constant("bytes", digits)
 
 

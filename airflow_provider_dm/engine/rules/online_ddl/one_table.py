@@ -79,7 +79,7 @@ def judge_alter(view: DdlView, statement: AlterTable) -> GhostStep:
         if TableRole.OURS in map(view.role, (table, *further)):
             return view.memory, StopAtDdl(f"it moves rows or names between {table} and {', '.join(map(str, further))}")
         memory = view.memory.with_flaw((table, *further), f"it was changed by {statement_head(view.text)}")
-        return memory, SkipDdl("it concerns tables of an online DDL tool only")
+        return memory, SkipDdl("it affects tables of an online DDL tool only")
     memory, outcome = judge_table(view, statement, table, TableEffect.CHANGE)
     for other in further:
         memory = memory.outdated(other, f"{other} was altered after it")

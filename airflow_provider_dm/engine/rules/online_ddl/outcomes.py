@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.schema.model import Table
 
 REMEDY: Final = (
     f"Leave the table out by block-allow-list, and the task continues without it; or {MIGRATE_AGAIN}, while no online "
-    "DDL is running. A table that was left out returns by such a task of its own."
+    "DDL is running. To include that table again, migrate it alone by such a task."
 )
 
 

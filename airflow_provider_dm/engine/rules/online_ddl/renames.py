@@ -70,7 +70,7 @@ def judge_rename(
     if applied:
         return memory, applied[0][1]
     changed = [move.new for move in moves if move.new in memory.ghosts or move.new in memory.away]
-    return memory, recorded(changed[0]) if changed else SkipDdl("it concerns tables of an online DDL tool only")
+    return memory, recorded(changed[0]) if changed else SkipDdl("it affects tables of an online DDL tool only")
 
 
 def _net(pairs: list[tuple[TableName, TableName]]) -> list[tuple[TableName, TableName]]:

@@ -57,7 +57,7 @@ def step(
 ) -> tuple[OnlineDdls, GhostOutcome]:
     """Return the state after a statement of the log, and the statement's outcome.
 
-    `statement` is the parsed `text`, or the error that still knows its tables. `tables`: those of the task, as the
+    `statement` is the parsed `text`, or the error with its tables. `tables`: those of the task, as the
     source has them before the statement. `applied`: those that DM has applied up to a later location. The returned
     state has to be saved with the location after the statement, for any outcome but Stop, which returns the given
     state.

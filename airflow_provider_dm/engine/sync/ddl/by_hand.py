@@ -37,7 +37,7 @@ class SubtaskOperators:
 
     def at(self, ddl: DdlStatement) -> Operator | None:
         """Return the operator for a statement, and bind it to this location. Raises the store's errors."""
-        self._look()
+        self._read()
         operator = operator_for(self.known, ddl.at, ddl.sql, end=ddl.end)
         if operator is not None:
             self._use(operator, ddl.at)
@@ -49,7 +49,7 @@ class SubtaskOperators:
             return
         self.looked_at = time.monotonic()
         try:
-            self._look()
+            self._read()
         except DmError as error:
             log.warning("the binlog operators cannot be read: %s", error)
 
@@ -72,18 +72,18 @@ class SubtaskOperators:
             for operator in self.store.mark_operators_passed(self.task, self.source, applied):
                 if operator.used_at is None:
                     log.warning("binlog %s at %s was not used: the log has no such DDL", operator.kind, operator.place)
-            self._look()
+            self._read()
         except DmError as error:
             log.warning("the passed binlog operators were not reported to the metadata DB: %s", error)
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         self.known = tuple(self.store.operators(self.task, self.source))
         self.looked_at = time.monotonic()
 
     def _use(self, operator: Operator, at: Location) -> None:
         self.store.mark_operator_used(operator, at)
         log.info("binlog %s at %s: %s", operator.kind, at, "; ".join(operator.statements) or "-")
-        self._look()
+        self._read()
 
 
 def statements_of(operator: Operator) -> tuple[Statement, ...]:

@@ -14,10 +14,10 @@ it is applied already, and the statement's effect on this table is ignored.
 The binlog event filter decides which parts of a statement the target executes. The model of the source's tables follows
 all parts, because rows are decoded with it; if the target then lacks a column, making the new plan stops the task.
 
-DDL on a merged target table needs the agreement of all its shards. A shard may do alone: begin (CREATE), get a new name
-that is routed to the same target (RENAME), and end (DROP), which keeps its rows. With `shard-mode: pessimistic`
-(engine.shard), the statements for the target are those of an unmerged table, and `agreed` names the shard: they are
-executed when all shards have executed the same DDL.
+DDL on a merged target table needs the agreement of all its shards. A shard alone may be created, be renamed to a name
+that is routed to the same target, and be dropped, which keeps its rows. With `shard-mode: pessimistic` (engine.shard),
+the statements for the target are those of an unmerged table, and `agreed` names the shard: they are executed when all
+shards have executed the same DDL.
 
 A statement that converts rows is followed only if the target computes the same values (ddl/conversions.py).
 """
@@ -101,10 +101,10 @@ from airflow_provider_dm.engine.sync.errors import (
 )
 
 
-def change_of(statement: Statement, tables: SubtaskTables, around: DdlContext) -> SchemaChange:
+def change_of(statement: Statement, tables: SubtaskTables, context: DdlContext) -> SchemaChange:
     """Return the meaning of the statement. Raises CannotFollow."""
     try:
-        return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
+        return _Change(tables, context).of(as_stored(statement, tables.tracker.server))
     except NotKnown as error:
         raise DefinitionDiffers(str(error)) from None
     except CannotTrack as error:
@@ -113,14 +113,14 @@ def change_of(statement: Statement, tables: SubtaskTables, around: DdlContext) -
         raise CannotFollow(str(error)) from None
 
 
-def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: DdlContext) -> SchemaChange:
+def repeated(changes: Sequence[RealChange], tables: SubtaskTables, context: DdlContext) -> SchemaChange:
     """Return the meaning of the changes, in order, that an online DDL tool has made to the ghost table of one table.
 
     Raises the errors of `change_of`.
     """
 
     def under(text: LoggedText) -> DdlContext:
-        return replace(around, session=replace(around.session, sql_mode=text.sql_mode), sql=text.sql)
+        return replace(context, session=replace(context.session, sql_mode=text.sql_mode), sql=text.sql)
 
     return _in_turn(((change.statement, under(change.text)) for change in changes), tables)
 
@@ -128,15 +128,15 @@ def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: DdlCo
 def _in_turn(statements: Iterable[tuple[Statement, DdlContext]], tables: SubtaskTables) -> SchemaChange:
     """Return the meaning of several statements, executed one after the other."""
     change = SchemaChange(tables)
-    for statement, around in statements:
-        one = change_of(statement, change.tables, around)
+    for statement, context in statements:
+        one = change_of(statement, change.tables, context)
         notes, agreed, zone = change.notes + one.notes, one.agreed or change.agreed, change.zone | one.zone
         change = SchemaChange(one.tables, change.statements + one.statements, notes=notes, agreed=agreed, zone=zone)
     return change
 
 
 def change_by_hand(
-    original: Statement | ApplyDdl | None, instead: Sequence[Statement], tables: SubtaskTables, around: DdlContext
+    original: Statement | ApplyDdl | None, instead: Sequence[Statement], tables: SubtaskTables, context: DdlContext
 ) -> SchemaChange:
     """Return the change for statements of a user (or none) that replace the source's statement `original`.
 
@@ -144,12 +144,12 @@ def change_by_hand(
     model drops the statement's tables; the table maps of the log then show whether their columns have changed.
     Raises CannotFollow.
     """
-    by_hand = around.by_hand(Execution.GIVEN)
-    by_hand = replace(by_hand, session=replace(around.session, sql_mode=0))
+    by_hand = context.by_hand(Execution.GIVEN)
+    by_hand = replace(by_hand, session=replace(context.session, sql_mode=0))
     given = _in_turn(((statement, by_hand) for statement in instead), tables)
     if original is None:
         return SchemaChange(tables, given.statements, agreed=given.agreed)
-    alone = around.by_hand(Execution.NOTHING)
+    alone = context.by_hand(Execution.NOTHING)
     try:
         if isinstance(original, ApplyDdl):
             change = repeated(original.changes, tables, alone)
@@ -167,14 +167,14 @@ class _Change:
     """The builder of a SchemaChange: `tables` follows each part of the statement."""
 
     tables: SubtaskTables
-    around: DdlContext
+    context: DdlContext
     statements: list[TargetDdl] = field(default_factory=list)
     renamed: list[tuple[TableName, TableName]] = field(default_factory=list)
     ended: list[TableName] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     agreed: TableName | None = None
-    gone: set[Named] = field(default_factory=set)
-    """What the statements so far remove from the target."""
+    dropped: set[Named] = field(default_factory=set)
+    """The tables and columns that the statements so far drop in the target."""
     zone: ZoneNeed = NO_ZONE
 
     def of(self, statement: Statement) -> SchemaChange:
@@ -237,14 +237,14 @@ class _Change:
         if isinstance(statement, CreateTableLike) and self.tables.schema(statement.like) is None:
             raise CannotFollow(f"the definition of {statement.like} is unknown, as it is not a table of the task")
         self._track(statement)
-        target = self.around.route(name)
+        target = self.context.route(name)
         self.tables = self.tables.put(TableSchema(self.tables.tracker.table(name), target))
         if wanted:
             self._create_schema(name.schema, target.schema)
         if wanted and not self._is_shared(target, name):
             tracker = self.tables.tracker
             created = CreateTable(name, tracker.definition(name))
-            self.zone |= need_of_create(created.definition, self.around.session.sql_mode)
+            self.zone |= need_of_create(created.definition, self.context.session.sql_mode)
             self._emit(created, tracker, keyless=not any(key.primary for key in tracker.table(name).unique_keys))
 
     def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
@@ -262,7 +262,7 @@ class _Change:
                     raise CannotFollow("rows move between a partition and another table")
                 if isinstance(spec, SwapTablespace):
                     raise CannotFollow("rows are imported or discarded with a tablespace, which the log does not show")
-        if not self.around.allows(new):
+        if not self.context.allows(new):
             raise CannotFollow(f"{name} is renamed to {new}, which is not a table of the task")
         if shared and new != name:
             self._check_stays(name, new)
@@ -275,21 +275,21 @@ class _Change:
             if name == new and renames_columns(wanted):
                 check_shows(name, before.definition(name), self.tables.tracker.definition(name))
         if shared and wanted is not None:
-            if self.around.executed is Execution.ITSELF:
+            if self.context.executed is Execution.ITSELF:
                 definitions = before.definition(name), self.tables.tracker.definition(new)
-                check_same_everywhere(statement, *definitions, self.around.session.sql_mode, before.server.flavour)
+                check_same_everywhere(statement, *definitions, self.context.session.sql_mode, before.server.flavour)
             self.agreed = new
         if wanted is not None:
-            self.zone |= zone_of_rows(wanted, before, self.around)
+            self.zone |= zone_of_rows(wanted, before, self.context)
             self._emit(wanted, before)
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
         if self._is_applied(name) or self._target_of(name) is None or self._wanted(statement) is None:
             return
-        target = self.around.route(name)
-        if self._is_for_all(name) or (self.around.agreeing and target in self.around.once_merged):
+        target = self.context.route(name)
+        if self._is_for_all(name) or (self.context.agreeing and target in self.context.once_merged):
             self.notes.append(f"{name} was truncated at its source; its rows in {target} are kept")
-        elif target in self.around.once_merged:
+        elif target in self.context.once_merged:
             raise CannotFollow(
                 f"{target} may have rows of other tables that were dropped, which it would remove as well"
             )
@@ -302,7 +302,7 @@ class _Change:
             return
         if self._is_applied(name):
             return
-        if self._is_shared(schema.target, name) or schema.target in self.around.once_merged:
+        if self._is_shared(schema.target, name) or schema.target in self.context.once_merged:
             self.notes.append(f"{name} was dropped at its source; its rows in {schema.target} are kept")
         elif wanted:
             self._emit(DropTables((name,), if_exists=True), self.tables.tracker)
@@ -319,14 +319,14 @@ class _Change:
             if self.tables.schema(old) is None:
                 if self.tables.tracker.is_view(old):
                     self._track(RenameTables(((old, new),)))
-                elif may_be_missing and self.around.allows(old):
+                elif may_be_missing and self.context.allows(old):
                     self.notes.append(f"{old} is not a table of the task, so its renaming is ignored")
-                elif self.around.allows(new) and not self.tables.tracker.is_view(new):
+                elif self.context.allows(new) and not self.tables.tracker.is_view(new):
                     raise CannotFollow(
                         f"{new} becomes a table of the task, but {old} was not one: its rows are missing in the target"
                     )
                 continue
-            if not self.around.allows(new):
+            if not self.context.allows(new):
                 raise CannotFollow(f"{old} is renamed to {new}, which is not a table of the task")
             kept.append((old, new))
             self._rename_one(old, new)
@@ -343,7 +343,7 @@ class _Change:
         self._retype(old, new)
 
     def _emit_renames(self, pairs: Sequence[tuple[TableName, TableName]]) -> None:
-        moved = [(old, new) for old, new in pairs if self.around.route(old) != self.around.route(new)]
+        moved = [(old, new) for old, new in pairs if self.context.route(old) != self.context.route(new)]
         wanted = self._wanted(RenameTables(tuple(moved))) if moved else None
         if wanted is not None:
             self._emit(wanted, self.tables.tracker)
@@ -362,13 +362,13 @@ class _Change:
         schema = self.tables.schema(name)
         if schema is None or not self._is_shared(schema.target, name):
             return False
-        if not self.around.agreeing:
+        if not self.context.agreeing:
             raise NeedsAgreement(f"{schema.target} also receives rows of other tables")
         return True
 
     def _check_stays(self, name: TableName, new: TableName) -> None:
         """Check that a shard's new name is routed to the same target. Raises RoutedElsewhere."""
-        target, now = self.around.route(name), self.around.route(new)
+        target, now = self.context.route(name), self.context.route(new)
         if now != target:
             raise RoutedElsewhere(
                 f"{name} is renamed to {new}, which is routed to {now}, unlike the shards of {target}"
@@ -376,15 +376,15 @@ class _Change:
 
     def _is_shared(self, target: TableName, name: TableName) -> bool:
         """Return True if another source table is routed to the same target, and a statement has to respect it."""
-        if self.around.executed is Execution.NOTHING and not self.around.agreeing:
+        if self.context.executed is Execution.NOTHING and not self.context.agreeing:
             return False
         mine = any(schema.target == target and schema.table.name != name for schema in self.tables.schemas)
-        return mine or target in self.around.fed_elsewhere
+        return mine or target in self.context.fed_elsewhere
 
     def _is_applied(self, name: TableName) -> bool:
         """Return True if DM has applied the table up to a location after the statement."""
         schema = self.tables.schema(name)
-        return schema is not None and schema.skip_until >= self.around.position
+        return schema is not None and schema.skip_until >= self.context.position
 
     def _forget_schema(self, statement: DropDatabase) -> None:
         """Drop the tables of a schema, except those that DM has applied up to a location after the statement."""
@@ -395,20 +395,20 @@ class _Change:
             self.tables = replace(self.tables, tracker=self.tables.tracker.with_table(name, before.create_sql(name)))
 
     def _track(self, statement: Statement) -> None:
-        self.tables = replace(self.tables, tracker=self.tables.tracker.after(statement, self.around.session))
+        self.tables = replace(self.tables, tracker=self.tables.tracker.after(statement, self.context.session))
 
     def _retype(self, old: TableName, new: TableName) -> None:
         """Replace a table by its definition in the tracker, under its new name if it is renamed."""
         schema = self.tables.schema(old)
         assert schema is not None
-        retyped = replace(schema, table=self.tables.tracker.table(new), target=self.around.route(new))
+        retyped = replace(schema, table=self.tables.tracker.table(new), target=self.context.route(new))
         self.tables = self.tables.put(retyped, instead_of=old)
         if old != new:
             self.renamed.append((old, new))
 
     def _wanted(self, statement: Statement) -> Statement | None:
         """Return the part of a statement that the event filter keeps; None: no part. Raises RefusedByFilter."""
-        left, notes = left_by_filter(statement, self.tables.tracker, self.around)
+        left, notes = left_by_filter(statement, self.tables.tracker, self.context)
         self.notes += notes
         return left
 
@@ -416,41 +416,41 @@ class _Change:
         collation = self.tables.tracker.collations().get(source)
         if collation is None:
             return
-        flavours = self.tables.tracker.server.flavour, self.around.target.flavour
-        made = create_schema_like(target, collation, ServerPair(*flavours, strict=self.around.strict_collations))
+        flavours = self.tables.tracker.server.flavour, self.context.target.flavour
+        made = create_schema_like(target, collation, ServerPair(*flavours, strict=self.context.strict_collations))
         self.notes += made.notes
         self.statements.append(TargetDdl(made.sql(), ()))
 
     def _emit(self, statement: Statement, before: Tracker, *, keyless: bool = False) -> None:
         """Add the target's statements for a statement. `before`: the tables before it."""
-        if self.around.executed is Execution.NOTHING:
+        if self.context.executed is Execution.NOTHING:
             return
-        around, mode, flavour = self.around, self.around.session.sql_mode, self.around.target.flavour
+        context, mode, flavour = self.context, self.context.session.sql_mode, self.context.target.flavour
 
         def numbers_alike(name: TableName) -> bool:
             ordered = any(key.primary for key in before.table(name).unique_keys)
-            return ordered and not around.overwrites and name not in around.ordered_differently
+            return ordered and not context.overwrites and name not in context.ordered_differently
 
         way = ConversionContext(
             sql_mode=mode,
             source=before.server.flavour,
-            target_can=around.target,
-            route=around.route,
-            allows=around.allows,
+            target_can=context.target,
+            route=context.route,
+            allows=context.allows,
             resolve=self._resolve,
             collation=self._collation,
             was=lambda name: before.definition(name) if name in before.names() else None,
             numbers_alike=numbers_alike,
-            is_json=lambda name, column: (name, column.lower()) in around.json_columns,
+            is_json=lambda name, column: (name, column.lower()) in context.json_columns,
             cascades_are_logged=self.tables.cascades_are_logged,
-            strict_collations=around.strict_collations,
+            strict_collations=context.strict_collations,
         )
         emitted = for_target(self._with_implicit_changes(statement, before), way)
         self.notes += emitted.notes
         for one in emitted.statements:
             parts = tuple(statement_sql(part, mode, flavour) for part in single_changes(one))
             sql, alike = statement_sql(one, mode, flavour), same_for_same_changes(one, mode, flavour)
-            new = newly_made(one, self.gone)
+            new = newly_made(one, self.dropped)
             self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
 
     def _with_implicit_changes(self, statement: Statement, before: Tracker) -> Statement:
@@ -462,16 +462,16 @@ class _Change:
             return statement
         specs = behind_generated_key(before.server, old, statement.specs)
         statement = replace(statement, specs=specs)
-        match before.server.flavour, self.around.target.flavour:
-            case Flavour.MYSQL, Flavour.MARIADB if not self.around.rules.router.extracted(statement.table):
+        match before.server.flavour, self.context.target.flavour:
+            case Flavour.MYSQL, Flavour.MARIADB if not self.context.rules.router.extracted(statement.table):
                 return with_shrunk_keys(statement, old, new)  # not with extracted columns, which keys would lose
             case Flavour.MARIADB, Flavour.MYSQL:
                 return with_cut_keys(statement, old, new)
             case Flavour.MARIADB, Flavour.TIDB:
                 statement = with_cut_keys(statement, old, new)
-        if self.around.target.alters_columns_of_keys or self.around.rules.router.extracted(statement.table):
+        if self.context.target.alters_columns_of_keys or self.context.rules.router.extracted(statement.table):
             return statement
-        becomes = partial(collation_for, source=before.server.flavour, target=self.around.target.flavour)
+        becomes = partial(collation_for, source=before.server.flavour, target=self.context.target.flavour)
         return with_recollated_keys(without_dropped_columns(statement, old, new), old, new, becomes)
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:

@@ -144,38 +144,38 @@ def check_shows(name: TableName, before: TableDefinition, after: TableDefinition
         raise CannotFollow(f"columns of {name} swap names and positions, so the definition does not show the change")
 
 
-def zone_of_rows(wanted: Statement, before: Tracker, around: DdlContext) -> ZoneNeed:
+def zone_of_rows(wanted: Statement, before: Tracker, context: DdlContext) -> ZoneNeed:
     """Return how the values of the altered table's rows depend on the session's time zone.
 
     `wanted`: the statement for the target. Raises ValuesDiffer if the target may compute other values than the source.
     """
     assert isinstance(wanted, AlterTable | CreateIndex | DropIndex)
     specs = wanted.specs if isinstance(wanted, AlterTable) else ()
-    old, session = before.definition(wanted.table), around.session
+    old, session = before.definition(wanted.table), context.session
     new = before.after(wanted, session).definition(new_name(wanted))
-    pairs = column_pairs(old, new, specs) if around.unlike else ()
-    numbers = None if around.target.computes_as_sources else numbers_of(new)
+    pairs = column_pairs(old, new, specs) if context.unlike else ()
+    numbers = None if context.target.computes_as_sources else numbers_of(new)
     needs = [computed(pair, strict=session.strict, numbers=numbers) for pair in pairs]
-    if around.unlike and not around.target.computes_as_sources:
+    if context.unlike and not context.target.computes_as_sources:
         needs.append(chosen_otherwise(old, specs))
     differing = [why for why in needs if why is not None]
     if differing:
-        raise ValuesDiffer(f"{'; '.join(differing)}, for which {around.unlike} may compute different values")
+        raise ValuesDiffer(f"{'; '.join(differing)}, for which {context.unlike} may compute different values")
     return need_of_alter(old, new, specs, session.sql_mode)
 
 
-def left_by_filter(statement: Statement, before: Tracker, around: DdlContext) -> tuple[Statement | None, list[str]]:
+def left_by_filter(statement: Statement, before: Tracker, context: DdlContext) -> tuple[Statement | None, list[str]]:
     """Return the part of a statement that the event filter keeps (None: no part), and notes about skipped parts.
 
     `before`: the tables before the statement. Raises RefusedByFilter.
     """
-    rules = around.rules.events
+    rules = context.rules.events
     if not rules.rules:
         return statement, []
     kept, notes = [], []
-    for part in parts_of(statement, *_columns(statement, before, around)):
+    for part in parts_of(statement, *_columns(statement, before, context)):
         names = ", ".join(map(name_text, part.names))
-        match rules.of_ddl(part.names, part.events, around.sql):
+        match rules.of_ddl(part.names, part.events, context.sql):
             case EventAction.DO:
                 kept.append(part.statement)
             case EventAction.ERROR:
@@ -185,11 +185,11 @@ def left_by_filter(statement: Statement, before: Tracker, around: DdlContext) ->
     return join_parts(kept), notes
 
 
-def _columns(statement: Statement, before: Tracker, around: DdlContext) -> tuple[Columns, Columns]:
+def _columns(statement: Statement, before: Tracker, context: DdlContext) -> tuple[Columns, Columns]:
     """Return the columns before and after an ALTER TABLE that changes columns; for other statements {}, {}."""
     if not (isinstance(statement, AlterTable) and any(isinstance(spec, ChangeColumn) for spec in statement.specs)):
         return {}, {}
-    behind = before.after(statement, around.session)
+    behind = before.after(statement, context.session)
     pairs = ((before, statement.table), (behind, new_name(statement)))
     old, new = ({c.name.lower(): c for c in one.definition(name).columns} for one, name in pairs)
     return old, new
@@ -199,10 +199,10 @@ Named: TypeAlias = tuple[TableName, str]
 """A table and its column in lower case; "": the table itself."""
 
 
-def newly_made(statement: ddl.Statement, gone: set[Named]) -> tuple[Named, ...]:
-    """Return the tables and columns that the statement creates, except names in `gone`.
+def newly_made(statement: ddl.Statement, dropped: set[Named]) -> tuple[Named, ...]:
+    """Return the tables and columns that the statement creates, except names in `dropped`.
 
-    `gone`: names that earlier statements drop, which may exist again; those that this statement drops are added.
+    `dropped`: the names that earlier statements dropped; the names that this statement drops are added.
     """
     made: set[Named] = set()
     taken: set[Named] = set()
@@ -224,5 +224,5 @@ def newly_made(statement: ddl.Statement, gone: set[Named]) -> tuple[Named, ...]:
                     case ddl.RenameColumn(name, to) if name.lower() != to.lower():
                         made.add((table, to.lower()))
                         taken.add((table, name.lower()))
-    gone |= taken
-    return tuple(sorted(made - gone))
+    dropped |= taken
+    return tuple(sorted(made - dropped))

@@ -68,7 +68,7 @@ class SchemaChange:
 
 
 class Execution(Enum):
-    """What the target executes for a statement."""
+    """The statements that the target executes for a DDL."""
 
     ITSELF = auto()
     """The statement's own effect."""

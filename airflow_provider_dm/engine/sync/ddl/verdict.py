@@ -1,6 +1,6 @@
-"""Decides whether a DDL statement in the log concerns the task, by its kind (`engine.ddl`) and its tables.
+"""Decides whether a DDL statement in the log affects the task, by its kind (`engine.ddl`) and its tables.
 
-A statement that concerns the task is followed (schema_change.py), or stops the task. Skipped are statements of a kind
+A statement that affects the task is followed (schema_change.py), or stops the task. Skipped are statements of a kind
 that changes no migrated row or table, statements whose tables the rules exclude, and statements that changed nothing at
 the source: CREATE TABLE IF NOT EXISTS of an existing table, DROP TABLE IF EXISTS of a missing one. The task's tables
 show which tables exist, as it follows all statements that create and drop them.
@@ -122,7 +122,7 @@ def stop_error(ddl: DdlStatement, why: str, remedy: str = CannotFollow.remedy) -
 
 
 def _stays_in_excluded_schema(ddl: DdlStatement, rules: BlockAllowRules) -> bool:
-    """Return True if the statement can only concern its default schema, and the rules exclude that.
+    """Return True if the statement can only affect its default schema, and the rules exclude that schema.
 
     A text without a dot names no table of another schema: in no charset is the byte of a dot part of another character.
     """
@@ -184,5 +184,5 @@ def _of_tables(
         return SkipDdl(f"{tables[0]} exists")
     concerned = [table for table in tables if ours.concerns(table)]
     if concerned:
-        return RelevantDdl(f"it concerns {', '.join(str(table) for table in concerned)}", statement)
+        return RelevantDdl(f"it affects {', '.join(str(table) for table in concerned)}", statement)
     return SkipDdl(f"the rules exclude {', '.join(str(table) for table in tables)}")

@@ -51,7 +51,7 @@ def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> No
             f"the checkpoint {here} is in sub-directory {here.suffix}, but the newest one of {reader.root} is "
             f"{newest}: the relay log was created again, and the numbers do not identify the server.",
             "Remove the relay directory and start the relay with the same metadata DB (`meta-url`): it then "
-            "knows what the task needs, and continues in a sub-directory with the right number.",
+            "begins at the location that the task needs, in a sub-directory with the right number.",
         )
 
 

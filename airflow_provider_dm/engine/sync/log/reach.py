@@ -1,8 +1,8 @@
 """The files of a log: whether they contain a location, where one ends, how many bytes are left, and whether every event
 is complete and has the right checksum.
 
-Planning reads headers, and decoding verifies the events that it decodes, so normal reading needs no check of events. It
-is made after an error, to find out whether the file is damaged or whole again.
+Planning reads headers, and decoding verifies the events that it decodes, so normal reading does not check all events.
+They are checked after an error, to find out whether the file is damaged, or complete again.
 """
 
 from __future__ import annotations

@@ -359,7 +359,7 @@ class Tail:
             if reading.pulled and not is_another_server(error):
                 reading.log.forget()  # so that the next run pulls it again
             raise both_logs_failed(self.source, str(at), reading.why, error, by_gtid=self.by_gtid) from error
-        log.warning("what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error)
+        log.warning("the log pulled from %s cannot serve %s, returning to the relay log: %s", self.source, at, error)
         self._go(FromRelay(left_at=at.place))
 
     def _go(self, reading: Reading) -> None:
@@ -461,7 +461,7 @@ class Tail:
 
     def _check_rest(self, here: Cursor) -> None:
         """Check each state of the last file once: an event with a damaged length looks like an incomplete event, and
-        would be awaited for ever."""
+        would be awaited forever."""
         try:
             files = self.local.files(here.place)
             if not files or files[-1] == self._checked:

@@ -121,8 +121,8 @@ class SyncPlan:
 
     @cached_property
     def by_owner(self) -> SyncPlan:
-        """Return the plan from before filtered tables of other sources fed its targets. It folds like that plan, to
-        complete a half-applied epoch; its rows follow the rules of `merge`."""
+        """Return the plan as it was before filtered tables of other sources fed its targets. It folds like the old
+        plan, to complete a half-applied epoch; its rows follow the rules of `merge`."""
         own = {self.sources[index].target for index, one in self.filters.items() if one.loss is FilterLoss.ROWS}
         keyed = (at for at in self.in_order - own if self.targets[at].key is not None)
         return replace(self, merged=self.merged.union(keyed), in_order=self.in_order & own)

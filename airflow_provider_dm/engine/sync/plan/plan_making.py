@@ -31,7 +31,7 @@ class SharedTargets:
     elsewhere: Collection[TableName] = frozenset()
     """Tables into which other sources write, will write, or have written."""
     in_order: Collection[TableName] = frozenset()
-    """Tables with a source table of which filters ignore INSERTs or UPDATEs."""
+    """Tables with source tables for which filters ignore INSERTs or UPDATEs."""
     owned: bool = True
     """True if rows can be contested; False: rows of merged tables overwrite each other by configuration."""
 

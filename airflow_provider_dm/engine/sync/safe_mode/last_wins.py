@@ -1,4 +1,4 @@
-"""Merged tables in safe mode: the last change of a row wins, whichever source table wrote the row before.
+"""Merged tables in safe mode: the last change of a row wins, even if another source table wrote the row before.
 
 With `safe-mode: true`, and after an inexact start, this rule replaces row ownership (merge/) in tables whose rows can
 be overwritten (`SyncPlan.overwritable`). Each change is first written as the log has it; collisions are overwritten and
@@ -17,8 +17,8 @@ commits last in the target wins. A source with only one table in the target fold
                                                                               task
 
 So the result does not depend on the task file of an earlier phase: at most, the second phase starts with contested
-rows. Each is written to its place before the first change that may concern it, even if an epoch is half applied: the
-contested row has the state of its bucket. Each source has its own phases, but all sources of a table need the same
+rows. Each contested row is written to its place before the first change that may affect it, even if an epoch is half
+applied: the row has the state of its bucket. Each source has its own phases, but all sources of a table need the same
 `safe-mode`.
 
 Rows that shards hold back (shard-mode pessimistic) are applied in the re-sync, and count as written at that time. So an
@@ -115,15 +115,15 @@ def overwrite_by_waiting(fence: Fence, ports: ContestPorts, plan: SyncPlan) -> l
 
 def check_waiting(connection: Connection, ref: SubtaskRef, plan: SyncPlan) -> None:
     """Raise RulesChanged if rows of this source wait for a target whose rows overwrite each other, while its shards
-    hold back changes: a waiting row would remove a row whose next values are held back, and these would not find a
-    row that waits without an image."""
+    hold back changes: a waiting row would replace a row with held-back changes, and held-back changes of a row that
+    waits without an image would find no row."""
     holding = {group.target for group in read_groups(connection, ref) if group.members or group.resync}
     for target in sorted(waiting_targets(connection, ref) & plan.unowned & holding):
         raise RulesChanged(
             f"task {ref.task}, source {ref.source}: the shards of {target} may overwrite each other's rows now, by a "
             "filter that ignores INSERTs or UPDATEs or by on-duplicate-logical: replace. A DDL of the shards is "
             "pending, rows wait for their keys, and later values of rows are held back until it is executed.",
-            f"Take the filter or the setting back, {UNTIL_RESOLVED}",
+            f"Remove the filter or the setting, {UNTIL_RESOLVED}",
         )
 
 
@@ -141,8 +141,8 @@ def _replaces(fence: Fence, ports: ContestPorts, plan: SyncPlan, table: TableNam
 
 
 def _forget(connection: Connection, *, fence: Fence, ports: ContestPorts, plan: SyncPlan) -> None:
-    """Delete such rows without an image: the log of their shard overwrites or deletes each of them. Raises RulesChanged
-    if it does not."""
+    """Delete contested rows without an image: the log of their shard overwrites or deletes each of them. Raises
+    RulesChanged if a shard holds back its changes."""
     fence.check(connection)
     check_waiting(connection, fence.ref, plan)
     forget_without_image(connection, fence.ref, partial(_replaces, fence, ports, plan))

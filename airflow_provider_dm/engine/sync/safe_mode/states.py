@@ -14,13 +14,13 @@ rule 1). The states are:
 An inexact start is one from `meta` or from DM's checkpoint: the target may have rows of the log that follows. With
 `safe-mode-duration: 0s` a start from `meta` counts as exact. Rows that a load has copied are exact. A transaction is
 first written as the log has it; if a row collides, the transaction is rolled back and written over the existing rows,
-and the rows are counted (`overwriting`), in merged tables whichever source table they belong to (`last_wins`).
+and the rows are counted (`overwriting`), in merged tables also those of other source tables (`last_wins`).
 
 The window is measured in commit times of the log, so a slow target or a pause does not shorten it. It begins with the
-first transaction after the start, and ends with the first transaction that committed so many seconds later, but not
+first transaction after the start, and ends with the first transaction that committed after that duration, but not
 before the location of UNTIL_LOCATION. The end is saved in the target *before* that transaction is applied, and an epoch
-ends there: a run that dies in the window resumes in it, and leaves it at the same location, wherever epochs end. Commit
-times that go backwards make the window longer, never shorter.
+ends there: a run that dies in the window resumes in it, and leaves it at the same location, independent of the ends of
+epochs. Commit times that go backwards make the window longer, never shorter.
 
     start 100; the log ended at 400 when the task began; 60 seconds
 
@@ -123,7 +123,7 @@ class SafeMode:
         return SafeModeState.OFF
 
     def described(self, place: Location) -> tuple[bool, str, str]:
-        """Return (whether it is on after `place`, why, until when), for people.
+        """Return (whether it is on after `place`, why, until when), for users.
 
         >>> here = Location("bin.000001", 4)
         >>> SafeMode(window=SafeModeWindow(60)).described(here)

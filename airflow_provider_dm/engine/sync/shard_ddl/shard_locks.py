@@ -58,13 +58,13 @@ class ShardLocks:
         expected |= {router.source_id for router in unbegun_routers(self.source) if router.routes_to(group.target)}
         info = locks.DdlInfo(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
 
-        def how(lock: locks.Lock | None) -> locks.Lock:
+        def change(lock: locks.Lock | None) -> locks.Lock:
             decided = self.decided(group)
             if lock is not None and lock.executed and decided is None:
                 lock = None  # it is left from a deleted task with the same name
             return locks.reported(lock, ref.task, group.target, group.resolved, info, expected, decided)
 
-        became = self._change(group.target, group.resolved, how)
+        became = self._change(group.target, group.resolved, change)
         assert became is not None
         return became
 
@@ -117,12 +117,12 @@ class ShardLocks:
         return next((lock for lock in groups if lock.target == target), None)
 
     def _withdraw(self, group: Group, sources: Collection[str]) -> None:
-        def how(lock: locks.Lock | None) -> locks.Lock | None:
+        def change(lock: locks.Lock | None) -> locks.Lock | None:
             for source in sources:
                 lock = None if lock is None else locks.withdrawn(lock, source)
             return lock
 
-        self._change(group.target, group.resolved, how)
+        self._change(group.target, group.resolved, change)
 
     def _not_ready(self, group: Group, item: ShardDdl, lock: locks.Lock) -> str:
         """Return why the DDL cannot be executed according to the target, as "for …"; "": it can."""
@@ -190,22 +190,22 @@ class ShardLocks:
         for target, number in sorted(self._unreported, key=str):
             self.report_passed(target, number)
 
-    def _try(self, target: TableName, number: int, how: Becomes) -> bool:
+    def _try(self, target: TableName, number: int, change: Becomes) -> bool:
         """Change the lock, if it exists. Return False after an error, which is logged: the target has the record."""
         try:
-            self._change(target, number, how)
+            self._change(target, number, change)
         except DmError as error:
             log.warning("the DDL lock of %s could not be updated: %s", target, error)
             return False
         return True
 
-    def _change(self, target: TableName, number: int, how: Becomes) -> locks.Lock | None:
-        """Change the lock atomically, with retries after concurrent changes. Return None if it does not exist, or no
-        longer."""
+    def _change(self, target: TableName, number: int, change: Becomes) -> locks.Lock | None:
+        """Change the lock atomically, with retries after concurrent changes. Return None if it does not exist or was
+        removed."""
         task = self.source.fence.ref.task
 
         def body(value: Json | None) -> Json | None:
-            after = how(None if value is None else locks.Lock.from_json(value))
+            after = change(None if value is None else locks.Lock.from_json(value))
             return None if after is None else after.to_json()
 
         lock = self.store.change_ddl_lock(task, locks.lock_id(task, target), number, body)

@@ -4,11 +4,11 @@ The decisions are pure (shard/group.py, shard/lock.py); this file connects them 
 DB. Each step, where it is written, and the state after a crash:
 
     step                                                    written to                after a crash
-    1 meet     a shard's DDL is added to its items; its     target: the transaction   the group is as written; the sync
+    1 record   a shard's DDL is added to its items; its     target: the transaction   the group is as written; the sync
                rows are held back from here on              that moves the frontier   resumes after the statement
     2 report   all shards of the source have executed it    metadata DB: the lock     the same report is made again
     3 execute  the owner executes it for all sources        target: DDL, journaled    the journal has what was executed
-    4 note     it has been executed                         target: dm_ddl, then the  the next check finds it in dm_ddl
+    4 report   it has been executed                         target: dm_ddl, then the  the next check finds it in dm_ddl
                                                             lock                      without the lock
     5 resolve  the held rows have a beginning and an end    target: group, and the    the same re-sync resumes at its
                                                             frontier of its lane      frontier
@@ -100,7 +100,7 @@ class Shards:
     tables: dict[TableName, TableName] = field(default_factory=dict)
     groups: dict[TableName, Group] = field(default_factory=dict)
     waits: dict[TableName, str] = field(default_factory=dict)
-    """Why a group waits, by merged table, for people."""
+    """Why a group waits, by merged table, for users."""
     locks: ShardLocks = field(init=False)
     _checked_at: float = field(default=0.0, init=False)
 
@@ -166,9 +166,9 @@ class Shards:
                 "the sync continues after a re-sync", f"rows of {', '.join(left)} are still held back"
             )
 
-    # 1. Meet
+    # 1. Record
 
-    def meet(
+    def groups_after(
         self,
         change: SchemaChange,
         before: SubtaskTables,
@@ -181,7 +181,7 @@ class Shards:
         """Return the groups that a statement changes, in their state after it. Writes nothing.
 
         `at`: the begin and end of its transaction. `needs`: the location from which the log is needed for the rows
-        after it. `counts_as_made`: an operator skips the statement, and it counts as the one of the other shards.
+        after it. `counts_as_made`: an operator skips the statement, and it counts as the DDL of the other shards.
         Raises CannotFollow, ShardDdlOutOfSequence.
         """
         groups = {one.target: one for one in self._renamed(change, at)}
@@ -403,7 +403,7 @@ class Shards:
         self._checked_at = 0.0
         self.locks.report_passed(group.target, group.resolved - 1)
 
-    # For people
+    # For users
 
     def to_json(self) -> list[Json]:
         """Return DM's unresolvedGroups. Added keys: `waits`, the reason to wait, and `since` (`Group.since`)."""

@@ -265,7 +265,7 @@ class _Trace:
         return self.keys.get(_key_name(key), "") is not None
 
     def origin(self, name: str) -> str | None:
-        """Return the first name of a column by its name now; None for a column that was added since."""
+        """Return the first name of a column by its current name; None for a column that was added since."""
         return self.first.setdefault(name.lower(), name.lower())
 
     def _lacks(self, column: str) -> bool:
@@ -274,7 +274,7 @@ class _Trace:
         return self.first[name] is None if name in self.first else name not in self.theirs
 
     def _columns(self, specs: Sequence[Spec]) -> None:
-        gone: set[str] = set()
+        replaced: set[str] = set()
         made: dict[str, str | None] = {}
         for one in specs:  # all clauses use the column names before the statement
             if not isinstance(one, DropColumn | ChangeColumn | RenameColumn) or (
@@ -282,7 +282,7 @@ class _Trace:
             ):
                 continue
             first = self.origin(one.name)
-            gone.add(one.name.lower())
+            replaced.add(one.name.lower())
             if first is not None and not isinstance(one, RenameColumn):
                 self.altered.add(first)
             if isinstance(one, ChangeColumn):
@@ -293,7 +293,7 @@ class _Trace:
             if isinstance(one, AddColumn) and (not one.if_not_exists or self._lacks(one.column.name)):
                 made[one.column.name.lower()] = None
         self.added |= {name for name in made if name not in self.first}
-        self.first |= dict.fromkeys(gone) | made
+        self.first |= dict.fromkeys(replaced) | made
 
     def _keys(self, specs: Sequence[Spec]) -> None:
         for spec in specs:
@@ -401,8 +401,8 @@ def _constraints(
         for one in today.definition.constraints
         if isinstance(one, KeyDefinition) and trace.had_key(one)
     ]
-    there = set(map(_key_name, kept))
-    dropped = [one for one in fitting if _key_name(one) in trace.keys and _key_name(one) not in there]
+    kept_names = set(map(_key_name, kept))
+    dropped = [one for one in fitting if _key_name(one) in trace.keys and _key_name(one) not in kept_names]
     yield (*(one for one in kept if _fits(one, columns)), *dropped, *others)
 
 

@@ -6,7 +6,7 @@ transaction there. Until changes are applied, a corrected `meta` replaces the pr
 checkpoint the task is refused.
 
 Rows are decoded by the schema at the start, which past.py determines, and later DDL is executed. The target's rows may
-be newer than the start, for example if a person has copied them: up to the current end of the log, and for some log
+be newer than the start, for example if a user has copied them: up to the current end of the log, and for some log
 time after it, changes overwrite existing rows (sync/safe_mode). With `safe-mode-duration: 0s` the start is exact.
 
 The sources of one run start together, before any of them applies a change, so that the target has the list of source
@@ -266,9 +266,9 @@ class _StartingSourceState:
             return self
         target = target_connection(one.source.target)
         source = {it.table.name: KnownTable(it.table, self.definitions.tables[it.table.name]) for it in self.schemas}
-        there = tables_of_target(target, source.keys(), self.definitions.collations.keys(), rules)
+        in_target = tables_of_target(target, source.keys(), self.definitions.collations.keys(), rules)
         servers, collations = (self.server, server_of(target)), self.definitions.collations
-        today = TablesToday(source, there, servers, one.by_hand().keys(), collations)
+        today = TablesToday(source, in_target, servers, one.by_hand().keys(), collations)
         name = one.source.config.source_id
         if one.dm is not None:
             given = DmTables.of(one.dm.checkpoint, today)

@@ -142,10 +142,10 @@ class DmStart:
 
     def _is_valid_in_log_of(self, point: DmPoint, start: Location) -> bool:
         """Return True if a point's position is valid in the log in which `start` was verified."""
-        begin, there = self.checkpoint.point.place, point.place
-        if begin is None or there is None or (begin.file, begin.position) != (start.file, start.position):
+        begin, place = self.checkpoint.point.place, point.place
+        if begin is None or place is None or (begin.file, begin.position) != (start.file, start.position):
             return False
-        return same_suffix(there.suffix, begin.suffix)
+        return same_suffix(place.suffix, begin.suffix)
 
     def _table_place(self, point: DmPoint, start: Location, today: Location, what: str) -> Location:
         """Return the exact location up to which a table has all rows. A GTID set is not enough: for a transaction in
@@ -159,9 +159,9 @@ class DmStart:
 
     def _located(self, point: DmPoint, start: Location, today: Location, what: str) -> Location:
         """Return the location of a point of DM in the log in which `start` was verified."""
-        there = point.place
-        if there is not None and self._is_valid_in_log_of(point, start):
-            at = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
+        place = point.place
+        if place is not None and self._is_valid_in_log_of(point, start):
+            at = replace(start, file=place.file, position=place.position, gtid_set=point.gtid_set or today.gtid_set)
             GtidSet.of_text(at.gtid_set)  # raise for an invalid set now, not only after a failover
         elif point.gtid_set:
             at = find_place(self.endpoint, behind=point.gtid_set)
@@ -287,14 +287,14 @@ def _known(name: TableName, definition: TableDefinition, ours: KnownTable | None
 def _under_collations_of(definition: TableDefinition, ours: KnownTable, server: Server) -> TableDefinition:
     """Return the definition with the source's collations if the charset is the same: TiDB uses its own default for a
     text without a collation."""
-    there = {one.name.lower(): one for one in ours.table.columns}
+    columns = {one.name.lower(): one for one in ours.table.columns}
     try:
         default = dict(Tracker.of(server, {ours.table.name: ours.create}, {}).definition(ours.table.name).options)
     except CannotTrack:
         default = {}
 
     def column(one: ColumnDefinition) -> ColumnDefinition:
-        same = there.get(one.name.lower())
+        same = columns.get(one.name.lower())
         if same is None or one.type.charset is None or same.charset != one.type.charset or same.collation is None:
             return one
         return replace(one, type=replace(one.type, collation=same.collation))

@@ -79,10 +79,10 @@ def tables_of_target(
     `today`: the source's tables. `schemas`: all schemas of the source, for tables that were dropped since.
     """
     route, fold = rules.router.route, names_fold(connection)
-    there = {fold(table): table for table in list_tables(connection)}
-    names = {name: route(name) for name in today if fold(route(name)) in there}
+    existing = {fold(table): table for table in list_tables(connection)}
+    names = {name: route(name) for name in today if fold(route(name)) in existing}
     taken = {fold(route(name)) for name in today}
-    for folded, table in sorted(there.items()):
+    for folded, table in sorted(existing.items()):
         for schema in schemas if folded not in taken else ():
             name = TableName(schema, table.table)
             if rules.block_allow.allows(name) and fold(route(name)) == folded:

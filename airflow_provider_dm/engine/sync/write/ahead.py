@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write.causality import Waves
 
 MOST_MISSES: Final = 3
-"""After so many epochs in a row that were folded ahead in vain, this process folds none ahead: others write them."""
+"""After this many successive epochs that were folded ahead and written by another process, none is folded ahead."""
 
 
 @dataclass(frozen=True)

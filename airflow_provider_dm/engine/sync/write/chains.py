@@ -90,7 +90,7 @@ def can_join(of: TableLayout, key: tuple[int, ...]) -> bool:
 
 
 def joined(batch: Batch, number: int, key: tuple[int, ...]) -> tuple[Any, bool]:
-    """Return the changes with this layout, with those of a chain in one, and whether each key has one change then and
+    """Return the changes with this layout, each chain as one change, and whether each key then has only one change and
     no row moves to another key. Raises MalformedImage."""
     from airflow_provider_dm.engine.binlog.kernels.chains import join_chains
 

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 
 @dataclass(frozen=True)
 class WriteConcurrency:
-    """How one epoch is written. `connections`: concurrent connections of each task. `batch` None: not configured."""
+    """The concurrency of an epoch. `connections`: the number for each task. `batch` None: not configured."""
 
     tasks: int = 1
     connections: int = 2

@@ -12,7 +12,7 @@ epoch that is repeated with the same bounds has the same groups (a change of thi
     level                           0              0              1                     0              1
 
 A *mark* identifies a value of a unique key. A change's *level* is one more than that of the last change with the same
-mark. The changes of a level concern different rows and values, so they are written together, in multi-row statements;
+mark. The changes of a level affect different rows and values, so they are written together, in multi-row statements;
 levels are written one after the other. Without conflicts, all changes have level 0. A row that is changed a thousand
 times has a thousand levels.
 

@@ -1,12 +1,13 @@
 """A fast path for tables whose changes of an epoch kernels can fold: their images stay encoded until then.
 
 The changes of the whole epoch are joined (`chains`). If each key has one change then, there is nothing left to fold.
-So that an epoch may be larger than what fits into memory in comfort, each part of it is joined before, and only the
-images that are left are kept.
+Before that, each part of the epoch is joined as it is read, and only the remaining images are kept. So an epoch may be
+larger than the memory.
+
 The rows stay in the compact form that a kernel has written (`binlog.images.Cells`) until a kernel makes statements of
 them (`downstream.insertion`); only keys and deleted rows become Python objects. Otherwise (a key with two changes that
 do not fit byte by byte, a row that is inserted and deleted, a key that changes, a disputed value of a further unique
-key) all of the table's changes go to the compactor, to which they mean the same.
+key) all of the table's changes go to the compactor, whose result is the same.
 
 Only for tables whose rows are written unchanged, from one source table, covered completely, without filters and
 extracted columns, in the target's column order. In safe mode a row whose further unique values change is deleted and
@@ -61,7 +62,7 @@ class CellRows:
 
 
 PART_BYTES: Final = 16 << 20
-"""After so many bytes of the log the changes of an epoch are joined."""
+"""The changes of an epoch are joined each time that so many bytes of the log were read."""
 
 
 @dataclass
@@ -126,7 +127,7 @@ class EncodedFold:
             return self._chains.take(rest)
 
     def _takes(self, of: TableLayout, tables: Counter[int]) -> bool:
-        """Return True if changes with this layout are kept; if not, none of this table is from now on."""
+        """Return True if changes with this layout are kept; if not, no change of this table is kept from now on."""
         if of.table not in self._open:
             return False
         kept = self._kept.get(of.table)

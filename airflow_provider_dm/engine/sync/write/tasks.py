@@ -48,8 +48,8 @@ from airflow_provider_dm.engine.sync.write.transactional import ApplyResult, Tra
 def _without_gc() -> Iterator[None]:
     """Disable the garbage collector during a task; pyspark collects after each task.
 
-    An epoch makes a million small objects without cycles, and searching them takes 40 % of the time of a fold. It is
-    always enabled then: if a thread kept what it found, the last of several could leave the collector disabled.
+    An epoch makes a million small objects without cycles, and searching them takes 40 % of the time of a fold. It
+    is always enabled afterwards: if threads restored the state that they found, it could remain disabled.
     """
     gc.disable()
     try:

@@ -12,9 +12,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    metadata.create_all(op.get_bind())  # what exists stays: MySQL commits each table by itself
+    metadata.create_all(op.get_bind())  # existing tables stay: MySQL commits each CREATE TABLE
 
 
 def downgrade() -> None:
-    """Refuse, before anything is dropped; alembic calls it for every revision that it shall undo."""
+    """Refuse, before anything is dropped; alembic calls this for every revision to be undone."""
     raise NoWayBack(revision)
