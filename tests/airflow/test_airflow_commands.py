@@ -69,7 +69,9 @@ def test_the_help_is_that_of_the_verb(capsys: pytest.CaptureFixture[str]) -> Non
     assert "  airflow dm pause-task -s mysql-01\n" in capsys.readouterr().out
 
 
-def test_what_a_person_names_comes_first(work_dir: Path, connection: Define, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_names_given_by_a_user_take_precedence(
+    work_dir: Path, connection: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection("dm_meta_default", conn_type="dm_meta", host="db1", login="dm", password="secret", schema="dm_meta")
     of_connection = "mysql+pymysql://dm:secret@db1/dm_meta"
     assert defaults(["meta", "check"], {}) == {"DM_WORK_DIR": str(work_dir), "DM_META_URL": of_connection}

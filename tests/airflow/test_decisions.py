@@ -61,7 +61,7 @@ def test_a_statement_is_replaced_and_the_decision_reverted(store: MetaStore) -> 
         ({"action": "skip", "sources": "one"}, "DM-9066"),
     ],
 )
-def test_what_cannot_be_decided_fails_without_a_retry(store: MetaStore, arguments: dict[str, Any], why: str) -> None:
+def test_an_impossible_decision_fails_without_a_retry(store: MetaStore, arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(AirflowFailException, match=why):
         run(DmBinlogOperator(task_id="x", task="shop", **arguments))
     assert store.operators("shop", "one") == store.operators("shop", "two") == []

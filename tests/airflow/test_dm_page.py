@@ -78,7 +78,7 @@ def screenshot(page: Page, name: str) -> None:
         page.screenshot(path=str(IMAGES / f"{name}.png"))
 
 
-def test_a_person_finds_the_sync_and_what_it_does(airflow: Airflow, live: LiveSync, page: Page) -> None:
+def test_a_user_finds_the_sync_and_its_progress(airflow: Airflow, live: LiveSync, page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 860})
     page.goto(f"{airflow.url}/")
     page.get_by_role("link", name="DM", exact=True).click()
@@ -130,7 +130,7 @@ def test_it_is_a_tab_of_the_run_and_of_the_task_instance(
     expect(dm.get_by_role("heading", name=TASK)).to_be_visible()
 
 
-def test_a_tab_shows_what_a_task_instance_without_a_run_is_about(airflow: Airflow, live: LiveSync, page: Page) -> None:
+def test_a_tab_shows_the_task_of_a_task_instance_without_a_run(airflow: Airflow, live: LiveSync, page: Page) -> None:
     """A sensor and a relay have no run of ours, but an address of the page: as they push it, but without their work."""
     run = airflow.api.trigger("sync_for_a_while", paused=True)
     tab = f"{airflow.url}/dm/?dag_id=sync_for_a_while&run_id={quoted(run)}"
@@ -168,7 +168,7 @@ def test_the_keyboard_reaches_everything(airflow: Airflow, live: LiveSync, page:
 
 
 @pytest.mark.parametrize("where", ["", f"?task={TASK}"], ids=["all", "task"])
-def test_it_fits_a_phone(airflow: Airflow, live: LiveSync, page: Page, where: str) -> None:
+def test_the_page_fits_a_phone(airflow: Airflow, live: LiveSync, page: Page, where: str) -> None:
     page.set_viewport_size({"width": 360, "height": 780})
     page.goto(f"{airflow.url}/dm/{where}")
     page.get_by_role("heading", level=1).wait_for()
@@ -227,7 +227,7 @@ def test_a_viewer_reads_it_and_no_secret_is_in_it(airflow: Airflow, live: LiveSy
     context.close()
 
 
-def test_a_person_pauses_and_resumes(airflow: Airflow, live: LiveSync, page: Page) -> None:
+def test_a_user_pauses_and_resumes(airflow: Airflow, live: LiveSync, page: Page) -> None:
     page.goto(f"{airflow.url}/dm/?task={TASK}")
     page.get_by_role("button", name="Pause…").focus()
     page.keyboard.press("Enter")  # by keyboard alone
@@ -250,7 +250,7 @@ def test_a_person_pauses_and_resumes(airflow: Airflow, live: LiveSync, page: Pag
     expect(page.get_by_text("In sync", exact=True)).to_be_visible()
 
 
-def test_a_person_purges_what_the_preview_shows(airflow: Airflow, live: LiveSync, page: Page) -> None:
+def test_a_user_purges_what_the_preview_shows(airflow: Airflow, live: LiveSync, page: Page) -> None:
     directory = airflow.home / "dm" / "relay" / SOURCE
 
     def files() -> list[str]:
@@ -309,9 +309,7 @@ def users(airflow: Airflow, browser: Browser) -> dict[str, BrowserContext]:
     return {**logged_in, "nobody": browser.new_context()}
 
 
-def test_what_was_done_is_in_airflows_audit_log(
-    airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext]
-) -> None:
+def test_actions_are_in_airflows_audit_log(airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext]) -> None:
     answer = users["olga"].request.post(
         f"{airflow.url}/dm/api/resume", data={"task": TASK, "source": SOURCE}, headers={"X-DM-Page": "1"}
     )
@@ -360,7 +358,7 @@ def test_a_metadata_db_that_does_not_answer_is_shown_with_its_remedy(
     expect(page.get_by_role("alert")).to_be_empty(timeout=180_000)
 
 
-def test_a_person_skips_the_statement_that_stops_the_sync(airflow: Airflow, live: LiveSync, page: Page) -> None:
+def test_a_user_skips_the_statement_that_stops_the_sync(airflow: Airflow, live: LiveSync, page: Page) -> None:
     """The last one: its table has another engine from then on."""
     live.source.sql(f"ALTER TABLE {SCHEMA}.orders ENGINE=MyISAM")
     page.set_viewport_size({"width": 1280, "height": 860})

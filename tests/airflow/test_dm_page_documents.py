@@ -87,7 +87,7 @@ def test_a_sync_that_runs(store: MetaStore, progress: dict[str, Any], expected: 
         ({**IN_SYNC, "held_back_seconds": 5.0, "unresolved_groups": [GROUP]}, ("warn", "Rows held back")),
     ],
 )
-def test_a_source_that_its_run_has_not_begun_or_is_done_with(
+def test_a_source_that_its_run_has_not_begun_or_has_finished(
     store: MetaStore, progress: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     a_subtask(store, Stage.STOPPED)
@@ -101,7 +101,7 @@ def test_a_load_that_runs(store: MetaStore) -> None:
     assert verdict(store) == ("busy", "Copying")
 
 
-def test_a_source_that_an_error_has_paused_needs_a_person(store: MetaStore) -> None:
+def test_a_source_that_an_error_has_paused_needs_a_user(store: MetaStore) -> None:
     a_subtask(store)
     a_run(store, IN_SYNC)
     store.put_subtask_error(TASK, SOURCE, {**ERROR, RESUMES_IN_SECONDS: 4.0})
@@ -139,7 +139,7 @@ def test_a_comparison_beside_a_sync_is_not_the_run_of_the_sync(store: MetaStore)
     assert StatusRecords(store).status()["tasks"][0]["taskStatus"] == "Running"
 
 
-def test_a_comparison_behind_a_sync_is_no_lost_run_of_it(store: MetaStore) -> None:
+def test_a_running_comparison_after_a_sync_is_not_a_lost_run(store: MetaStore) -> None:
     a_subtask(store, Stage.STOPPED)
     store.finish_run(a_run(store, IN_SYNC), stage=Stage.FINISHED, result={})
     run = a_run(store, {}, number=2, app="verify")
@@ -148,14 +148,14 @@ def test_a_comparison_behind_a_sync_is_no_lost_run_of_it(store: MetaStore) -> No
     assert verdict(store) == ("bad", "Failed")
 
 
-def test_a_relay_that_pauses_holds_its_source_up(store: MetaStore) -> None:
+def test_a_paused_relay_is_a_warning_for_its_source(store: MetaStore) -> None:
     a_subtask(store)
     a_run(store, IN_SYNC)
     store.put_relay_status(RelayStatus(SOURCE, Stage.PAUSED, master=AT, relay=AT))
     assert verdict(store) == ("warn", "Relay paused")
 
 
-def test_sources_that_disagree_need_a_person(store: MetaStore) -> None:
+def test_sources_that_disagree_need_a_user(store: MetaStore) -> None:
     a_subtask(store)
     a_run(store, IN_SYNC)
     table, both = TableName("a", "t"), [SOURCE, "mysql-02"]
@@ -175,7 +175,7 @@ def test_sources_that_disagree_need_a_person(store: MetaStore) -> None:
     assert verdict(store) == ("bad", "DDL conflict")
 
 
-def test_it_is_the_documents_of_dmctl(store: MetaStore) -> None:
+def test_the_page_has_the_documents_of_dmctl(store: MetaStore) -> None:
     a_subtask(store)
     a_run(store, IN_SYNC)
     store.put_relay_status(RelayStatus("lonely", Stage.RUNNING, master=AT, relay=AT))

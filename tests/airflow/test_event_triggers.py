@@ -88,7 +88,7 @@ def nothing() -> None:
     pass
 
 
-def test_a_relay_that_has_received_more(store: MetaStore) -> None:
+def test_an_event_is_fired_when_a_relay_has_received_more(store: MetaStore) -> None:
     def at(position: int) -> None:
         here = Location("bin.000003", position)
         store.put_relay_status(RelayStatus("one", Stage.RUNNING, relay=here, host="h", directory="/relay"))
@@ -123,7 +123,7 @@ def test_a_sync_that_has_caught_up_and_applied_more(store: MetaStore) -> None:
     assert second["locations"] == {"one": "bin.000003:99"}
 
 
-def test_locks_that_need_a_person(store: MetaStore) -> None:
+def test_locks_that_need_a_user(store: MetaStore) -> None:
     target = TableName("shop", "orders")
 
     def report(source: str, kind: str) -> None:

@@ -271,7 +271,7 @@ def test_tls_that_a_metadata_connection_cannot_have_is_refused() -> None:
         url_of(given)
 
 
-def test_a_server_is_migrated_by_a_person(mysql_target: Server, unique_database: str, connection: Define) -> None:
+def test_a_server_is_migrated_by_a_user(mysql_target: Server, unique_database: str, connection: Define) -> None:
     from airflow_provider_dm.engine.meta.migrate import migrate
 
     mysql_target.sql(f"CREATE DATABASE `{unique_database}`")

@@ -156,7 +156,7 @@ def test_the_file_for_airflow_is_private_and_gone_afterwards(
     assert CANARY not in (tmp_path / "words").read_text()
 
 
-def test_without_airflow_it_names_the_other_way(export: Path) -> None:
+def test_without_airflow_the_error_names_the_alternative(export: Path) -> None:
     code = (
         "import sys; sys.meta_path.insert(0, type('No', (), {'find_spec': staticmethod(lambda name, *_: None)}))\n"
         "from importlib import util; found = util.find_spec\n"

@@ -81,7 +81,7 @@ def test_an_error_makes_airflow_retry_or_stop(error: ServerUnreachable, reaction
     assert str(raised) == str(error)
 
 
-def test_a_retry_is_the_same_holder_and_another_run_is_not() -> None:
+def test_a_retry_has_the_same_holder_and_another_run_another_holder() -> None:
     ti = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
     first = task_holder(SimpleNamespace(**ti))
     retry = task_holder(SimpleNamespace(**ti | {"try_number": 2}))
@@ -91,14 +91,14 @@ def test_a_retry_is_the_same_holder_and_another_run_is_not() -> None:
         assert task_holder(SimpleNamespace(**ti | change)).identity != first.identity
 
 
-def test_a_long_holder_still_fits_and_stays_apart() -> None:
+def test_a_long_identity_is_shortened_and_stays_unique() -> None:
     ti = {"dag_id": "d" * 250, "run_id": "r" * 250, "task_id": "t" * 249, "map_index": -1, "try_number": 1}
     one, other = (task_holder(SimpleNamespace(**ti | {"task_id": "t" * 249 + end})).identity for end in "ab")
     assert len(one) <= 512
     assert one != other
 
 
-def test_a_source_that_is_given_twice_is_refused() -> None:
+def test_a_duplicate_source_is_refused() -> None:
     task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
     one = SourceConfig.model_validate({"source-id": "one"})
 
@@ -225,7 +225,7 @@ def test_a_refused_run_changes_no_desired_stage(
 
 
 @pytest.mark.parametrize(("wish", "left"), [(Stage.PAUSED, Stage.PAUSED), (Stage.STOPPED, Stage.RUNNING)])
-def test_a_new_dag_run_takes_back_a_stop_and_never_a_pause(
+def test_a_new_dag_run_withdraws_a_stop_and_never_a_pause(
     wish: Stage, left: Stage, connection: Callable[..., None], work_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for conn_id in ("one", "there"):

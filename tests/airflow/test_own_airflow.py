@@ -20,7 +20,7 @@ time.sleep(600)
 """
 
 
-def test_it_ends_with_its_harness(tmp_path: Path) -> None:
+def test_a_test_airflow_ends_with_its_test_process(tmp_path: Path) -> None:
     home = tmp_path / "home"
     paths = os.pathsep.join(path for path in sys.path if path)
     harness = subprocess.Popen(

@@ -48,7 +48,7 @@ def test_every_class_exists_and_has_a_docstring() -> None:
         assert getattr(importlib.import_module(module), name).__doc__
 
 
-def test_no_room_is_forgotten() -> None:
+def test_every_airflow_module_is_in_the_provider_info() -> None:
     private = {"arguments", "base", "environment", "errors", "inputs", "lineage", "settings", "server_summary"}
     there = {
         f"airflow_provider_dm.{room}.{file.stem}"
@@ -79,7 +79,7 @@ def test_public_classes_and_their_public_methods_are_documented(module: str) -> 
 
 
 @pytest.mark.parametrize("module", modules_with_examples("airflow_provider_dm/hooks", "airflow_provider_dm/plugins"))
-def test_examples(module: str) -> None:
+def test_the_examples_in_docstrings_are_correct(module: str) -> None:
     examples_are_true(module)
 
 
@@ -93,7 +93,7 @@ def test_airflow_lists_the_provider_and_reads_its_configuration() -> None:
     assert conf.get("dm", "spark_master") == "local[*,4]"
 
 
-def test_a_dag_file_pays_for_nothing_heavy() -> None:
+def test_parsing_a_dag_file_imports_nothing_heavy() -> None:
     """Airflow parses DAG files again and again: an operator costs what Airflow costs, and little more."""
     script = f"""
 import sys, time

@@ -244,7 +244,7 @@ def test_the_event_has_the_outcome(work_dir: Path) -> None:
     assert event_of(trigger()).payload["status"] == "broken"
 
 
-def test_what_it_does_not_know_is_a_failure(work_dir: Path) -> None:
+def test_an_unknown_event_is_a_failure(work_dir: Path) -> None:
     from airflow.sdk.exceptions import AirflowException
 
     assert event_of(trigger(dm_meta_conn_id="not_there")).payload["status"] == "error"

@@ -17,20 +17,20 @@ ERROR = {"ErrCode": "DM-4023", "Message": "gone"}
 OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "9f2c5a10-71ca-11e1-9e33-c80aa9429562"
 
 
-def test_a_relay_that_never_spoke_is_behind() -> None:
+def test_a_relay_that_never_reported_is_behind() -> None:
     assert isinstance(progress_to(None, GOAL), NotYet)
 
 
 @pytest.mark.parametrize("stage", Stage)
-def test_whatever_it_does_now_what_is_on_disk_is_on_disk(stage: Stage) -> None:
+def test_a_relay_that_has_reached_the_goal_counts_in_any_stage(stage: Stage) -> None:
     assert progress_to(replace(AT_GOAL, stage=stage, error=ERROR), GOAL) == Met(str(GOAL))
 
 
-def test_one_byte_is_missing() -> None:
+def test_a_relay_one_byte_before_the_goal_is_not_there_yet() -> None:
     assert isinstance(progress_to(BEHIND, GOAL), NotYet)
 
 
-def test_the_upstream_knows_no_sub_directories() -> None:
+def test_the_upstream_has_no_sub_directories() -> None:
     """The relay has failed over to its second sub-directory, and the goal, asked upstream, is in no particular one."""
     moved = replace(BEHIND, relay=Location("mysql-bin.000001", 4, suffix=2))
     assert isinstance(progress_to(moved, GOAL), NotYet)
@@ -41,7 +41,7 @@ def test_another_upstream_is_never_caught_up_with() -> None:
     assert isinstance(progress_to(replace(AT_GOAL, relay=Location("binlog.000009", 4)), GOAL), Broken)
 
 
-def test_a_relay_that_stopped_with_an_error_is_not_waited_for() -> None:
+def test_a_relay_that_stopped_with_an_error_is_not_awaited() -> None:
     assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), Broken)
     assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), NotYet)
 
@@ -55,7 +55,7 @@ def test_silence_and_trouble_are_shown() -> None:
     assert "gone" in troubled.why
 
 
-def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
+def test_a_live_relay_is_awaited_in_any_reported_state() -> None:
     waits = replace(BEHIND, stage=Stage.PAUSED, error=ERROR, pid=7)
     found = progress_to(waits, GOAL)
     assert isinstance(found, NotYet)
@@ -89,7 +89,7 @@ def test_without_gtids_nothing_is_known_across_servers(held: str, wanted: str) -
     assert isinstance(progress_to(status, replace(GOAL, gtid_set=wanted, server_uuid=OLD)), NotYet)
 
 
-def test_a_goal_survives_being_text() -> None:
+def test_a_goal_is_equal_after_conversion_to_text() -> None:
     goal = replace(GOAL, gtid_set=f"{OLD}:1-3", server_uuid=OLD)
     assert goal_of(goal_text(goal)).to_json() == goal.to_json()
     assert goal_of("mysql-bin.000003:500") == GOAL

@@ -48,7 +48,7 @@ def test_a_relay_that_lives_is_left_alone(status: RelayStatus, desired: Stage | 
     assert event_of(status, desired) is None
 
 
-def test_how_it_ended_decides() -> None:
+def test_the_end_of_the_relay_decides_the_event() -> None:
     assert event_of(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED) == ("stopped", None)
     assert event_of(SILENT, Stage.STOPPED) == ("stopped", None)
     assert event_of(replace(ENDED, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING) == ("failed", None)
@@ -58,7 +58,7 @@ def test_how_it_ended_decides() -> None:
     assert event_of(None, Stage.RUNNING) == ("gone", 3)
 
 
-def test_a_goal_ends_it_whatever_became_of_the_relay() -> None:
+def test_the_watch_ends_at_its_goal_in_any_state_of_the_relay() -> None:
     for status in (RUNS, SILENT, replace(ENDED, stage=Stage.FINISHED), replace(ENDED, stage=Stage.PAUSED, error=ERROR)):
         assert event_of(status, Stage.RUNNING, HERE) == ("caught-up", None)
     assert event_of(RUNS, Stage.RUNNING, HERE.at(501)) is None
@@ -92,7 +92,7 @@ def wanted() -> Stage | None:
         return store.relay_desired("one")
 
 
-def test_it_survives_being_stored_and_names_no_secret() -> None:
+def test_the_trigger_is_serializable_and_has_no_secret() -> None:
     from airflow.sdk.serde import deserialize, serialize
 
     path, arguments = trigger(goal=goal_text(HERE), dm_meta_conn_id="meta").serialize()
@@ -155,7 +155,7 @@ def killed(*states: str | None, **parts: Any) -> Stage | None:
 
 
 @pytest.mark.parametrize("state", ["failed", "success", "skipped", "removed", None, "scheduled", "queued"])
-def test_a_persons_deed_ends_the_relay(work_dir: Path, state: str | None) -> None:
+def test_a_stop_by_a_user_ends_the_relay(work_dir: Path, state: str | None) -> None:
     assert killed(state) is Stage.STOPPED
 
 
@@ -172,7 +172,7 @@ def test_the_relay_of_another_owner_is_left_running(work_dir: Path) -> None:
 # On the worker
 
 
-def test_an_error_fails_the_task_as_it_asks_for(work_dir: Path) -> None:
+def test_the_reaction_of_an_error_decides_whether_airflow_retries(work_dir: Path) -> None:
     pull = DmRelayOperator(task_id="pull", source="one", deferrable=True)
     passing, lasting = (describe(one) for one in (ServerUnreachable("one", "refused"), NotSupportedYet("x", "y", "z")))
     with pytest.raises(AirflowException, match=r"^\[DM-2001 \w+\] the relay of source one stopped") as raised:

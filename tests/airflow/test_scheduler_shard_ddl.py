@@ -110,7 +110,7 @@ def states(airflow: Airflow, run: str) -> dict[str, str | None]:
     return {one.task_id: one.state for one in airflow.api.tasks(DAG_ID, run)}
 
 
-def test_a_person_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers: Servers, page: Page) -> None:
+def test_a_user_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers: Servers, page: Page) -> None:
     api, task = airflow.api, task_file(airflow, servers)
     differ(airflow, servers, task)
     run = trigger(page, airflow, DAG_ID, task=task, target="dm_target_default")

@@ -116,7 +116,7 @@ def test_the_driver_ends_with_its_task_and_the_retry_continues(airflow: Airflow,
     assert files_with(CANARY, airflow.home) == []
 
 
-def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_person(
+def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_user(
     airflow: Airflow, pair: tuple[Server, Server]
 ) -> None:
     file, events = task_file(airflow, pair[0]), airflow.home / "events"

@@ -112,7 +112,7 @@ def test_sensors_of_both_modes_see_it_resolved_and_log_what_is_missing(
     assert "shop.other" not in output
 
 
-def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
+def test_different_ddl_fails_at_once_with_both_sides_and_a_user_decides(
     synced: None, run_dag: RunDag, capfd: pytest.CaptureFixture[str]
 ) -> None:
     report("a", target=OTHER)
@@ -177,7 +177,7 @@ def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
         ([], ("that differs", "0")),
     ],
 )
-def test_the_dag_that_asks_decides_about_the_ddl_that_it_has_shown_and_no_other(
+def test_the_example_dag_decides_only_about_the_ddl_that_it_has_shown(
     phases: list[str], decided: tuple[str, str]
 ) -> None:
     class Ti:
@@ -277,7 +277,7 @@ def test_an_unreachable_metadata_db_is_queried_again_in_both_modes(
 
 
 @pytest.mark.parametrize("parts", [{}, {"task": "other", "lock_id": ID}, {"lock_id": ""}])
-def test_what_names_nothing_to_wait_for_is_refused(synced: None, parts: dict[str, Any]) -> None:
+def test_a_sensor_without_task_or_lock_is_refused(synced: None, parts: dict[str, Any]) -> None:
     with pytest.raises(AirflowFailException, match=r"neither `task` nor `lock_id`|does not belong to task"):
         ShardDdlLockSensor(task_id="x", **parts).poke({})
 

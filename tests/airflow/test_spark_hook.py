@@ -21,7 +21,7 @@ def test_the_provider_still_has_what_we_use() -> None:
     assert "self.get_connection(self._conn_id)" in inspect.getsource(SparkSubmitHook._resolve_connection)
 
 
-def test_a_provider_that_is_not_installed_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_spark_provider_is_reported_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = DmVerifyOperator(task_id="verify", task="task.yaml")
     with monkeypatch.context() as patch:
         patch.delitem(sys.modules, "airflow_provider_dm.hooks.spark")
@@ -31,7 +31,7 @@ def test_a_provider_that_is_not_installed_is_installed(monkeypatch: pytest.Monke
     assert isinstance(operator.hook, DmSparkSubmitHook)
 
 
-def test_every_key_that_we_read_is_there(connection: Define) -> None:
+def test_every_key_that_we_read_exists(connection: Define) -> None:
     connection("spark_default", conn_type="spark", host="local[1]")
     wanted = {"master", "deploy_mode", "spark_binary", "queue", "namespace", "principal", "keytab"}
     assert wanted <= DmSparkSubmitHook()._connection.keys()
@@ -90,13 +90,13 @@ def test_the_host_of_another_kind_of_connection_is_no_master(connection: Define)
 
 
 @pytest.mark.parametrize("extra", [{"deploy-mode": "cluster"}, {"spark-binary": "spark3-submit"}])
-def test_what_would_be_silently_different_is_refused(extra: dict[str, str], connection: Define) -> None:
+def test_differences_that_would_go_unnoticed_are_refused(extra: dict[str, str], connection: Define) -> None:
     connection("spark_default", conn_type="spark", host="spark://one:7077", extra=extra)
     with pytest.raises(NotSupportedYet):
         DmSparkSubmitHook().settings()
 
 
-def test_a_kill_before_anything_runs_is_nothing() -> None:
+def test_a_kill_before_the_app_has_started_does_nothing() -> None:
     hook = DmSparkSubmitHook(conn_id="not_there")
     hook.on_kill()
     hook.end()

@@ -47,7 +47,7 @@ def add_connection(page: Page, url: str, *, kind: str) -> None:
 
 
 @pytest.mark.browser
-def test_a_person_adds_a_database_and_presses_test(airflow: Airflow, account: Server, page: Page) -> None:
+def test_a_user_adds_a_database_and_presses_test(airflow: Airflow, account: Server, page: Page) -> None:
     add_connection(page, airflow.url, kind="DM database")
     page.fill("input[name=connection_id]", "made_in_the_form")
     page.fill("input[name=host]", account.host)

@@ -22,7 +22,7 @@ LIVES = 7
         ("mysql", (DURING_DDL[0], "target", "relay"), Way("whole transactions", PAST, extra=False)),
     ],
 )
-def test_tables_and_rows_follow_whatever_dies(
+def test_tables_and_rows_follow_after_any_crash(
     kind: str,
     faults: tuple[str, ...],
     way: Way,

@@ -9,7 +9,7 @@ from tests.conftest import FreshSchema
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
-def test_rows_that_move_arrive_whatever_dies(
+def test_rows_that_move_arrive_after_any_crash(
     mysql_target: Server, mariadb_source: Server, mysql_source: Server, fresh_schema: FreshSchema
 ) -> None:
     sources = {"a": mariadb_source, "b": mysql_source}

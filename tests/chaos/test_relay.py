@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 EACH = 8
 
 
-def test_the_files_are_the_upstreams_whatever_dies(source: Server, fresh_schema: FreshSchema) -> None:
+def test_the_files_are_the_upstreams_after_any_crash(source: Server, fresh_schema: FreshSchema) -> None:
     """MariaDB's relay asks by GTID, MySQL's by file and position; test_source_dies.py has the other ways."""
     gtid = source.flavour == "mariadb"
     faults = list(FAULTS[:EACH])

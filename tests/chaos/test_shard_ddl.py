@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.server, pytest.mark.computes, pytest.mark.timeout(1200
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
-def test_shards_make_their_ddl_whatever_dies(
+def test_shards_make_their_ddl_after_any_crash(
     kind: str,
     driver_nursery: Nursery,
     request: pytest.FixtureRequest,

@@ -113,9 +113,7 @@ def lived_on(folder: Path, story: Story, states: Sequence[State], seen: set[str]
 
 
 @pytest.mark.parametrize(("flavour", "checksum"), STORIES)
-def test_whatever_a_crash_leaves_the_next_start_decides_the_same(
-    memory: Path, flavour: Flavour, checksum: bool
-) -> None:
+def test_after_any_crash_the_next_start_makes_the_same_decision(memory: Path, flavour: Flavour, checksum: bool) -> None:
     (memory / "recorded").mkdir()
     story, seen = recorded(memory / "recorded", flavour, checksum=checksum), set[str]()
     states = list(states_of(story, each=2))
@@ -124,7 +122,7 @@ def test_whatever_a_crash_leaves_the_next_start_decides_the_same(
     assert seen == {LAST_HELD[1], "nothing", story.need.at.file}
 
 
-def test_the_states_find_a_log_that_goes_from_its_new_end(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_crash_states_detect_a_log_removed_from_its_new_end(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = purge_files._in_each_folder
 
     def act(root: Path, files: Sequence[HeldFile], step: object) -> None:
@@ -136,7 +134,9 @@ def test_the_states_find_a_log_that_goes_from_its_new_end(memory: Path, monkeypa
     assert next(lived_on(memory, story, list(states_of(story, each=1)), set()))
 
 
-def test_the_states_find_a_start_that_forgets_what_was_decided(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_crash_states_detect_a_start_that_forgets_its_decision(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It would begin with `relay-binlog-name`, which the upstream has purged too."""
     (memory / "recorded").mkdir()
     story = recorded(memory / "recorded", Flavour.MYSQL, checksum=True)
@@ -146,7 +146,7 @@ def test_the_states_find_a_start_that_forgets_what_was_decided(memory: Path, mon
 
 
 @pytest.mark.parametrize("flavour", [Flavour.MARIADB, Flavour.MYSQL])
-def test_another_server_that_takes_over_before_a_byte_came(memory: Path, flavour: Flavour) -> None:
+def test_a_failover_before_the_first_byte_is_pulled(memory: Path, flavour: Flavour) -> None:
     """Nothing is held to continue behind: where the task needs it, in a later sub-directory."""
     old, new = servers(flavour)
     need, left = need_of(new, new.files[2]), Upstream(new.info, new.files[2:])

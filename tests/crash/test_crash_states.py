@@ -56,7 +56,7 @@ def test_the_relay_continues_after_any_crash_state(memory: Path, flavour: Flavou
 
 
 @pytest.mark.parametrize(("flavour", "checksum"), STORIES)
-def test_at_the_end_everything_is_on_the_disk(memory: Path, flavour: Flavour, checksum: bool) -> None:
+def test_everything_is_on_disk_after_close(memory: Path, flavour: Flavour, checksum: bool) -> None:
     """A power cut takes nothing of what a relay has saved: no byte, no name, no folder."""
     story, disk = recorded(memory, flavour, seed=1, checksum=checksum), PowerCut()
     for operation in story.operations:

@@ -144,7 +144,7 @@ def test_a_task_from_its_start_to_its_stop(
     until(lambda: "DM-9050" in ended.read_text(), dmctl, schema)
 
 
-def test_what_refuses_it_is_the_answer(
+def test_start_task_answers_with_the_error_that_prevented_the_start(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path
 ) -> None:
     """The precheck of the process that was started."""

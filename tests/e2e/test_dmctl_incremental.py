@@ -21,7 +21,7 @@ def incremental(files: Files, meta: str) -> Files:
     return files
 
 
-def test_from_a_wrong_start_to_a_checkpoint_that_outlives_it(
+def test_a_wrong_start_is_corrected_and_the_checkpoint_is_kept(
     mysql_target: Server, start_own: StartServers, fresh_schema: FreshSchema, tmp_path: Path
 ) -> None:
     (source,) = start_own(ServerSpec("own", "mariadb"))

@@ -111,7 +111,7 @@ def test_missing_grants(
     ],
     ids=["binlog off", "binlog not ROW"],
 )
-def test_a_source_whose_binlog_is_of_no_use(
+def test_a_source_whose_binlog_cannot_be_used(
     spec: ServerSpec, pattern: str, run_refused: Callable[..., Ended], mariadb_target: Server, unique_database: str,
     start_own: StartServers, tmp_path: Path,
 ) -> None:  # fmt: skip

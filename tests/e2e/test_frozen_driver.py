@@ -205,7 +205,7 @@ def ends_by_itself(world: World, app: SparkApp, code: str) -> None:
     assert not world.written_by("first")
 
 
-def test_a_copy_that_another_attempt_has_finished(world: World, slow: int) -> None:
+def test_a_frozen_copy_writes_nothing_after_another_attempt_has_finished_it(world: World, slow: int) -> None:
     first = world.start("full_migration", "first", 1, port=slow)
     frozen = freeze(world, first, whole=True)
     second = world.start("full_migration", "second", 2)

@@ -18,7 +18,7 @@ SEEDS = ((campaign.SEED, 1_000, False), (campaign.SEED + 3, 500, True))
 
 
 @pytest.mark.timeout(3600)  # a hanging worker ends by its CPU limit; how long the machine takes says nothing
-def test_damaged_logs_end_in_typed_errors_or_in_what_they_say() -> None:
+def test_damaged_logs_end_in_typed_errors_or_in_their_own_rows() -> None:
     counts: Counter[str] = Counter()
     for seed, cases, checked in SEEDS:
         report = campaign.run(cases, seed=seed, checked=checked)

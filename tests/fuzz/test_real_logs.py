@@ -112,12 +112,14 @@ def damage_it(server: Server, schema: str, folder: Path) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_a_servers_log_keeps_the_promise_when_damaged(
+def test_a_damaged_log_of_a_server_ends_in_typed_errors(
     source: Server, fresh_schema: FreshSchema, tmp_path: Path
 ) -> None:
     damage_it(source, fresh_schema(source), tmp_path)
 
 
 @pytest.mark.timeout(1800)
-def test_so_does_a_log_of_a_newer_mariadb(mariadb11_source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> None:
+def test_a_damaged_log_of_a_newer_mariadb_ends_in_typed_errors(
+    mariadb11_source: Server, fresh_schema: FreshSchema, tmp_path: Path
+) -> None:
     damage_it(mariadb11_source, fresh_schema(mariadb11_source), tmp_path)

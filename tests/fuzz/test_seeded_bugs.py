@@ -52,7 +52,7 @@ def test_a_bug_that_ends_its_process_is_found_and_the_campaign_continues(name: s
     assert check(make_case(seed, number), tmp_path).problem is None
 
 
-def test_a_failure_can_be_had_again(tmp_path: Path) -> None:
+def test_a_failure_is_reproduced_by_its_case_number(tmp_path: Path) -> None:
     report = campaign.run(200, save=tmp_path, bug="last-row-dropped")
     assert report.failures
     for failure in report.failures[:3]:

@@ -13,7 +13,7 @@ READINGS = [Reading(), Reading(range_bytes=1, max_bytes=1, carried=True), Readin
 
 
 @pytest.mark.parametrize("seed", seeds(), ids=lambda seed: seed.name)
-def test_a_seed_knows_its_contents(seed: Seed, tmp_path: Path) -> None:
+def test_a_seed_has_its_expected_rows(seed: Seed, tmp_path: Path) -> None:
     data = seed.data
     for reading in READINGS:
         outcome = follow(log_files(tmp_path, [data]), TABLES, reading)

@@ -30,7 +30,7 @@ class ProcessContract(OpenStore):
             thread.join()
         assert errors == []
 
-    def test_a_forked_child_connects_anew(self, store: MetaStore) -> None:
+    def test_a_forked_child_connects_again(self, store: MetaStore) -> None:
         store.start_run("r", task="t", app="verify", holder=ANNA)
         child = os.fork()
         if child == 0:

@@ -39,7 +39,7 @@ class RunContract(OpenStore):
         assert [run.run_id for run in store.list_runs(but=store.list_runs()[0].app)] == []
         assert [run.run_id for run in store.list_runs(identity="a_b/1")] == ["r0"]
 
-    def test_an_outcome_is_given_once(self, store: MetaStore) -> None:
+    def test_the_outcome_of_a_run_is_written_once(self, store: MetaStore) -> None:
         store.start_run("r", task="t", app="verify", holder=ANNA)
         store.finish_run("r", stage=Stage.STOPPED)
         store.finish_run("r", stage=Stage.STOPPED)  # repeated after a lost answer

@@ -31,8 +31,9 @@ your browser's search, or by the link `errors.md#dm-6032`.
 
 - **Scope** is the side with the cause: *upstream* (a source), *downstream* (the target), *internal* (files, machine,
   this package).
-- **Reaction**: *retry*: the error may pass; a sync, an app or Airflow repeats the work automatically. *stop*: a user has
-  to decide; nothing after the location of the error is applied. *fenced*: a newer run has taken over; this one ends."""
+- **Reaction**: *retry*: the error may pass; a sync, an app or Airflow repeats the work automatically. *stop*: a user
+  has to decide; nothing after the location of the error is applied. *fenced*: a newer run has taken over; this one
+  ends."""
 PACKAGES: Final = (airflow_provider_dm, spark_apps)
 AIRFLOW_FLOOR: Final = ("hooks", "operators", "sensors", "triggers")
 

@@ -53,7 +53,7 @@ def docker_local(*words: str) -> subprocess.CompletedProcess[str]:
         (("bench",), "decode"),
     ],
 )
-def test_docker_local_names_what_it_does_not_know(words: tuple[str, ...], answer: str) -> None:
+def test_docker_local_reports_unknown_commands(words: tuple[str, ...], answer: str) -> None:
     assert docker_local(*words).returncode == 1
     assert answer in docker_local(*words).stderr
 
@@ -88,7 +88,7 @@ def test_every_command_is_understood(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     for link in LINK.finditer(page.read_text()):
         file, _, anchor = link["target"].partition("#")
         there = (page.parent / file).resolve() if file else page
@@ -118,6 +118,6 @@ def test_the_readme_leads_to_every_page() -> None:
 
 
 @pytest.mark.parametrize("block", [one for one in blocks() if one.kind == "yaml"], ids=lambda one: one.page.name)
-def test_every_task_is_one(block: Block) -> None:
+def test_every_task_in_the_documentation_is_valid(block: Block) -> None:
     if block.text.startswith("name:"):
         parse_task(block.text)

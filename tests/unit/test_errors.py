@@ -66,7 +66,7 @@ def test_every_error_has_a_remedy(kind: type[DmError]) -> None:
     assert describe(KeyError("x"))["Workaround"] == errors.UNFORESEEN
 
 
-def test_an_error_that_passes_on_a_childs_asks_for_what_the_childs_does():
+def test_an_error_has_the_reaction_of_the_child_error_it_passes_on():
     from airflow_provider_dm.launch.errors import SparkAppFailed
 
     gone = errors.InvariantBroken("a", "b")
@@ -76,13 +76,13 @@ def test_an_error_that_passes_on_a_childs_asks_for_what_the_childs_does():
     assert SparkAppFailed("verify", "1", passing).reacts() is Reaction.RETRY
 
 
-def test_not_supported_names_feature_place_and_way_out():
+def test_not_supported_names_feature_place_and_remedy():
     assert str(NotSupportedYet("time travel", "task.yaml", "Wait.")) == (
         "[DM-1900 internal] time travel is not supported yet (task.yaml). Wait."
     )
 
 
-def test_what_to_do_names_what_the_error_is_about() -> None:
+def test_a_hint_has_the_fields_of_its_error() -> None:
     class Named(DmError):
         table: str
         hint = "Empty {table}."
@@ -91,7 +91,7 @@ def test_what_to_do_names_what_the_error_is_about() -> None:
     assert "`meta: {binlog-name: FILE, binlog-pos: POSITION}`" in PlaceNotFound("0-1-7", "it is gone").workaround()
 
 
-def test_a_tuple_is_written_as_a_list_for_people() -> None:
+def test_a_tuple_in_a_message_is_a_comma_separated_list() -> None:
     class Named(DmError):
         names: tuple[str, ...]
         what = "found {names}."

@@ -8,5 +8,5 @@ ROOMS = [f"airflow_provider_dm/{room}" for room in ("engine", "cli", "launch", "
 
 
 @pytest.mark.parametrize("module", modules_with_examples("spark_apps", *ROOMS))
-def test_examples(module: str) -> None:
+def test_the_examples_in_docstrings_are_correct(module: str) -> None:
     examples_are_true(module)

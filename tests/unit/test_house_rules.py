@@ -83,7 +83,7 @@ def files() -> list[Path]:
 
 
 @pytest.mark.parametrize("file", [one for one in files() if not {*OF_AIRFLOW, KERNELS} & {*one.parts}], ids=str)
-def test_a_function_has_few_parameters_and_one_boolean_that_is_named(file: Path) -> None:
+def test_a_function_has_few_parameters_and_one_keyword_boolean(file: Path) -> None:
     assert set(crowded(ast.parse((ROOT / file).read_text()))) <= OWN_REASONS.keys()
 
 
@@ -92,7 +92,7 @@ def test_an_attribute_is_set_by_its_own_object(file: Path) -> None:
     assert set_from_outside(ast.parse((ROOT / file).read_text())) == []
 
 
-def test_these_rules_find_what_breaks_them() -> None:
+def test_the_house_rules_detect_violations() -> None:
     many = "def one(self, a, b, c, *, d, e, f, g, h, **i): ...\ndef two(*, b: bool, c: bool): ..."
     assert crowded(ast.parse(many)) == ["one", "two"]
     assert crowded(ast.parse("def one(a: bool): ...")) == ["one"]
@@ -104,6 +104,6 @@ def test_these_rules_find_what_breaks_them() -> None:
     assert set_from_outside(ast.parse(assigned)) == ["other.d", "self.e.f", "h.i"]
 
 
-def test_a_file_is_no_longer_than_a_person_reads() -> None:
+def test_a_file_has_at_most_500_lines() -> None:
     files = [file for room in ("airflow_provider_dm", "spark_apps", "tests") for file in (ROOT / room).rglob("*.py")]
     assert [str(file.relative_to(ROOT)) for file in files if len(file.read_text().splitlines()) > MOST_LINES] == []

@@ -39,13 +39,13 @@ def test_an_attribute_of_pymysqls_connection(name: str) -> None:
     assert f"self.{name}" in inspect.getsource(Connection)
 
 
-def test_what_reads_packets_of_pymysql() -> None:
+def test_private_names_of_pymysql_for_reading_packets_exist() -> None:
     assert list(inspect.signature(MysqlPacket.read_length_encoded_integer).parameters) == ["self"]
     assert isinstance(Cursor.max_stmt_length, int)
     assert hasattr(inspect.getmodule(Connection), "MysqlPacket")
 
 
-def test_what_starts_pyspark() -> None:
+def test_private_names_of_pyspark_for_starting_it_exist() -> None:
     """spark_apps/runner.py, workers.py and relay_source.py."""
     from pyspark import SparkContext, daemon
     from pyspark.java_gateway import launch_gateway

@@ -30,7 +30,7 @@ def test_a_reused_pid_is_another_process() -> None:
     assert has_ended(f"{machine} {pid} {int(born) - 1}")
 
 
-def test_what_cannot_be_known_has_not_ended() -> None:
+def test_a_process_of_unknown_state_has_not_ended() -> None:
     boot, namespace, _, born = this_process().split(" ")
     gone = 4194305  # above the largest pid of Linux
     assert has_ended(f"{boot} {namespace} {gone} {born}")

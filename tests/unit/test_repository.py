@@ -78,7 +78,7 @@ def test_the_lock_satisfies_the_project(extra: str) -> None:
         assert requirement.specifier.contains(locked), f"{requirement}, but the lock has {locked}"
 
 
-def test_the_two_images_begin_alike() -> None:
+def test_both_docker_images_have_the_same_base() -> None:
     """One Python, one Java, one user id: Spark refuses a worker whose Python is not its driver's."""
     kept = [
         [

@@ -41,7 +41,7 @@ def test_the_variable_names_the_program_which_has_a_release(tmp_path: Path, monk
     assert (build.version, build.argv, build.initialise) == ("8.5.3", (str(made),), None)
 
 
-def test_what_is_named_wins_over_what_is_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configured_program_takes_precedence_over_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "").rename(tmp_path / "tidb-server")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(VARIABLE, raising=False)
@@ -57,7 +57,7 @@ def test_without_a_program_the_reason_names_the_variable(tmp_path: Path, monkeyp
     assert str(available("tidb")) == f"TiDB is not available here: no tidb-server on PATH; {VARIABLE} may name one"
 
 
-def test_a_program_that_is_something_else_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_prints_no_release_is_not_tidb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(program(tmp_path, "gcc 12")))
     with pytest.raises(TidbUnavailable, match="tells no release"):
         tidb_build()

@@ -105,7 +105,7 @@ def schema(source: Server, fresh_schema: FreshSchema) -> str:
     return fresh_schema(source)
 
 
-def test_the_same_statements_give_the_same_with_and_without(source: Server, schema: str) -> None:
+def test_the_same_statements_have_the_same_changes_with_compression(source: Server, schema: str) -> None:
     plain, packed = ran(source, schema, on=False), ran(source, schema, on=True)
     assert packed.changes == plain.changes
     assert (packed.statements, packed.transactions) == (plain.statements, plain.transactions)
@@ -123,7 +123,7 @@ def test_the_same_statements_give_the_same_with_and_without(source: Server, sche
         }
 
 
-def test_the_rows_make_the_table(source: Server, schema: str) -> None:
+def test_the_logged_rows_result_in_the_rows_of_the_table(source: Server, schema: str) -> None:
     packed = ran(source, schema, on=True, range_bytes=50_000)
     connection = session(source)
     state: dict[bytes | None, Row] = {}

@@ -26,7 +26,7 @@ CELLS_OF_A_PAIR: Final = 13_000
 
 
 @pytest.mark.every_pair
-def test_every_cell_arrives_as_it_was(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_every_cell_is_replicated_unchanged(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source, target)
     journey = Journey(source, target, schema)
     dice = Random(SEED)
@@ -48,7 +48,7 @@ def test_mariadb_11_has_vectors_too(mysql_source: Server, mariadb11_source: Serv
         assert outcome.differences == ()
 
 
-def test_there_is_no_charset_that_is_left_out(source: Server) -> None:
+def test_no_charset_is_left_out(source: Server) -> None:
     listed = {str(name) for (name,) in source.sql("SELECT character_set_name FROM information_schema.character_sets")}
     ours = set(CHARSETS) if source.flavour == "mysql" else set(CHARSETS) - {"gb18030"}
     assert listed - {"binary"} == ours
@@ -137,7 +137,7 @@ def test_a_generated_primary_key_is_a_column_also_where_it_is_hidden(
     assert rows == [(b"1", b"5"), (b"2", b"6")] == raw_rows(connection, table)
 
 
-def test_columns_that_only_indexes_have(source: Server, fresh_schema: FreshSchema) -> None:
+def test_hidden_columns_of_indexes_are_decoded(source: Server, fresh_schema: FreshSchema) -> None:
     """MySQL's for expressions and arrays are in no row image; MariaDB's hashes are, behind all others."""
     connection = session(source)
     name = TableName(fresh_schema(source), "hidden")

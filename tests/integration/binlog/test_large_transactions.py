@@ -22,7 +22,9 @@ def connection(source: Server) -> Iterator[Connection]:
     opened.close()  # a test that fails in a transaction must not keep its locks
 
 
-def test_it_is_cut_between_statements_of_every_kind(source: Server, connection: Connection, schema: str) -> None:
+def test_a_large_transaction_is_cut_between_statements_of_every_kind(
+    source: Server, connection: Connection, schema: str
+) -> None:
     name, other, log = (TableName(schema, table) for table in ("t", "o", "l"))
     run(
         connection,

@@ -55,12 +55,12 @@ def created(connection: Connection, name: TableName, columns: str) -> Table:
     return definition(connection, name)
 
 
-def test_it_is_a_newer_one(connection: Connection, mariadb11_source: Server) -> None:
+def test_the_newer_mariadb_is_version_11(connection: Connection, mariadb11_source: Server) -> None:
     assert text(query(connection, "SELECT VERSION()")[0][0]).startswith("11.")
     assert mariadb11_source.version.startswith("11.")
 
 
-def test_older_types_are_as_they_were(
+def test_older_types_are_replicated_from_a_newer_mariadb(
     mariadb11_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(mariadb11_source, mariadb_target)

@@ -47,11 +47,11 @@ def check_ids(server: Server) -> None:
     assert {name for name in listed.values() if name not in IDS} == {"ucs2", "utf16", "utf16le", "utf32"}, "no clients'"
 
 
-def test_every_collation_id_of_the_server_is_of_the_charset_that_we_take_it_for(source: Server) -> None:
+def test_every_collation_id_has_the_charset_of_the_server(source: Server) -> None:
     check_ids(source)
 
 
-def test_so_is_every_id_of_a_newer_mariadb(mariadb11_source: Server) -> None:
+def test_every_collation_id_of_a_newer_mariadb_is_known(mariadb11_source: Server) -> None:
     check_ids(mariadb11_source)
 
 
@@ -66,7 +66,7 @@ def statements(server: Server, schema: str, *texts: str | bytes) -> list[DdlStat
     return [one for one in plans(server, lo, here(connection)) if isinstance(one, DdlStatement)]
 
 
-def test_what_a_session_was_set_to(source: Server, schema: str) -> None:
+def test_session_variables_of_statements_are_decoded(source: Server, schema: str) -> None:
     first, second = statements(
         source,
         schema,
@@ -105,7 +105,7 @@ def test_time_zone_and_microseconds_of_a_statement(source: Server, fresh_schema:
     assert (insert.session.time_zone, insert.session.microseconds) == (b"+02:00", 123456)
 
 
-def test_definer_and_collation_are_read_over(source: Server, schema: str) -> None:
+def test_definer_and_collation_variables_are_parsed(source: Server, schema: str) -> None:
     (created,) = statements(source, schema, "CREATE DEFINER = CURRENT_USER PROCEDURE p() SELECT 1")
     assert created.session.unknown is None
     if source.flavour == "mysql":  # it follows them
@@ -169,7 +169,7 @@ def test_a_statement_is_text_in_the_charset_of_its_client(
     assert source.sql(f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'") == [(name,)]
 
 
-def test_a_table_made_from_a_query_is_written_in_utf8_whatever_the_client_speaks(
+def test_create_table_select_is_logged_in_utf8_for_any_client_charset(
     source: Server, fresh_schema: FreshSchema
 ) -> None:
     sql = "CREATE TABLE `表` AS SELECT 1 AS a"

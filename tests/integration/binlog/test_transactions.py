@@ -116,7 +116,7 @@ STOPPED: list[tuple[list[str], type[DmError], str]] = [
     STOPPED,
     ids=["statement", "user variable", "random seed", "automatic number", "loaded file"],
 )
-def test_what_cannot_be_applied_stops(
+def test_events_that_cannot_be_applied_stop(
     source: Server, name: TableName, tmp_path: Path, statements: list[str], error: type[DmError], what: str
 ) -> None:
     connection = session(source)
@@ -132,7 +132,7 @@ def test_what_cannot_be_applied_stops(
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
-def test_the_rows_of_an_xa_transaction_come_where_it_is_committed(source: Server, name: TableName, end: str) -> None:
+def test_rows_of_an_xa_transaction_are_applied_at_its_commit(source: Server, name: TableName, end: str) -> None:
     connection = session(source)
     table, lo = definition(connection, name), here(connection)
     run(
@@ -165,7 +165,7 @@ def test_xa_in_one_phase_is_an_ordinary_transaction(source: Server, name: TableN
 
 
 @pytest.mark.parametrize("algorithm", ["COPY", "INPLACE"])
-def test_an_alter_in_two_phases_comes_once_and_a_failed_one_never(
+def test_an_alter_in_two_phases_is_read_once_and_a_failed_one_never(
     mariadb_source: Server, fresh_schema: FreshSchema, algorithm: str
 ) -> None:
     name = TableName(fresh_schema(mariadb_source), "t")

@@ -60,7 +60,7 @@ def test_equal_tables_that_swap_names_are_distinguished(mysql_source: Server, sc
     assert older.is_same(after.tables[names[0]])
 
 
-def test_a_query_beside_a_snapshot_does_not_wait_for_blocked_ddl(
+def test_a_query_during_a_snapshot_does_not_wait_for_blocked_ddl(
     mysql_source: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that a table's number is done without, as innodb_tables waits for DDL of any table."""

@@ -113,7 +113,7 @@ CLIPPED = """
 """
 
 
-def test_what_was_clipped_at_the_source_is_clipped(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_values_that_the_source_clipped_stay_clipped(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source, target)
     columns = CLIPPED.format("PRIMARY KEY")
     in_tidb = columns.replace("VIRTUAL", "STORED") if target.flavour == "tidb" else ""  # VIRTUAL is not clipped there
@@ -127,7 +127,7 @@ def test_what_was_clipped_at_the_source_is_clipped(source: Server, target: Serve
     assert verified(migration)["verified"]
 
 
-def test_without_a_key_as_well(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+def test_tables_without_a_key_are_compared_as_well(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source, target)
     both(source, target, schema, "id INT, a INT, b TINYINT AS (a) STORED, t DECIMAL(10,1) AS (a * 1) STORED")
     source.sql(f"{NOT_STRICT} INSERT IGNORE INTO t (id, a) VALUES (1, 500), (1, 500), (2, -500), (3, 3), (4, NULL)",
@@ -170,7 +170,9 @@ def test_without_a_key_rows_are_found_by_their_values(
         assert values(target, schema) == values(source, schema)
 
 
-def test_a_key_that_is_computed(mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
+def test_a_generated_primary_key_is_copied(
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+) -> None:
     schema = fresh_schema(mysql_source, mysql_target)
     columns = "id INT NOT NULL, g DECIMAL(30,20) AS (id / 7) STORED PRIMARY KEY"
     both(mysql_source, mysql_target, schema, columns)

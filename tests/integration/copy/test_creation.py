@@ -168,7 +168,7 @@ def test_schemas_that_differ_and_merge_are_reported(source: Server, target: Serv
     assert {charset for (charset,) in target.sql(types, [f"{prefix}_all"])} == {"latin1", "utf8mb4"}
 
 
-def test_a_table_of_the_same_flavour_is_made_with_all_that_it_has(
+def test_a_table_of_the_same_flavour_is_created_with_all_properties(
     mysql_source: Server, mysql_target: Server, schema: str
 ) -> None:
     keys = (

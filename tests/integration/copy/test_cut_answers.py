@@ -60,7 +60,7 @@ def copied(source: Server, target: Server, schema: str, *tables: str) -> Migrati
     return Migration.of(target, source, schema, task=task)
 
 
-def test_pages_go_on_until_nothing_is_left(
+def test_paging_continues_until_no_row_is_left(
     source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "blocks", cut_blocks)

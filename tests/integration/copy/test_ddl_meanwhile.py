@@ -142,7 +142,7 @@ def test_columns_change_at_any_moment(kit: Kit, moment: str) -> None:
     ("what", "moment"),
     list(zip(CHANGES, itertools.cycle(["between pages", "between rounds", "on resume"]), strict=False)),
 )
-def test_whatever_is_changed_both_sides_end_the_same(one_kit: Kit, what: str, moment: str) -> None:
+def test_after_any_change_both_sides_are_equal(one_kit: Kit, what: str, moment: str) -> None:
     one_kit.write(("CREATE TABLE _b_gho LIKE b",))
     one_kit.copy(moment, lambda: one_kit.write((*WRITES, *CHANGES[what])))
     one_kit.write(("INSERT INTO b (id, v, u) VALUES (901, 'end', 901)",))
@@ -159,7 +159,7 @@ def _dies(*_arguments: object) -> None:
 
 @pytest.mark.parametrize("dies_at", ["the commit", "the TRUNCATE"])
 @pytest.mark.parametrize("kind", [OperatorKind.SKIP, OperatorKind.REPLACE])
-def test_an_emptied_table_whose_key_changes_needs_a_person(
+def test_an_emptied_table_whose_key_changes_needs_a_user(
     one_kit: Kit, kind: OperatorKind, dies_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is done in the place of the statement, the table is copied anew."""
@@ -277,7 +277,7 @@ CUT_OVER = (
 )
 
 
-def test_ghosts_from_before_the_copy_become_tables_behind_it(kit: Kit) -> None:
+def test_ghosts_created_before_the_copy_become_tables_after_it(kit: Kit) -> None:
     """The tools' earlier changes are before the log that is read; the definitions show them."""
     kit.write(GHOSTS)
     kit.copy("behind the last page", lambda: kit.write(WRITES))
@@ -286,7 +286,7 @@ def test_ghosts_from_before_the_copy_become_tables_behind_it(kit: Kit) -> None:
     kit.check()
 
 
-def test_a_swap_in_two_steps(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_swapped_in_two_renames_during_the_load(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     """A load that waits for the second one too long continues behind it."""
     one_kit.write(("CREATE TABLE _a_gho LIKE a", "ALTER TABLE _a_gho ADD w int DEFAULT 3"))
     first = ("INSERT INTO _a_gho (id, v) SELECT id, v FROM a", "RENAME TABLE a TO _a_del")
@@ -332,7 +332,7 @@ def test_without_a_log_a_table_that_is_altered_stops_the_load(one_kit: Kit) -> N
     ],
     ids=["gone", "renamed", "retyped"],
 )
-def test_what_is_altered_before_it_is_measured_is_not_measured(source: Server, schema: str, change: str) -> None:
+def test_a_table_that_was_altered_before_the_measurement_has_no_span(source: Server, schema: str, change: str) -> None:
     """The load begins; its log has the change of the table."""
     source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (3), (9)", database=schema)
     at, name = endpoint("source", source), TableName(schema, "a")
@@ -343,7 +343,7 @@ def test_what_is_altered_before_it_is_measured_is_not_measured(source: Server, s
     assert measure(at, [(table, 7)]) == [TableSize(name, 7, None)]
 
 
-def test_a_table_that_is_created_behind_the_load_does_not_stop_its_next_run(one_kit: Kit) -> None:
+def test_a_table_that_is_created_after_the_load_does_not_stop_its_next_run(one_kit: Kit) -> None:
     one_kit.migration.finish()
     one_kit.write(("CREATE TABLE c LIKE a", "INSERT INTO c SELECT * FROM a"))
     one_kit.migration.finish()

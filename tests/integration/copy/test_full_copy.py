@@ -59,7 +59,7 @@ def fill(server: Server, schema: str) -> None:
         )
 
 
-def test_every_kind_of_table_arrives(
+def test_every_kind_of_table_is_replicated(
     source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(source, schema)
@@ -171,7 +171,7 @@ def test_sources_that_share_only_a_further_unique_value_stop(
     assert len(target.sql("SELECT * FROM t", database=schema)) == 3
 
 
-def test_keys_that_only_the_targets_collation_takes_for_one_stop(
+def test_keys_that_only_the_targets_collation_equates_stop(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(mysql_source, mariadb_target)
@@ -189,7 +189,7 @@ def test_keys_that_only_the_targets_collation_takes_for_one_stop(
     assert (caught.value.table, caught.value.other_table) == (f"{schema}.t", f"{schema}.t")
 
 
-def test_shards_that_may_overwrite_each_other_do(mysql_source: Server, mariadb_target: Server, schema: str) -> None:
+def test_shards_overwrite_each_other_if_configured(mysql_source: Server, mariadb_target: Server, schema: str) -> None:
     for shard in ("t_0", "t_1"):
         mysql_source.sql(f"CREATE TABLE {shard} (id INT PRIMARY KEY); INSERT INTO {shard} VALUES (1)", database=schema)
 
@@ -199,7 +199,7 @@ def test_shards_that_may_overwrite_each_other_do(mysql_source: Server, mariadb_t
 
 
 @pytest.mark.parametrize("target_keys", ["PRIMARY KEY (id), UNIQUE KEY u (u)", "PRIMARY KEY (u)"])
-def test_rows_that_a_key_of_the_target_takes_for_one_are_refused(
+def test_rows_that_a_key_of_the_target_equates_are_refused(
     mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, target_keys: str
 ) -> None:
     schema = fresh_schema(mariadb_source, mysql_target)
@@ -264,7 +264,7 @@ def test_refusals_leave_the_target_as_it_was(source: Server, mariadb_target: Ser
     )
 
 
-def test_replace_overwrites_rows_that_were_there(
+def test_replace_overwrites_existing_rows(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(mysql_source, mariadb_target)

@@ -232,7 +232,7 @@ def test_a_gather_succeeds_when_the_transaction_has_ended(
         assert it.gather([t]).attempts > 1
 
 
-def test_an_open_transaction_alone_takes_a_flush(source: Server, tables: list[TableName]) -> None:
+def test_with_an_open_transaction_mysql_needs_a_flush_lock(source: Server, tables: list[TableName]) -> None:
     here = endpoint("one", source)
     since = end_of(here)
     with gathering(here, Consistency.AUTO, 2) as it, open_transaction(source, tables[1]) as commit:
@@ -360,7 +360,7 @@ def test_a_frozen_reader_does_not_block_others(source: Server, tables: list[Tabl
         assert readers.reported(1) == {1: None}
 
 
-def test_without_readers_there_is_no_lock(
+def test_without_readers_no_lock_is_taken(
     source: Server, tables: list[TableName], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gather, "FIRST_SECONDS", 0.1)

@@ -5,10 +5,10 @@ import pytest
 from testbed import Server
 from tests.integration.copy.migrations import Migration, assert_same
 from tests.integration.copy.test_full_copy import (  # noqa: F401 (run again, on other servers)
-    test_every_kind_of_table_arrives,
+    test_every_kind_of_table_is_replicated,
 )
 from tests.integration.verify.test_verification import (  # noqa: F401
-    test_what_was_copied_is_equal_and_damage_is_found,
+    test_copied_rows_are_equal_and_changed_rows_are_found,
     verified,
 )
 

@@ -54,7 +54,7 @@ def breaks_at(number: int, patch: pytest.MonkeyPatch, error: Exception) -> None:
 
 
 @pytest.mark.parametrize("ddl", [(), (*DEDUPLICATED, UNIQUE), ("TRUNCATE TABLE log",), ("RENAME TABLE log TO log2",)])
-def test_a_copy_that_breaks_off_begins_anew(one_kit: Kit, monkeypatch: pytest.MonkeyPatch, ddl: Sequence[str]) -> None:
+def test_a_copy_that_breaks_off_starts_again(one_kit: Kit, monkeypatch: pytest.MonkeyPatch, ddl: Sequence[str]) -> None:
     """The source's DDL meets no leftovers: a unique key could not be added to rows that it has removed since."""
     one_kit.write(FILL)
     with monkeypatch.context() as patch:

@@ -27,7 +27,7 @@ def small(target: Server) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("fewest", [1, 1_000_000], ids=["loaded", "inserted"])
-def test_rows_are_split_below_what_the_target_takes(
+def test_rows_are_split_below_the_limit_of_the_target(
     source: Server, small: Server, schema: str, fewest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_data, "FEWEST_LOADED", fewest)

@@ -128,7 +128,7 @@ def test_the_target_that_allows_no_load_any_more_is_written_by_inserts(
 
 
 @pytest.mark.without_tidb
-def test_every_byte_of_text_in_any_charset_arrives_by_load(loading: Server, fresh_schema: FreshSchema) -> None:
+def test_every_byte_of_text_in_any_charset_is_loaded_unchanged(loading: Server, fresh_schema: FreshSchema) -> None:
     build.warm()
     schema = fresh_schema(loading)
     known = {name for (name,) in loading.sql("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")}

@@ -74,7 +74,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> 
     monkeypatch.setattr(source_load, "build_postponed", first)
 
 
-def test_the_target_gets_them_behind_the_rows(
+def test_postponed_indexes_are_built_after_the_rows(
     source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migration, schema = large(source, target, fresh_schema, LARGE.format(name="t2", first=0))
@@ -101,7 +101,7 @@ STEPS = (
 
 
 @pytest.mark.parametrize(("module", "step"), STEPS)
-def test_a_crash_loses_none(
+def test_a_crash_loses_no_postponed_index(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, module: object, step: str
 ) -> None:
     migration, schema = large(mysql_source, mariadb_target, fresh_schema)
@@ -112,7 +112,7 @@ def test_a_crash_loses_none(
     assert indexes(mariadb_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
 
 
-def test_they_are_built_although_a_person_has_added_another_one_after_a_crash(
+def test_postponed_indexes_are_built_although_a_user_has_added_another(
     mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
 ) -> None:
     migration, schema = large(mysql_source, mysql_target, fresh_schema)
@@ -142,7 +142,7 @@ def test_they_are_built_although_a_person_has_added_another_one_after_a_crash(
         ("between pages", "ALTER TABLE t DROP COLUMN b"),
     ],
 )
-def test_ddl_in_the_middle_of_the_load_finds_them(one_kit: Kit, at: str, ddl: str) -> None:
+def test_ddl_during_the_load_applies_to_postponed_indexes(one_kit: Kit, at: str, ddl: str) -> None:
     one_kit.write([LARGE.format(name="t", first=0)])
     one_kit.migration = small_chunks(one_kit.migration)
 
@@ -152,7 +152,7 @@ def test_ddl_in_the_middle_of_the_load_finds_them(one_kit: Kit, at: str, ddl: st
     one_kit.check()
 
 
-def test_a_merged_table_gets_them_once(
+def test_postponed_indexes_of_a_merged_table_are_built_once(
     source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = fresh_schema(source)
@@ -169,7 +169,7 @@ def test_a_merged_table_gets_them_once(
     assert indexes(mariadb_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]
 
 
-def test_those_that_a_foreign_key_needs_are_never_dropped(
+def test_indexes_that_a_foreign_key_needs_are_never_dropped(
     mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = LARGE.format(name="child", first=0).replace("u INT,", "u INT, FOREIGN KEY by_u (u) REFERENCES t (id),")
@@ -183,7 +183,7 @@ def test_those_that_a_foreign_key_needs_are_never_dropped(
     assert "by_a" in early[0]
 
 
-def test_one_that_an_existing_table_refers_to_is_not_dropped(
+def test_an_index_referenced_by_an_existing_table_is_not_dropped(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migration, schema = large(mysql_source, mariadb_target, fresh_schema)
@@ -198,7 +198,7 @@ def test_one_that_an_existing_table_refers_to_is_not_dropped(
     assert early == [["PRIMARY", "by_a", "by_b", "by_c", "u"]] == [indexes(mariadb_target, schema)]
 
 
-def test_an_account_that_may_not_alter_keeps_them(
+def test_without_the_alter_privilege_indexes_are_not_postponed(
     mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
 ) -> None:
     migration, schema = large(mysql_source, mysql_target, fresh_schema)

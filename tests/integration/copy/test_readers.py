@@ -35,7 +35,7 @@ def migration(source: Server, target: Server, fresh_schema: FreshSchema) -> Migr
     return Migration.of(target, source, schema, runner=LocalRunner(2))
 
 
-def test_what_a_lost_reader_left_of_a_table_without_a_key_is_not_copied_on(
+def test_a_keyless_table_of_a_lost_reader_is_copied_again(
     migration: Migration, source: Server, target: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other reader has listed the table before, as one that nothing is copied of."""
@@ -78,7 +78,7 @@ def test_readers_that_always_lose_their_snapshots_end_the_load(
         migration.go()
 
 
-def test_what_keeps_all_readers_from_the_source_is_raised_at_once(
+def test_an_error_that_stops_all_readers_is_raised_at_once(
     migration: Migration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(*_arguments: object) -> SnapshotReader:

@@ -14,7 +14,7 @@ from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, assert_same, endpoint
 
 
-def test_a_load_starts_when_its_source_is_at_rest(
+def test_a_load_starts_after_the_remedy_no_ddl_and_one_server(
     mysql_source: Server,
     mariadb_source: Server,
     mariadb_target: Server,

@@ -118,7 +118,7 @@ def test_the_needed_location_is_reported_before_a_plan_is_stored(
     migration.finish()
 
 
-def test_readers_that_take_one_chunk_at_once_write_every_row_once(
+def test_readers_that_claim_one_chunk_at_once_write_every_row_once(
     source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No chunk is taken by anybody: the chunk's row alone decides."""

@@ -207,7 +207,7 @@ def test_a_transaction_over_several_tables(
     assert len(found) == 1
 
 
-def test_the_session_is_named_that_a_flush_left_behind_waits_for(
+def test_the_error_names_the_session_that_a_pending_flush_waits_for(
     mysql_source: Server, tables: list[TableName], hurry: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A SELECT that begins between the check and the flush. The remedy of the error lets the writers continue."""
@@ -271,7 +271,7 @@ def test_one_of_two_locks_has_to_be_permitted(
         read_under_lock(here, tables, end_of_log)
 
 
-def test_tables_that_are_gone_need_no_lock(mysql_source: Server, tables: list[TableName]) -> None:
+def test_tables_that_no_longer_exist_need_no_lock(mysql_source: Server, tables: list[TableName]) -> None:
     gone = TableName(tables[0].schema, "gone")
     read_under_lock(endpoint("one", mysql_source), [*tables, gone], end_of_log)
     assert read_under_lock(endpoint("one", mysql_source), [gone], end_of_log).blocked_seconds == 0

@@ -45,7 +45,7 @@ def verified(migration: Migration) -> dict[str, Any]:
 
 
 @pytest.mark.every_pair
-def test_they_are_copied_and_verified(
+def test_special_columns_are_copied_and_verified(
     source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = fresh_schema(source, target)
@@ -137,7 +137,7 @@ def test_rows_are_paged_by_addresses(
 
 
 @pytest.mark.parametrize("column", ["u UUID", "i INET6", "b BLOB, UNIQUE (b)", "g INT AS (id + 1) VIRTUAL"])
-def test_what_mysql_does_not_have_is_refused(
+def test_types_that_mysql_lacks_are_refused(
     mariadb_source: Server, mysql_target: Server, schema: str, column: str
 ) -> None:
     mariadb_source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {column})", database=schema)

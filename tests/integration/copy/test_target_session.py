@@ -26,7 +26,7 @@ def test_dms_own_sample_of_a_session_is_exact(source: Server, target: Server, sc
     assert target.sql("SELECT id FROM t ORDER BY id", database=schema) == [(-1,), (0,), (5,)]
 
 
-def test_a_mode_that_refuses_more_refuses(source: Server, target: Server, schema: str) -> None:
+def test_a_stricter_sql_mode_of_the_user_stops_the_copy(source: Server, target: Server, schema: str) -> None:
     """The user has set NO_ZERO_DATE: such a row stops the copy instead of arriving with another value."""
     source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, d DATE); SET sql_mode = ''; INSERT INTO t VALUES (1, '0000-00-00')",

@@ -33,7 +33,7 @@ def columns(*charsets: str) -> str:
     return ", ".join(f"{name} VARCHAR(20) CHARACTER SET {one} COLLATE {one}_bin" for name, one in kinds.items())
 
 
-def test_every_charset_arrives_as_the_same_characters(source: Server, target: Server, schema: str) -> None:
+def test_every_charset_is_replicated_as_the_same_characters(source: Server, target: Server, schema: str) -> None:
     marks = ", ".join(["%s"] * len(TEXTS))
     source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns(*TEXTS)})", database=schema)
     source.sql(f"INSERT INTO t VALUES (1, {marks})", [*TEXTS.values()], database=schema)

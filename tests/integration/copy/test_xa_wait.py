@@ -40,7 +40,7 @@ def test_a_session_that_remains_is_named_with_the_remedy(prepared: Server) -> No
     wait_for_prepared(endpoint("s1", prepared), seconds=0)
 
 
-def test_one_that_ends_is_waited_for(prepared: Server) -> None:
+def test_the_copy_waits_for_the_end_of_a_prepared_transaction(prepared: Server) -> None:
     looked = threading.Event()
 
     def sleep(_seconds: float) -> None:
@@ -52,7 +52,7 @@ def test_one_that_ends_is_waited_for(prepared: Server) -> None:
     assert looked.is_set()
 
 
-def test_an_account_that_may_not_ask_is_no_reason_to_stop(mysql_source: Server) -> None:
+def test_an_account_without_xa_recover_admin_does_not_stop_the_copy(mysql_source: Server) -> None:
     mysql_source.sql("CREATE USER IF NOT EXISTS 'nobody_xa'@'%' IDENTIFIED BY ''")
     try:
         with connected(replace(endpoint("s1", mysql_source), user="nobody_xa")) as connection:

@@ -171,7 +171,7 @@ def test_other_conversions_are_not_called_the_same(text: str, strict: bool) -> N
     assert verdict(old, new, strict=strict) is not None
 
 
-def test_a_strict_session_has_shown_that_values_fit() -> None:
+def test_a_strict_session_rejects_values_that_do_not_fit() -> None:
     verdicts = {text: [verdict(*text.split(" → "), strict=one) is None for one in (True, False)] for text in LOSSY}
     last = verdicts.pop(LOSSY[-1])
     assert set(map(tuple, verdicts.values())) == {(True, False)}
@@ -180,13 +180,17 @@ def test_a_strict_session_has_shown_that_values_fit() -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "loose"])
-def test_what_is_called_the_same_is(strict: bool, mariadb_source: Server, mysql_source: Server, schema: str) -> None:
+def test_conversions_listed_as_equal_are_equal(
+    strict: bool, mariadb_source: Server, mysql_source: Server, schema: str
+) -> None:
     compare(mariadb_source, mysql_source, schema, strict=strict)
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "loose"])
-def test_it_is_the_same_in_tidb(strict: bool, source: Server, tidb_target: Server, fresh_schema: FreshSchema) -> None:
+def test_a_conversion_is_equal_in_tidb_or_refused(
+    strict: bool, source: Server, tidb_target: Server, fresh_schema: FreshSchema
+) -> None:
     """Or TiDB refuses it."""
     schema = fresh_schema(source, tidb_target)
     for number, text in enumerate(REFUSED_BY_TIDB):

@@ -72,7 +72,9 @@ def migrations() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("tool", "statements"), list(migrations()), ids=[tool for tool, _ in migrations()])
-def test_what_tools_send(source: Server, fresh_schema: FreshSchema, tool: str, statements: list[str]) -> None:
+def test_statements_that_online_ddl_tools_send(
+    source: Server, fresh_schema: FreshSchema, tool: str, statements: list[str]
+) -> None:
     oracle = Oracle(source, fresh_schema(source))
     oracle.begin(foreign_key_checks=0)
     for statement in statements:

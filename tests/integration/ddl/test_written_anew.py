@@ -224,9 +224,7 @@ def definitions(server: Server, schemas: Iterable[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_servers_make_the_same_of_a_statement_that_is_written_anew(
-    part: int, source: Server, schemas: dict[str, str]
-) -> None:
+def test_servers_execute_a_rewritten_statement_equally(part: int, source: Server, schemas: dict[str, str]) -> None:
     flavour = Flavour(source.flavour)
     compared = 0
     for entry in ENTRIES[part::PARTS]:

@@ -70,7 +70,7 @@ def kit(mariadb_source: Server, tmp_path: Path) -> Iterator[Kit]:
     kit.store.close()
 
 
-def test_a_later_starter_finds_it_and_ends_it(kit: Kit) -> None:
+def test_a_later_starter_adopts_the_relay_and_can_end_it(kit: Kit) -> None:
     first = kit.relay()
     life = first.ensure()
     assert isinstance(life, RelayStart)
@@ -90,7 +90,7 @@ def test_a_later_starter_finds_it_and_ends_it(kit: Kit) -> None:
     assert kit.relay().ensure() is None
 
 
-def test_one_that_ends_at_its_goal_needs_no_watching(kit: Kit) -> None:
+def test_a_relay_that_ends_at_its_goal_needs_no_watcher(kit: Kit) -> None:
     assert kit.relay("caught-up").ensure() is None
     assert kit.status().stage is Stage.FINISHED
     assert not kit.relay().is_ours()
@@ -107,7 +107,7 @@ def test_the_relay_of_another_owner_is_watched_and_left_running(kit: Kit) -> Non
         assert not kit.ended()
 
 
-def test_what_a_person_has_to_decide_is_reported_at_once(kit: Kit) -> None:
+def test_an_error_that_needs_a_user_is_reported_at_once(kit: Kit) -> None:
     relay = kit.relay(password="c4nary-detached")  # root has none
     with pytest.raises(RelayFailed, match="DM-2002") as raised:
         relay.ensure()

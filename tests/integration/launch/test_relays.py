@@ -65,7 +65,7 @@ def test_a_killed_relay_is_restarted_and_ends_with_the_block(source: Server, tmp
             os.kill(second.pid, 0)
 
 
-def test_a_shared_directory_is_left_to_the_relay_that_has_it_until_it_ends(
+def test_a_shared_directory_is_used_by_one_relay_until_it_ends(
     mariadb_source: Server, tmp_path: Path, url: Secret
 ) -> None:
     shared = upstream(mariadb_source, tmp_path, enable_relay=True)
@@ -187,7 +187,7 @@ def held(upstream: Upstream) -> int:
     return sum(path.stat().st_size for path in upstream.relay_dir.glob("*/*bin.*"))
 
 
-def test_a_beginning_that_has_no_effect_is_warned_of_and_the_remedy_works(
+def test_a_relay_start_without_effect_is_a_warning_whose_remedy_works(
     source: Server, tmp_path: Path, url: Secret, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A relay log exists: it continues at its end, and `relay-binlog-name` and `relay-binlog-gtid` have no effect."""

@@ -32,7 +32,7 @@ def exact(shops: Shops, columns: str = PLAIN) -> None:
     shops.sync()
 
 
-def test_two_sources_that_have_a_key_for_good_stop_and_name_both(shops: Shops) -> None:
+def test_a_lasting_collision_stops_and_names_both_sources(shops: Shops) -> None:
     exact(shops, UNIQUE)
     shops.write("a", "INSERT INTO o_0 VALUES (1, 7, 'first')")
     shops.write("b", "INSERT INTO o_1 VALUES (2, 7, 'second')")
@@ -210,7 +210,7 @@ def test_task_mode_full_has_no_log_to_wait_for(one_pair: Shops) -> None:
             one_pair.migration().go()
 
 
-def test_shards_that_may_overwrite_each_other_go_on_as_before(one_pair: Shops) -> None:
+def test_shards_with_replace_overwrite_each_other_in_the_sync_too(one_pair: Shops) -> None:
     one_pair.create(PLAIN, "a:o_0", "b:o_1")
     for name in one_pair.sources:
         one_pair.write(name, f"INSERT INTO o_{int(name == 'b')} VALUES (1, '{name}')")

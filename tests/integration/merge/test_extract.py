@@ -33,7 +33,7 @@ def extracting(shops: Shops) -> None:
     shops.write("b", "INSERT INTO o_0 VALUES (1, 'b0')")
 
 
-def test_shards_that_share_keys_live_side_by_side(shops: Shops) -> None:
+def test_shards_with_equal_keys_are_merged_if_another_column_distinguishes_them(shops: Shops) -> None:
     extracting(shops)
     shops.target.sql(f"CREATE DATABASE IF NOT EXISTS `{shops.schema}`")
     shops.target.sql(TARGET, database=shops.schema)

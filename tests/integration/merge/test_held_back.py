@@ -20,7 +20,7 @@ def one_source(mariadb_source: Server, mysql_target: Server, shops_of: Callable[
     return shops_of(mysql_target, a=mariadb_source)
 
 
-def test_the_lag_counts_from_the_ddl_until_the_rows_behind_it_are_applied(
+def test_the_lag_counts_from_the_ddl_until_the_rows_after_it_are_applied(
     single: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a later run, and in one that continues in the middle of applying the rows."""

@@ -139,7 +139,7 @@ def test_shards_get_names_by_which_their_rows_go_elsewhere(single: Shops) -> Non
 
 
 @pytest.mark.parametrize("kind", ["skip", "replace"])
-def test_a_person_decides_about_a_statement_of_a_held_shard(single: Shops, kind: str) -> None:
+def test_a_user_decides_about_a_statement_of_a_held_shard(single: Shops, kind: str) -> None:
     """DM-6032 names both remedies."""
     single.create(PLAIN, "a:o_1", "a:o_2")
     single.load()

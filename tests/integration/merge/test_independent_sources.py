@@ -118,7 +118,7 @@ def test_a_source_stopped_after_its_error_does_not_fail_the_other_sources(one_pa
 
 
 @pytest.mark.parametrize("broken", ["a", "b"])
-def test_with_an_end_the_other_sources_reach_it(one_pair: Shops, broken: str) -> None:
+def test_other_sources_still_reach_a_bounded_goal(one_pair: Shops, broken: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         run = begun(one_pair, pool, "caught-up", broken=broken)
         outcome = run.running.result(180)

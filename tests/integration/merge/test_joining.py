@@ -131,7 +131,7 @@ def alone(shops: Shops) -> None:
 
 
 @pytest.mark.usefixtures("unnoticed")
-def test_an_insert_that_meets_a_row_of_a_source_that_has_joined_waits(
+def test_an_insert_that_collides_with_a_row_of_a_new_source_waits(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`b` takes 2 over, and `a` takes it back before the log of `b` has the change; half of that epoch is written."""
@@ -160,7 +160,7 @@ def test_an_insert_that_meets_a_row_of_a_source_that_has_joined_waits(
 
 @pytest.mark.usefixtures("unnoticed")
 @pytest.mark.parametrize("joins", [False, True])
-def test_an_insert_that_meets_a_foreign_row_stops_the_source_that_joined(one_pair: Shops, joins: bool) -> None:
+def test_an_insert_that_collides_with_a_foreign_row_stops_the_new_source(one_pair: Shops, joins: bool) -> None:
     """A runner need not return the shared plan, so its result does not show which plan was used."""
     alone(one_pair)
     runner = CopyingRunner()
@@ -183,7 +183,7 @@ def test_an_insert_that_meets_a_foreign_row_stops_the_source_that_joined(one_pai
 
 
 @pytest.mark.usefixtures("unnoticed")
-def test_a_row_that_a_filtered_source_has_deleted_before_it_was_noticed(
+def test_a_row_deleted_by_a_filtered_source_before_sharing_was_noticed(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/limits.md names what to do: half of an epoch is written, so the row is needed once more."""

@@ -91,7 +91,7 @@ def test_the_last_one_to_write_a_row_wins(shops: Shops) -> None:
     assert shops.rows()[-2:] == [(5, 51, "back"), (9, 60, "b")]
 
 
-def test_one_table_has_one_law(one_pair: Shops) -> None:
+def test_sources_of_a_merged_table_need_the_same_mode(one_pair: Shops) -> None:
     """Two sources are refused whose keys go into it in different ways, or of which only one has safe mode."""
     text = "id varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_{} NOT NULL PRIMARY KEY, v int"
     one_pair.create(text.format("bin"), "a:o_1")
@@ -169,7 +169,7 @@ def test_half_an_epoch_is_completed_after_others_overwrite_its_rows(
     assert {value for _, value in one_pair.rows()} == {"a", "b"}
 
 
-def test_merged_tables_without_a_key_are_exact_all_the_same(one_source: Shops) -> None:
+def test_merged_tables_without_a_key_are_exact_nevertheless(one_source: Shops) -> None:
     one_source.instance = {**SAFE, "loader": {"on-duplicate-logical": "replace"}}
     one_source.create("v int, w int", "a:o_0", "a:o_2")
     one_source.write("a", "INSERT INTO o_0 VALUES (1, 1), (1, 1)", "INSERT INTO o_2 VALUES (1, 1)")
@@ -259,6 +259,6 @@ def test_a_row_that_waits_during_a_ddl_when_the_rules_change(one_source: Shops) 
     assert one_source.meta_rows("dm_contested_row") == 0
 
 
-def test_what_is_not_in_the_target_in_the_end_was_counted(one_pair: Shops) -> None:
+def test_rows_that_are_missing_at_the_end_were_counted(one_pair: Shops) -> None:
     """`docker/local chaos collisions` plays far more."""
     assert play(one_pair, random.Random(7), transactions=30)["missing"]

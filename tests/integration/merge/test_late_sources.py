@@ -58,7 +58,7 @@ def test_a_source_that_begins_later_has_to_be_as_the_others_are(pair: Shops) -> 
     assert locks(pair) == []
 
 
-def test_shards_that_differ_and_begin_all_the_same(one_pair: Shops) -> None:
+def test_shards_that_differ_and_begin_nevertheless(one_pair: Shops) -> None:
     """DDL that one of them has made already waits for it, and a person resolves it by the remedy of DM-7402."""
     one_pair.task = {**PESSIMISTIC, "ignore-checking-items": ["shard_tables"]}
     one_pair.create(PLAIN, "b:o_9")

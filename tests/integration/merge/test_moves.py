@@ -121,7 +121,7 @@ def test_rows_move_between_sources_that_are_exact(shops: Shops, first: str) -> N
     assert shops.meta_rows("dm_contested_row") == 0
 
 
-def test_a_value_that_moves_within_one_source_during_its_copy_is_no_collision(
+def test_a_value_that_moves_within_one_source_is_no_collision(
     one_source: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every row takes the value of the one before it between two pages: far more than may wait."""
@@ -265,7 +265,7 @@ def test_wide_bits_move_in_tidb(
     test_every_kind_of_key_is_distinguished(shops, "bits", monkeypatch)
 
 
-def test_rows_change_behind_the_snapshot_of_a_table_whose_key_cannot_be_paged(one_pair: Shops) -> None:
+def test_rows_change_after_the_snapshot_of_a_table_whose_key_cannot_be_paged(one_pair: Shops) -> None:
     """One table of each source: it is exact for itself, but others' rows are there as well, and some wait for them."""
     one_pair.create(KINDS["enum"], "a:o_0", "b:o_1")
     one_pair.write("a", "INSERT INTO o_0 VALUES ('x', 1, 'a'), ('y', 1, 'a')")

@@ -67,7 +67,7 @@ def filled(shops: Shops, columns: str = PLAIN, **sources: str) -> None:
 # Rows that no source has written
 
 
-def test_a_row_of_the_target_alone_is_not_written_over_behind_a_load(one_pair: Shops) -> None:
+def test_a_row_of_the_target_alone_is_not_written_over_after_a_load(one_pair: Shops) -> None:
     one_pair.create(UNIQUE, "a:o_0", "b:o_1")
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a')")
 
@@ -90,7 +90,7 @@ def test_a_row_of_the_target_alone_is_not_written_over_behind_a_load(one_pair: S
     ]
 
 
-def test_a_row_of_the_target_alone_is_written_over_in_a_past_that_is_not_exact(one_pair: Shops) -> None:
+def test_a_row_of_the_target_alone_is_overwritten_after_an_inexact_start(one_pair: Shops) -> None:
     """It is met by its key and by another unique value: the target was filled with rows of another moment."""
     filled(one_pair, UNIQUE)
     starts = {name: one_pair.place(name) for name in one_pair.sources}
@@ -104,7 +104,7 @@ def test_a_row_of_the_target_alone_is_written_over_in_a_past_that_is_not_exact(o
     assert one_pair.meta_rows("dm_contested_row") == 0
 
 
-def test_a_source_that_begins_today_takes_nothing_over(one_pair: Shops) -> None:
+def test_a_source_with_an_exact_start_does_not_adopt_existing_rows(one_pair: Shops) -> None:
     """Its start is exact, so a row that is new to it is not the one that is there: that is of `a`."""
     filled(one_pair, UNIQUE)
     past = one_pair.place("a")

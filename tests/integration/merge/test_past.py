@@ -25,7 +25,7 @@ def filled(shops: Shops, *tables: str) -> None:
 
 
 @pytest.mark.parametrize("syncer", [{}, {"safe-mode-duration": "0s"}], ids=["meta", "an exact start"])
-def test_shards_make_ddl_directly_behind_the_start(pair: Shops, syncer: dict[str, Any]) -> None:
+def test_shards_make_ddl_directly_after_the_start(pair: Shops, syncer: dict[str, Any]) -> None:
     """It stopped with DM-6032 for ever: records of rows ended only at the ends of all logs, behind the DDL."""
     pair.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')", "INSERT INTO o_2 VALUES (2, 'a')")
@@ -44,7 +44,7 @@ def test_shards_make_ddl_directly_behind_the_start(pair: Shops, syncer: dict[str
     assert pair.compared().equal, pair.compared()
 
 
-def test_moves_around_the_start(shops: Shops, first: str) -> None:
+def test_rows_move_before_and_after_the_start(shops: Shops, first: str) -> None:
     """The target was filled behind the start locations; rows moved before, and after that, in the order of the logs."""
     shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     shops.write("a", *(f"INSERT INTO o_0 VALUES ({number}, 'was')" for number in range(10)))
@@ -97,7 +97,7 @@ def test_a_source_begins_where_another_has_been_writing(one_pair: Shops) -> None
     assert one_pair.compared().equal, one_pair.compared()
 
 
-def test_a_row_that_collides_behind_the_past_waits(one_pair: Shops) -> None:
+def test_a_row_that_collides_after_safe_mode_waits(one_pair: Shops) -> None:
     """Merged tables are exact from the location on: nothing is written over there."""
     one_pair.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')")

@@ -197,7 +197,7 @@ def _dies(
     return False
 
 
-def test_what_shards_may_do_in_the_middle_of_a_ddl(single: Shops) -> None:
+def test_statements_that_shards_may_execute_during_a_ddl(single: Shops) -> None:
     """One by gh-ost, one that is emptied, one that is dropped, one that begins with the form from before, and one with
     the newest; an equivalent statement with another text."""
     single.create(PLAIN, "a:o_1", "a:o_2", "a:o_3", "a:o_4")
@@ -277,7 +277,7 @@ C = "ADD COLUMN c int NOT NULL DEFAULT 7"
 
 
 @pytest.mark.parametrize("has_made_it", [False, True], ids=["behind its DDL", "in front of its DDL"])
-def test_rows_that_move_from_a_held_shard_wait_for_a_person(pair: Shops, *, has_made_it: bool) -> None:
+def test_rows_that_move_from_a_held_shard_wait_for_a_user(pair: Shops, *, has_made_it: bool) -> None:
     """Their places become free behind the DDL, which waits for them. The remedy of DM-6057 is walked."""
     pair.create(UNIQUE, "a:o_1", "a:o_2", "b:o_3")
     pair.write("a", "INSERT INTO o_1 VALUES (1, 'moves', 1), (2, 'u moves', 2)", "INSERT INTO o_2 VALUES (11, 'a', 11)")
@@ -303,7 +303,7 @@ def test_rows_that_move_from_a_held_shard_wait_for_a_person(pair: Shops, *, has_
 
 
 @pytest.mark.parametrize("has_made_it", [False, True], ids=["behind its DDL", "in front of its DDL"])
-def test_a_ddl_that_drops_the_key_in_which_rows_meet_waits_for_a_person(pair: Shops, *, has_made_it: bool) -> None:
+def test_a_ddl_that_drops_the_key_of_a_collision_waits_for_a_user(pair: Shops, *, has_made_it: bool) -> None:
     """The source that has made it has no such key by which it could be asked for the row that holds the place."""
     pair.create(UNIQUE, "a:o_1", "b:o_3")
     pair.write("a", "INSERT INTO o_1 VALUES (2, 'u', 2)")

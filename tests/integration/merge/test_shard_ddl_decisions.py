@@ -49,7 +49,7 @@ def test_different_ddl_is_refused_with_both_sides_shown(pair: Shops) -> None:
     assert pair.rows() == [(2, "a", 3)]
 
 
-def test_the_others_statement_counts_as_that_of_a_shard(single: Shops) -> None:
+def test_the_statement_of_another_shard_replaces_that_of_a_shard(single: Shops) -> None:
     """DM-6051 names `binlog replace` as well."""
     single.create(PLAIN, "a:o_1", "a:o_2")
     single.load()
@@ -63,7 +63,7 @@ def test_the_others_statement_counts_as_that_of_a_shard(single: Shops) -> None:
     assert single.rows() == [(1, "a", 1), (2, None, 5)]
 
 
-def test_a_person_decides_a_conflict(pair: Shops) -> None:
+def test_a_user_decides_a_conflict(pair: Shops) -> None:
     pair.create(PLAIN, "a:o_1", "b:o_3")
     pair.load()
     pair.write("a", "ALTER TABLE o_1 ADD c int", "INSERT INTO o_1 VALUES (1, 'a', 1)")
@@ -80,7 +80,7 @@ def test_a_person_decides_a_conflict(pair: Shops) -> None:
     assert pair.target.sql("SHOW COLUMNS FROM o LIKE 'c'", database=pair.schema)[0][1].startswith("bigint")
 
 
-def test_a_person_has_made_the_change(pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_has_made_the_change(pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = list[str]()
 
     def end(endpoint: Endpoint, fence: Fence) -> None:
@@ -104,7 +104,7 @@ def test_a_person_has_made_the_change(pair: Shops, monkeypatch: pytest.MonkeyPat
     assert pair.rows() == [(1, "a", 1)]
 
 
-def test_ddl_that_the_target_refuses_waits_for_its_cure(single: Shops) -> None:
+def test_ddl_that_the_target_refuses_waits_for_a_correction_of_the_table(single: Shops) -> None:
     single.create(PLAIN, "a:o_1", "a:o_2")
     single.load()
     single.write("a", "INSERT INTO o_1 VALUES (1, 'same')", "INSERT INTO o_2 VALUES (2, 'same')")
@@ -126,7 +126,7 @@ def test_ddl_that_the_target_refuses_waits_for_its_cure(single: Shops) -> None:
         ("DROP PRIMARY KEY, ADD n int NOT NULL AUTO_INCREMENT PRIMARY KEY", "numbers"),
     ],
 )
-def test_what_no_two_shards_make_alike_stops_in_front_of_it(single: Shops, ddl: str, why: str) -> None:
+def test_ddl_with_different_results_per_shard_is_not_followed(single: Shops, ddl: str, why: str) -> None:
     single.create(PLAIN, "a:o_1", "a:o_2")
     single.load()
     single.write("a", f"ALTER TABLE o_1 {ddl}")
@@ -194,7 +194,7 @@ def test_a_default_stays_until_the_rows_of_every_source_have_the_column(pair: Sh
     assert pair.compared().equal, pair.compared()
 
 
-def test_a_decision_does_not_cover_ddl_that_is_reported_behind_it(pair: Shops) -> None:
+def test_a_decision_does_not_cover_ddl_that_is_reported_later(pair: Shops) -> None:
     """`b` reports other DDL between the decision and its execution, and a metadata DB that was lost changes nothing."""
     pair.create(PLAIN, "a:o_1", "b:o_3")
     pair.load()
@@ -216,7 +216,7 @@ def test_a_decision_does_not_cover_ddl_that_is_reported_behind_it(pair: Shops) -
     assert pair.meta_rows("dm_shard_member") == 0
 
 
-def test_a_row_that_waits_in_the_old_form_is_waited_for_by_a_source_that_was_not(pair: Shops) -> None:
+def test_a_ddl_waits_for_contested_rows_of_a_skipped_source(pair: Shops) -> None:
     """Its image has the form in front of a DDL that was run without its source."""
     pair.create(PLAIN, "a:o_1", "b:o_9")
     pair.write("a", "INSERT INTO o_1 VALUES (1, 'a')")

@@ -62,7 +62,7 @@ def test_ddl_that_computes_no_row_is_followed(one_source: Shops) -> None:
         "CHANGE d e timestamp NOT NULL DEFAULT '2001-01-01'",
     ],
 )
-def test_ddl_that_fills_rows_with_the_moment_stops_in_front_of_it(single: Shops, ddl: str) -> None:
+def test_ddl_that_fills_rows_with_the_moment_stops_before_it(single: Shops, ddl: str) -> None:
     """Each time, and continues by what the error advises."""
     single.create(TIMES, "a:o_1", "a:o_2")
     single.load()

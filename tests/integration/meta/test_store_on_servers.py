@@ -22,7 +22,7 @@ def url_of(server: Server, scheme: str, database: str) -> str:
 class ServerContract(StoreContract):
     """Tests of what SQLite, which knows no lengths, cannot show."""
 
-    def test_what_does_not_fit_is_refused_for_good(self, store: MetaStore) -> None:
+    def test_a_value_that_does_not_fit_is_an_error_without_a_retry(self, store: MetaStore) -> None:
         with pytest.raises(MetaRefused) as refusal:
             store.start_run("r" * 300, task="t", app="verify", holder=Holder("i", "1", "h"))
         assert refusal.value.reaction is Reaction.STOP

@@ -14,7 +14,7 @@ from tests.conftest import FreshSchema
 
 
 @pytest.mark.parametrize("password", ["päss", "p€ss", "пароль"])
-def test_they_need_not_be_ascii(source: Server, fresh_schema: FreshSchema, password: str) -> None:
+def test_passwords_need_not_be_ascii(source: Server, fresh_schema: FreshSchema, password: str) -> None:
     user, schema = f"u{uuid.uuid4().hex[:12]}", fresh_schema(source)
     source.sql(f"CREATE USER {user} IDENTIFIED BY '{password}'; GRANT ALL ON `{schema}`.* TO {user}")
     try:

@@ -158,7 +158,7 @@ def init_connect(server: Server, statements: str) -> Iterator[None]:
         "SET NAMES latin1",
     ],
 )
-def test_what_init_connect_does_is_undone(source: Server, schema: str, statement: str) -> None:
+def test_the_effects_of_init_connect_are_undone(source: Server, schema: str, statement: str) -> None:
     source.sql(
         f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, s VARCHAR(9)); CREATE TABLE {schema}.u (id INT);"
         f"INSERT INTO {schema}.t VALUES (1, '€'), (2, '')"
@@ -242,7 +242,7 @@ def test_forbidden_session_settings_are_refused(source: Server, name: str, value
         ("version", "1"),
     ],
 )
-def test_what_the_server_does_not_set_is_named(source: Server, name: str, value: str) -> None:
+def test_a_session_variable_that_the_server_does_not_set_is_reported(source: Server, name: str, value: str) -> None:
     with pytest.raises(SessionRefused, match=f"session variable {name} to '{value}'"):
         variables(endpoint(source, **{name: value}))
 
@@ -250,7 +250,7 @@ def test_what_the_server_does_not_set_is_named(source: Server, name: str, value:
 # What an account may not set
 
 
-def test_what_an_account_may_not_set_has_to_be_right_already(mysql_source: Server) -> None:
+def test_a_variable_that_the_account_may_not_set_must_have_its_value(mysql_source: Server) -> None:
     mysql_source.create_user("plain", "pw", privileges="SELECT")
     wanted = [Setting("sql_select_limit", 5), Setting("sql_require_primary_key", 0), Setting("no_such_variable", 1)]
     at = endpoint(mysql_source, "plain")

@@ -123,7 +123,7 @@ def test_the_certificates_that_mysql_makes_itself_are_trusted_by_their_ca(mysql_
         assert cipher(endpoint(mysql_source, mysql_source.datadir / "ca.pem", host))
 
 
-def test_a_certificate_of_another_ca_is_not(mysql_source: Server, authority: Authority) -> None:
+def test_a_certificate_of_another_ca_is_not_trusted(mysql_source: Server, authority: Authority) -> None:
     error = refused(endpoint(mysql_source, authority.ca))
 
     assert "not signed by the CA in" in error.reason
@@ -146,7 +146,7 @@ def test_a_server_that_offers_no_tls(mariadb_source: Server, authority: Authorit
 
 
 @pytest.mark.parametrize("flavour", ["mariadb", "mysql"])
-def test_a_certificate_counts_the_servers_by_its_names_and_ours_too(
+def test_a_certificate_without_the_name_of_the_server_is_refused(
     flavour: str, authority: Authority, start_own: StartServers
 ) -> None:
     (server,) = start_own(ServerSpec("own", flavour, authority.options("x y", "localhost", "db.example.org")))  # type: ignore[arg-type]
@@ -179,7 +179,7 @@ def _settled(look: Callable[[], TlsRefused]) -> TlsRefused:
     return look()
 
 
-def test_so_does_a_common_name_that_is_a_host(authority: Authority, start_own: StartServers) -> None:
+def test_a_common_name_that_is_a_host_is_compared(authority: Authority, start_own: StartServers) -> None:
     (server,) = start_own(ServerSpec("own", "mariadb", authority.options("localhost")))
 
     assert cipher(endpoint(server, authority.ca, "localhost"))
@@ -202,7 +202,7 @@ def test_an_unreachable_server_is_no_error_of_tls(mysql_source: Server) -> None:
         pass
 
 
-def test_a_server_that_no_longer_waits_for_us_is_tried_again(
+def test_a_login_after_the_servers_time_out_is_retried(
     mysql_source: Server, start_own: StartServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MySQL sends an unencrypted error to a late client, for example a frozen process, and closes the connection."""
@@ -219,7 +219,7 @@ def test_a_server_that_no_longer_waits_for_us_is_tried_again(
         pass
 
 
-def test_an_answer_in_clear_where_tls_begins_is_no_fault_of_tls(mysql_source: Server) -> None:
+def test_an_unencrypted_answer_during_the_tls_handshake_is_no_tls_error(mysql_source: Server) -> None:
     """The same through a proxy, which has not closed yet."""
     greeting = socket.create_connection((mysql_source.host, mysql_source.port)).recv(4096)
     with socket.create_server(("127.0.0.1", 0)) as listener:

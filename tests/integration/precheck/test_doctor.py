@@ -50,7 +50,7 @@ def a_source(path: Path, server: Server, **more: Any) -> str:
     return str(file)
 
 
-def test_this_machine_is_well(doctor: Any) -> None:
+def test_the_doctor_finds_no_fault_on_this_machine(doctor: Any) -> None:
     results = doctor()
     assert failed(results) == []
     assert {name for name, _ in results} == {"java", "pyspark", "work_dir", "disk", "ports", "metadata_db"}
@@ -116,7 +116,7 @@ def test_the_grants_of_a_source_are_given_as_they_are_written(doctor: Any, tmp_p
     source.sql("DROP USER doctor")
 
 
-def test_a_relay_log_has_room(doctor: Any, tmp_path: Path, source: Server) -> None:
+def test_the_disk_of_a_relay_log_is_checked(doctor: Any, tmp_path: Path, source: Server) -> None:
     file = a_source(tmp_path, source, **{"enable-relay": True, "purge": {"remain-space": 1_000_000}})
     one = doctor("-s", file)["relay_disk", "mysql-01"]
     assert one["state"] == "warn"
@@ -125,7 +125,7 @@ def test_a_relay_log_has_room(doctor: Any, tmp_path: Path, source: Server) -> No
     assert doctor("-s", file)["relay_disk", "mysql-01"]["state"] == "ok"
 
 
-def test_with_a_task_it_is_the_precheck_and_its_port(
+def test_doctor_with_a_task_runs_the_precheck_and_checks_its_port(
     doctor: Any, tmp_path: Path, source: Server, target: Server
 ) -> None:
     def a_task(port: int) -> str:

@@ -193,7 +193,7 @@ def test_incremental_needs_the_target_tables_and_its_start(
     assert "999999" in result(report, "meta_position", state=State.FAIL).message
 
 
-def test_a_relay_log_that_begins_behind_its_configured_start(
+def test_a_relay_log_that_begins_after_its_configured_start(
     source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path
 ) -> None:
     schema, config = fresh_schema(source), {"relay-binlog-name": "mysql-bin.000004"}
@@ -290,7 +290,7 @@ def test_ignored_items_are_left_out(mariadb_source: Server, mariadb_target: Serv
     assert {one.name for one in none.results} == {"configuration", "connection"}
 
 
-def test_what_is_not_supported_is_reported_without_a_connection(mariadb_source: Server, mariadb_target: Server) -> None:
+def test_unsupported_features_are_reported_without_a_connection(mariadb_source: Server, mariadb_target: Server) -> None:
     report = check(mariadb_source, mariadb_target, ["x"], port=1, task={"shard-mode": "optimistic"})
 
     assert "optimistic" in result(report, "configuration", "target", State.FAIL).message

@@ -79,7 +79,7 @@ def test_the_lock_of_a_copy_is_granted_or_chosen(
     assert checked(consistency).state is State.OK
 
 
-def test_a_column_that_is_added_as_it_is_written_takes_every_value(
+def test_a_column_added_by_the_remedy_accepts_every_value(
     source: Server, target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(source, target)
@@ -201,7 +201,7 @@ def test_a_table_created_since_then_is_not_part_of_the_task(one_kit: SyncKit) ->
     assert messages(report, "table_creation", State.OK) == ["0 target tables will be created"]
 
 
-def test_routes_are_what_they_were(one_kit: SyncKit) -> None:  # noqa: F811
+def test_the_precheck_detects_changed_routes(one_kit: SyncKit) -> None:  # noqa: F811
     one_kit.begin_with("plain")
     route = {"schema-pattern": one_kit.schema, "target-schema": f"{one_kit.schema}_b"}
     instance = one_kit.spec().task.model_dump(by_alias=True)["mysql-instances"][0] | {"route-rules": ["r"]}

@@ -51,7 +51,7 @@ def test_a_unique_key_of_the_target_alone(source: Server, target: Server, fresh_
     assert check(source, target, [schema]).passed
 
 
-def test_where_filters_skip_changes_the_target_distinguishes_as_many_rows(
+def test_with_filters_the_target_must_distinguish_all_rows_of_the_source(
     source: Server, target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(source, target)

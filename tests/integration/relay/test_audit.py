@@ -166,7 +166,7 @@ def test_typed_columns_replay_to_what_the_server_has(
     assert replayed(rows) == selected(kit, schema)
 
 
-def test_a_map_for_rows_of_all_tables_with_where_when_and_in_which_transaction(
+def test_changes_of_all_tables_have_location_time_and_transaction(
     session: SparkSession, kit: RelayKit, source_yaml: Path, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(kit.server)
@@ -272,7 +272,7 @@ def test_a_definition_that_contradicts_the_log_stops_and_later_rows_are_read(
     assert row["after"] == {"id": 2, "n": 3}
 
 
-def test_a_task_knows_what_its_tables_were(
+def test_a_task_has_the_former_definitions_of_its_tables(
     kit: RelayKit, source_yaml: Path, tmp_path: Path, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(kit.server)

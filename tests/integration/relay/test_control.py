@@ -42,7 +42,7 @@ def test_a_relay_follows_the_desired_stage(kit: RelayKit, source: Server, schema
     assert kit.differences() == []
 
 
-def test_it_dies_with_its_launcher(kit: RelayKit, tmp_path: Path) -> None:
+def test_a_relay_dies_with_its_launcher(kit: RelayKit, tmp_path: Path) -> None:
     launcher = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         real, os.getpid = os.getpid, lambda: launcher.pid
@@ -69,7 +69,9 @@ def test_a_purged_upstream_is_named_with_what_it_still_has(kit: RelayKit, source
     assert (status.stage, (status.error or {})["ErrCode"]) == (Stage.PAUSED, "DM-4022")
 
 
-def test_the_same_files_under_another_identity_go_on(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+def test_the_same_files_under_another_identity_are_continued(
+    kit: RelayKit, source: Server, fresh_schema: FreshSchema
+) -> None:
     """In a sub-directory of that identity. Other bytes prove nothing, nor does a file without a transaction."""
     schema, directory = fresh_schema(source), RelayDirectory(kit.root)
     source.sql("FLUSH BINARY LOGS")
@@ -130,7 +132,7 @@ def test_without_files_a_server_gets_the_identity_of_the_first_one(
         assert (held / file.name).read_bytes()[23:] == here[23:]  # behind the flag of a file that is in use
 
 
-def test_an_upstream_that_was_reset_is_noticed(kit: RelayKit, source: Server, start_own: StartServers) -> None:
+def test_an_upstream_that_was_reset_is_detected(kit: RelayKit, source: Server, start_own: StartServers) -> None:
     (own,) = start_own(ServerSpec("reset", source.flavour))
     kit.server, kit.first_file = own, "mysql-bin.000001"
     own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); INSERT INTO d.t VALUES (1)")
@@ -188,7 +190,7 @@ def test_a_request_is_followed_while_the_upstream_is_down(start_own: StartServer
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_full_disk_is_waited_for(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+def test_a_full_disk_is_awaited(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
     kit.root.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", kit.root], check=False).returncode:
         pytest.skip("mounting is not allowed here")

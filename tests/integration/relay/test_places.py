@@ -14,7 +14,7 @@ from testbed import Server
 from tests.waiting import wait_for
 
 
-def test_a_place_by_what_lies_before_it_and_by_its_time(source: Server, schema: str) -> None:
+def test_a_location_is_found_by_gtid_set_and_by_time(source: Server, schema: str) -> None:
     endpoint = Endpoint("source", source.host, source.port, source.user, Secret(source.password))
 
     def here() -> Location:

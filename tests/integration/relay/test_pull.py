@@ -63,7 +63,7 @@ def test_the_directory_is_laid_out_as_dm_does(kit: RelayKit, source: Server, fre
     assert Path(file.path) == kit.root / f"{uuid}.000001" / upstream.file
 
 
-def test_large_events_arrive_whole(kit: RelayKit, source: Server, schema: str) -> None:
+def test_large_events_are_received_completely(kit: RelayKit, source: Server, schema: str) -> None:
     source.sql(f"CREATE TABLE `{schema}`.t (v LONGBLOB)")
     for size in ((1 << 24) - 200, 1 << 24, 40_000_000):
         source.sql(f"INSERT INTO `{schema}`.t VALUES (REPEAT('x', {size}))")
@@ -71,7 +71,7 @@ def test_large_events_arrive_whole(kit: RelayKit, source: Server, schema: str) -
     assert kit.differences() == []
 
 
-def test_a_source_without_checksums_and_one_that_changes_its_mind(kit: RelayKit, source: Server, schema: str) -> None:
+def test_a_source_that_switches_checksums_off_and_on(kit: RelayKit, source: Server, schema: str) -> None:
     source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
     relay = kit.start()
     try:

@@ -146,7 +146,7 @@ def test_a_list_of_binlogs_with_a_path_in_it(kit: RelayKit, name: str) -> None:
     assert refusal(kit, Rogue(binlogs=[(name, "400")]), relay_binlog_name="").code == "DM-1101"
 
 
-def test_a_list_of_binlogs_with_a_name_that_no_disk_takes(kit: RelayKit) -> None:
+def test_a_binlog_name_that_is_too_long_for_the_disk(kit: RelayKit) -> None:
     name = "x" * 300 + ".000001"
     rogue = Rogue(sends(rotate(name.encode()), *EVENTS[:2]), binlogs=[(name, "400")])
     assert refusal(kit, rogue, relay_binlog_name="").code == "DM-4004"
@@ -223,7 +223,7 @@ def test_the_password_is_never_sent_in_clear(kit: RelayKit) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_garbage(kit: RelayKit, seed: int) -> None:
+def test_random_packets_are_refused(kit: RelayKit, seed: int) -> None:
     chance = random.Random(seed)
 
     def dump(session: Session) -> None:
@@ -260,7 +260,7 @@ def test_a_rotate_that_goes_backwards(kit: RelayKit, name: str) -> None:
     assert refusal(kit, rogue).code == "DM-4023"
 
 
-def test_a_jump_to_another_position(kit: RelayKit) -> None:
+def test_a_rotate_to_another_position_is_refused(kit: RelayKit) -> None:
     assert "has omitted events" in refusal(kit, Rogue(after_start(*EVENTS[4:8]))).message
 
 
@@ -272,7 +272,7 @@ def test_a_rotate_to_another_position_of_the_same_file(kit: RelayKit, position: 
 
 
 @pytest.mark.parametrize("answer", [OK, b"\xff\x00\x00#HY000what?"], ids=["no rows", "an error without a number"])
-def test_what_a_session_has_to_know_is_not_answered(answer: bytes) -> None:
+def test_a_login_without_needed_server_variables_is_refused(answer: bytes) -> None:
     rogue = Rogue(answers={"@@max_allowed_packet": answer})
     with rogue.listening(), pytest.raises(ServerUnreachable):
         connect(Endpoint("rogue", "127.0.0.1", rogue.port, "relay"))
@@ -293,7 +293,7 @@ def test_a_server_uuid_that_is_no_folder_name(kit: RelayKit, uuid: str) -> None:
     ],
     ids=["nonsense", "backwards", "many-servers", "many-gaps"],
 )
-def test_a_strange_or_huge_set_of_transactions(kit: RelayKit, executed: str) -> None:
+def test_an_invalid_or_huge_executed_gtid_set_is_refused(kit: RelayKit, executed: str) -> None:
     damaged = bytearray(EVENTS[2])
     damaged[25] ^= 1
     error = refusal(kit, Rogue(after_start(bytes(damaged)), executed=executed), enable_gtid=True)

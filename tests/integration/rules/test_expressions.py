@@ -12,7 +12,7 @@ ROWS, EXPRESSIONS = 80, 250
 SEED = 12
 
 
-def test_twenty_thousand_decisions(source: Server, fresh_schema: FreshSchema) -> None:
+def test_expressions_are_evaluated_as_on_the_server(source: Server, fresh_schema: FreshSchema) -> None:
     dice = Random(SEED)
     campaign = Campaign.on(source, fresh_schema(source), dice, ROWS)
     expressions = campaign.expressions(dice, EXPRESSIONS)

@@ -95,7 +95,7 @@ def test_system_schemas_are_not_listed(source: Server) -> None:
     assert {name.schema for name in list_tables(session(source))} & {"mysql", "sys", "information_schema"} == set()
 
 
-def test_a_system_versioned_table_is_seen_and_refused(mariadb_source: Server, fresh_schema: FreshSchema) -> None:
+def test_a_system_versioned_table_is_refused(mariadb_source: Server, fresh_schema: FreshSchema) -> None:
     name = TableName(fresh_schema(mariadb_source), "t")
     connection = session(mariadb_source)
     with connection.cursor() as cursor:

@@ -86,7 +86,7 @@ def test_sigterm_ends_it_between_two_epochs(one_kit: SyncKit, launch: Launch) ->
     assert one_kit.differences() == []
 
 
-def test_a_newer_generation_ends_it(one_kit: SyncKit, launch: Launch) -> None:
+def test_a_newer_generation_ends_the_app(one_kit: SyncKit, launch: Launch) -> None:
     one_kit.begin_with("plain")
     spec = one_kit.spec("forever")
     app = launch(spec, PLAIN_SYNC)
@@ -114,7 +114,7 @@ def test_an_error_is_reported_in_three_places(one_kit: SyncKit, launch: Launch) 
     assert subtask.stage is Stage.PAUSED
 
 
-def test_it_ends_with_its_launcher(one_kit: SyncKit, launch: Launch) -> None:
+def test_an_app_ends_with_its_launcher(one_kit: SyncKit, launch: Launch) -> None:
     one_kit.begin_with("plain")
     launcher = subprocess.Popen(["sleep", "900"])
     app = launch(one_kit.spec("forever", launcher_pid=launcher.pid))

@@ -78,7 +78,7 @@ def test_the_start_is_never_guessed(kit: SyncKit) -> None:
     assert "binlog-name" in error.message()
 
 
-def test_another_place_is_taken_until_something_is_applied(kit: SyncKit) -> None:
+def test_the_start_can_be_corrected_until_changes_are_applied(kit: SyncKit) -> None:
     kit.create("plain")
     early = kit.upstream()
     kit.write(row(1))

@@ -93,7 +93,7 @@ def test_a_definition_is_read_from_a_file_the_source_or_the_target(one_kit: Sync
     assert f"has no table {schema}.plain" in dmctl("delete", schema, "plain")["msg"]
 
 
-def test_what_cannot_be_meant_changes_nothing(one_kit: SyncKit, dmctl: Dmctl) -> None:
+def test_an_invalid_definition_changes_nothing(one_kit: SyncKit, dmctl: Dmctl) -> None:
     schema, file = one_kit.schema, one_kit.folder / "other.sql"
     file.write_text("CREATE TABLE other (id int)")
     before = stored(one_kit)

@@ -71,7 +71,7 @@ def test_another_statement_is_executed_in_its_place(one_kit: SyncKit) -> None:
     assert one_kit.target.sql(kinds, [one_kit.schema]) == [("bigint",)]
 
 
-def test_a_table_whose_definition_is_lost_behind_a_skipped_statement(kit: SyncKit) -> None:
+def test_a_table_whose_definition_is_unknown_after_a_skipped_statement(kit: SyncKit) -> None:
     """Where that is not understood, the next DDL of the table needs the definition, after any number of starts; until
     then rows are read as before."""
     begin(kit)
@@ -106,7 +106,7 @@ def dies(*_arguments: object) -> None:
     raise ZeroDivisionError
 
 
-def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statements_are_executed_before_rows_and_of_ddl(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run may have executed the DDL and died before the person came: it is executed once."""
     sent: list[str] = []
     send = ddl_execution._send
@@ -147,7 +147,7 @@ def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit, m
     assert states(one_kit) == [OperatorState.PASSED] * 2
 
 
-def test_what_tidb_refuses_is_shown_in_its_own_words(tidb_kit: SyncKit) -> None:
+def test_refusals_of_tidb_are_shown_unchanged(tidb_kit: SyncKit) -> None:
     kit = tidb_kit
     kit.create("plain")
     kit.begin()
@@ -161,7 +161,7 @@ def test_what_tidb_refuses_is_shown_in_its_own_words(tidb_kit: SyncKit) -> None:
     assert kit.target.sql("SELECT * FROM sounds", database=kit.schema) == [(1, "Robert", "R163")]
 
 
-def test_what_tidb_refuses_has_a_way_on(tidb_kit: SyncKit) -> None:
+def test_ddl_that_tidb_refuses_has_a_remedy(tidb_kit: SyncKit) -> None:
     """As docs/how-to/into-tidb.md describes it: a table beside it, and `binlog skip`."""
     tidb_kit.begin_with("plain", "uniq")
     tidb_kit.write("INSERT INTO plain VALUES (1, 'a'), (2, 'b')", "INSERT INTO uniq VALUES (1, 1, 'a'), (2, 2, 'b')")

@@ -28,7 +28,7 @@ def test_every_collation_has_its_name(source: Server) -> None:
             assert number is None or names[number] == name
 
 
-def test_a_connection_that_is_lost_leaves_nothing_out(source: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_connection_does_not_omit_collation_names(source: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was taken for a server without such names: a session with one of them was an unexpected error from then on."""
     asked: list[str] = []
 

@@ -60,7 +60,7 @@ def test_equal_computed_values_arrive_also_in_large_epochs(kit: SyncKit) -> None
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE", "NULL"])
-def test_what_was_clipped_at_the_source_is_clipped(kit: SyncKit, key: str) -> None:
+def test_values_that_the_source_clipped_stay_clipped(kit: SyncKit, key: str) -> None:
     create(kit, COLUMNS.format(key, "VIRTUAL"))
     values = ", ".join(f"({n}, {n * 37 % 2000 - 1000}, 's{n}')" for n in range(90))
     kit.write("SET SESSION sql_mode = ''", f"INSERT IGNORE INTO t (id, a, s) VALUES {values}")

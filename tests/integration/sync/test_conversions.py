@@ -93,7 +93,7 @@ def test_a_column_that_servers_fill_differently_stops_the_sync(unlike: SyncKit) 
         unlike.sync()
 
 
-def test_what_every_server_converts_alike_is_followed(unlike: SyncKit) -> None:
+def test_conversions_that_are_equal_on_every_server_are_followed(unlike: SyncKit) -> None:
     unlike.write("CREATE TABLE m (id int PRIMARY KEY, v varchar(20) CHARACTER SET latin1, n int, t timestamp(3) NULL)")
     unlike.write("INSERT INTO m VALUES (1, 'é€', 7, '2024-07-01 12:00:00.5')")
     unlike.write("ALTER TABLE m CONVERT TO CHARACTER SET utf8mb4, MODIFY n bigint NOT NULL")

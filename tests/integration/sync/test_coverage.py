@@ -204,7 +204,7 @@ def check_border(keys: Keys) -> None:
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_one_column(source: Server, fresh_schema: FreshSchema, kind: str) -> None:
+def test_coverage_of_a_key_of_one_column(source: Server, fresh_schema: FreshSchema, kind: str) -> None:
     check_border(Keys(source, fresh_schema(source), [kind], [VALUES[kind]]))
 
 
@@ -219,7 +219,7 @@ def test_one_column_of_mariadb(mariadb_source: Server, fresh_schema: FreshSchema
 
 
 @pytest.mark.parametrize("kinds", PAIRS)
-def test_two_columns(source: Server, fresh_schema: FreshSchema, kinds: tuple[str, str]) -> None:
+def test_coverage_of_a_key_of_two_columns(source: Server, fresh_schema: FreshSchema, kinds: tuple[str, str]) -> None:
     check_border(Keys(source, fresh_schema(source), kinds, [FEW.get(kind, FEW_WORDS) for kind in kinds]))
 
 

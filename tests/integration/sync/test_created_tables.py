@@ -28,7 +28,7 @@ def stops(kit: SyncKit) -> None:
         kit.sync()
 
 
-def test_a_table_with_rows_is_not_taken_for_a_new_one_and_may_be_renamed(one_kit: SyncKit) -> None:
+def test_a_table_with_rows_is_not_adopted_as_a_new_table(one_kit: SyncKit) -> None:
     begin(one_kit, "(7, 7)")
     stops(one_kit)
     stops(one_kit)
@@ -39,7 +39,7 @@ def test_a_table_with_rows_is_not_taken_for_a_new_one_and_may_be_renamed(one_kit
     assert rows_of(one_kit.target, one_kit.schema, "others") == [(7, 7)]
 
 
-def test_a_person_may_adopt_the_table_with_its_rows(one_kit: SyncKit) -> None:
+def test_a_user_may_adopt_the_table_with_its_rows(one_kit: SyncKit) -> None:
     begin(one_kit, "(7, 7)")
     stops(one_kit)
     wanted(one_kit, OperatorKind.SKIP, SqlPattern("CREATE TABLE made"))
@@ -50,7 +50,7 @@ def test_a_person_may_adopt_the_table_with_its_rows(one_kit: SyncKit) -> None:
     assert rows_of(one_kit.target, one_kit.schema, "made") == [(1, 1, 3), (7, 7, 3)]
 
 
-def test_what_is_injected_in_front_may_make_way(one_kit: SyncKit) -> None:
+def test_an_injected_statement_is_executed_before_the_check_for_existing_tables(one_kit: SyncKit) -> None:
     begin(one_kit, "(7, 7)")
     wanted(
         one_kit, OperatorKind.INJECT, SqlPattern("CREATE TABLE made"), f"ALTER TABLE `{one_kit.schema}`.plain ADD x int"
@@ -61,13 +61,13 @@ def test_what_is_injected_in_front_may_make_way(one_kit: SyncKit) -> None:
     assert rows_of(one_kit.target, one_kit.schema, "made") == [(1, 1)]
 
 
-def test_an_empty_table_is_taken(one_kit: SyncKit) -> None:
+def test_an_empty_existing_table_is_accepted(one_kit: SyncKit) -> None:
     begin(one_kit)
     one_kit.sync()
     assert rows_of(one_kit.target, one_kit.schema, "made") == [(1, 1)]
 
 
-def test_a_table_that_is_replaced_is_not_taken(mariadb11_kit: SyncKit) -> None:
+def test_create_or_replace_does_not_replace_a_table_outside_of_the_task(mariadb11_kit: SyncKit) -> None:
     """For a table outside of the task, the target's table must not be dropped."""
     begin(mariadb11_kit)
     mariadb11_kit.sync()
@@ -82,7 +82,7 @@ def test_a_table_that_is_replaced_is_not_taken(mariadb11_kit: SyncKit) -> None:
         mariadb11_kit.sync()
 
 
-def test_a_table_that_this_task_has_just_created_is_taken_with_rows(
+def test_a_table_that_this_task_has_created_is_accepted_with_rows(
     one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run died between the CREATE and its commit, and another client wrote to the new table."""

@@ -89,7 +89,7 @@ def test_the_lock_of_a_frozen_driver_is_taken_from_it(alter: Alter) -> None:
     assert alter.columns() == ["b"]
 
 
-def test_a_lock_whose_holder_may_not_be_killed_is_freed_by_a_person(
+def test_a_lock_whose_holder_may_not_be_killed_is_freed_by_a_user(
     alter: Alter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The account of the task was exchanged, and may not kill connections of the first one."""
@@ -111,7 +111,7 @@ def test_a_lock_whose_holder_may_not_be_killed_is_freed_by_a_person(
     assert alter.columns() == ["b"]
 
 
-def test_a_job_of_the_servers_own_is_waited_for_and_not_begun_again(
+def test_a_job_of_the_servers_own_is_awaited_and_not_begun_again(
     alter_in_tidb: Alter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alter = alter_in_tidb

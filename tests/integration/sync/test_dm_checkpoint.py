@@ -131,7 +131,7 @@ def refusal(kit: SyncKit) -> DmError:
     return raised.value
 
 
-def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_part_of_a_checkpoint_is_refused(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be understood, or does not fit, is refused in front of the first row."""
     one_kit.create("plain", "keyless")
     dm = DmTable(one_kit.target, one_kit.meta_schema)
@@ -180,7 +180,7 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: p
     one_kit.sync_and_compare()
 
 
-def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> None:
+def test_rows_before_a_tables_point_are_not_touched(one_kit: SyncKit) -> None:
     one_kit.create("plain", "uniq")
     one_kit.task = "shop's 50% `Task`"
     dm = DmTable(one_kit.target, one_kit.meta_schema, task=one_kit.task)

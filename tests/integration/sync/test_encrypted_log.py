@@ -30,7 +30,7 @@ def test_it_is_synced_across_files_and_restarts(encrypted_kit: SyncKit) -> None:
     encrypted_kit.sync_and_compare()
 
 
-def test_without_checksums_nothing_shows_it(encrypted_kit: SyncKit) -> None:
+def test_without_checksums_the_damage_is_undetectable(encrypted_kit: SyncKit) -> None:
     encrypted_kit.source.sql("SET GLOBAL binlog_checksum = NONE")
     encrypted_kit.begin_with("plain")
     encrypted_kit.write("INSERT INTO plain VALUES (1, 'a')")

@@ -108,7 +108,7 @@ def test_a_replica_takes_over_while_the_sync_is_running(kit: FailoverKit, replic
     assert same_set(result.location.gtid_set, executed(b))
 
 
-def test_a_sync_that_is_started_after_the_failover_and_dies_behind_it(
+def test_a_sync_that_is_started_after_the_failover_and_dies_after_it(
     kit: FailoverKit, replicas: tuple[Server, Server]
 ) -> None:
     """The applied GTIDs are read from both servers' logs if they were not recorded; then the first server returns."""
@@ -184,7 +184,7 @@ def test_the_end_of_a_source_is_in_the_log_of_the_answering_server(
     assert not has_passed(here, end_in(here, later))
 
 
-def test_a_log_that_is_lost_behind_the_failover(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+def test_the_old_servers_log_is_lost_after_the_failover(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
     """The older sub-directory is gone, and nothing of it is missing."""
     a, b = replicas
     kit.work(50, seed=1)
@@ -203,7 +203,7 @@ def test_a_log_that_is_lost_behind_the_failover(kit: FailoverKit, replicas: tupl
 # What stops
 
 
-def test_a_relay_log_that_is_made_anew_from_the_first_number(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+def test_a_relay_log_that_is_recreated_from_the_first_number(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
     """Its first sub-directory is the new server's: neither read as the old one's, nor taken for all there is."""
     a, b = replicas
     kit.sync()
@@ -228,7 +228,9 @@ def test_a_relay_log_that_is_made_anew_from_the_first_number(kit: FailoverKit, r
     assert kit.report() == ""
 
 
-def test_a_server_that_was_written_to_apart_from_the_other(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+def test_a_replica_with_transactions_of_its_own_stops_the_sync(
+    kit: FailoverKit, replicas: tuple[Server, Server]
+) -> None:
     """The replica has a transaction of its own in the middle: an error in front of it, and nothing is applied."""
     a, b = replicas
     kit.work(20, seed=1)
@@ -311,7 +313,7 @@ def test_a_goal_on_the_old_server_is_reached_in_the_log_of_the_new_one(
     assert kit.report() == ""
 
 
-def test_what_was_prepared_on_the_old_server_is_committed_on_the_new_one(
+def test_xa_prepared_on_the_old_server_is_committed_on_the_new_one(
     kit: FailoverKit, replicas: tuple[Server, Server]
 ) -> None:
     a, b = replicas
@@ -342,7 +344,7 @@ def test_what_was_prepared_on_the_old_server_is_committed_on_the_new_one(
         end_xa(a, left, "ROLLBACK")
 
 
-def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
+def test_a_sync_completes_open_locations_in_the_old_servers_log(
     kit: FailoverKit, replicas: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half an epoch, DDL, a copied table: where that log is not held the sync stops, again and again, and nothing is

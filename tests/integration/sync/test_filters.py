@@ -31,7 +31,7 @@ def ignoring(table: str, *events: str) -> dict[str, object]:
     return {"table-pattern": table, "events": events, "action": "Ignore"}
 
 
-def test_rows_that_are_left_out_never_come_and_those_behind_them_are_right(kit: SyncKit) -> None:
+def test_omitted_rows_are_never_applied_and_later_rows_are_exact(kit: SyncKit) -> None:
     """`plain` and `uniq` keep what was deleted; of the others some changes are about rows that never came."""
     filters(
         kit,
@@ -168,7 +168,7 @@ def test_expressions_over_text_of_the_usual_collations_and_over_timestamps(kit: 
     assert found == [(3, "Á", "2024-03-31 00:59:59"), (4, "zoë", None)]
 
 
-def test_ddl_that_is_left_out(one_kit: SyncKit) -> None:
+def test_filtered_ddl_is_followed_by_the_model_only(one_kit: SyncKit) -> None:
     """The source's tables are followed, the target keeps its own; what rows need there stops the task, not the rows."""
     filters(
         one_kit,
@@ -231,7 +231,7 @@ def test_an_object_kept_by_a_filter_is_not_the_new_object(one_kit: SyncKit, monk
         one_kit.sync()
 
 
-def test_what_is_not_certain_is_refused_before_anything_is_read(one_kit: SyncKit) -> None:
+def test_an_unsupported_expression_is_refused_before_anything_is_read(one_kit: SyncKit) -> None:
     one_kit.task_keys["expression_filters"] = {
         "x": {"schema": one_kit.schema, "table": "plain", "insert-value-expr": "v > NOW()"}
     }

@@ -164,7 +164,7 @@ def begin(kit: SyncKit) -> None:
 
 
 @pytest.mark.parametrize("life", LIVES)
-def test_rows_and_definitions_arrive(kit: SyncKit, life: str) -> None:
+def test_rows_and_definitions_are_replicated(kit: SyncKit, life: str) -> None:
     begin(kit)
     left_out = PRIMARY_KEYS if kit.target.flavour == "tidb" else ()
     for statement in LIVES[life]:
@@ -191,7 +191,7 @@ def test_views_are_known_from_the_start_and_from_run_to_run(kit: SyncKit) -> Non
     check_equal(kit)
 
 
-def test_a_schema_that_is_made_anew_has_neither_its_views_nor_its_charset(kit: SyncKit) -> None:
+def test_a_recreated_schema_has_neither_its_views_nor_its_charset(kit: SyncKit) -> None:
     """Also if none of the task's tables was in it."""
     begin(kit)
     kit.write("CREATE VIEW w AS SELECT 1 AS one", "DROP TABLE plain")
@@ -347,7 +347,7 @@ def test_a_key_with_neither_name_was_not_renamed(one_kit: SyncKit) -> None:
 
 
 @pytest.mark.every_pair
-def test_columns_that_a_person_has_made_before_are_taken_for_the_sources(kit: SyncKit) -> None:
+def test_equal_columns_that_a_user_has_created_are_adopted(kit: SyncKit) -> None:
     begin(kit)
     kit.write("CREATE TABLE made (id int PRIMARY KEY, v int)")
     kit.write("INSERT INTO made VALUES (1, 10)")

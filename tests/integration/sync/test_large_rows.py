@@ -27,7 +27,7 @@ def small_kit(kit: SyncKit) -> Iterator[SyncKit]:
     kit.target.sql(f"SET GLOBAL max_allowed_packet = {usual}")
 
 
-def test_rows_are_split_below_what_the_target_takes(small_kit: SyncKit) -> None:
+def test_rows_are_split_below_the_limit_of_the_target(small_kit: SyncKit) -> None:
     for table in small_kit.tables:
         rows = ", ".join(f"({n}, REPEAT('{n % 10}', {n * 4000 % 90_000}))" for n in range(60))
         small_kit.write(f"INSERT INTO {table} VALUES {rows}")
@@ -54,7 +54,7 @@ def test_one_row_that_is_too_large_is_named_at_once(
     assert small_kit.target.sql(f"SELECT COUNT(*) FROM {small_kit.schema}.{table}") == [(0,)]
 
 
-def test_an_image_that_is_too_large_to_look_for_is_named(small_kit: SyncKit) -> None:
+def test_a_row_image_that_is_too_large_to_search_for_is_reported(small_kit: SyncKit) -> None:
     large = f"REPEAT('x', {LIMIT // 2})"
     for server in (small_kit.source, small_kit.target):
         unlogged = "" if server.flavour == "tidb" else "SET sql_log_bin = 0; "

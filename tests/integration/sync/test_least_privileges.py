@@ -8,7 +8,7 @@ USER = "dm_least"
 ROWS = "SELECT, INSERT, UPDATE, DELETE"
 
 
-def test_a_sync_that_follows_ddl_needs_no_more_than_the_docs_name(kit: SyncKit) -> None:
+def test_a_sync_with_ddl_needs_only_the_documented_privileges(kit: SyncKit) -> None:
     monitor = "BINLOG MONITOR" if kit.source.flavour == "mariadb" else "REPLICATION CLIENT"
     kit.source.create_user(USER, "", privileges=f"REPLICATION SLAVE, {monitor}")
     kit.source.sql(f"GRANT SELECT ON {kit.schema}.* TO {USER}")

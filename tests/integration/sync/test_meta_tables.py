@@ -40,7 +40,7 @@ def test_the_first_process_creates_the_tables_and_the_others_wait(
     assert target.sql("SELECT version FROM dm_version", database=unique_database) == [(VERSION,)]
 
 
-def test_a_run_that_creates_the_tables_is_waited_for(
+def test_a_run_that_creates_the_tables_is_awaited(
     target: Server, unique_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = endpoint("target", target)

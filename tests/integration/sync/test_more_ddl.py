@@ -170,14 +170,14 @@ def partitions_of(kit: SyncKit, server: Server) -> list[tuple[object, ...]]:
 
 @pytest.mark.every_pair
 @pytest.mark.parametrize("life", IN_ONE_FAMILY)
-def test_within_a_family(kit: SyncKit, life: str) -> None:
+def test_statements_within_one_family(kit: SyncKit, life: str) -> None:
     if kit.source.flavour == kit.target.flavour:
         live(kit, IN_ONE_FAMILY[life])
         assert partitions_of(kit, kit.source) == partitions_of(kit, kit.target)
 
 
 @pytest.mark.parametrize("life", EVERYWHERE)
-def test_everywhere(kit: SyncKit, life: str) -> None:
+def test_statements_that_every_flavour_supports(kit: SyncKit, life: str) -> None:
     live(kit, EVERYWHERE[life])
 
 

@@ -116,7 +116,7 @@ def test_another_server_at_the_address_is_refused(kit: MovedKit) -> None:
     assert kit.rows() == OURS
 
 
-def test_what_another_task_reports_changes_nothing(kit: MovedKit) -> None:
+def test_the_report_of_another_tasks_relay_is_ignored(kit: MovedKit) -> None:
     """Its private log is of the server that answers now, and the source has one row for all of them."""
     run_once(kit)
     kit.elsewhere = kit.other
@@ -156,7 +156,7 @@ def test_by_gtid_the_same_server_is_no_failover(kit: MovedKit) -> None:
     assert [one.suffix for one in RelayDirectory(kit.relay_dir).sub_dirs()] == [1]
 
 
-def test_the_same_files_under_another_identity(kit: MovedKit) -> None:
+def test_a_source_with_the_same_files_and_another_identity(kit: MovedKit) -> None:
     """By position, without any GTID on MySQL, and the relay keeps running; a server with other files is refused."""
     own, steps = kit.source, ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF")
     cnf, first = own.datadir / "auto.cnf", own.argv

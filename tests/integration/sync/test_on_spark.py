@@ -67,7 +67,7 @@ def big_table(kit: SyncKit) -> None:
 
 
 @pytest.mark.spark
-def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
+def test_a_random_workload_is_applied_on_spark(one_kit: SyncKit, spark: Runner) -> None:
     one_kit.begin_with()
     for round_, size in enumerate([SMALL, ON_WORKERS]):
         random_transactions(one_kit, seed=20 + round_, transactions=150, keys=30)

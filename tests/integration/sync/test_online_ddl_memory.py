@@ -24,7 +24,7 @@ ALTER = LoggedText(
 )
 
 
-def test_what_is_saved_is_what_is_loaded(target: Server, fresh_schema: FreshSchema) -> None:
+def test_the_online_ddl_state_is_loaded_as_saved(target: Server, fresh_schema: FreshSchema) -> None:
     schema, server = fresh_schema(target), endpoint("target", target)
     ref = SubtaskRef(schema, "test", "one")
     ensure_meta_tables(server, schema)

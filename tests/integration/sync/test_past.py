@@ -51,12 +51,12 @@ def lived(kit: SyncKit, life: Sequence[str]) -> Location:
 
 
 @pytest.mark.every_pair
-def test_ddl_behind_the_start_is_followed(kit: SyncKit) -> None:
+def test_ddl_after_the_start_is_followed(kit: SyncKit) -> None:
     kit.sync(start=lived(kit, [*LIFE, "ALTER TABLE e MODIFY s enum('y', 'x')"]))
     check_equal(kit)
 
 
-def test_a_column_that_the_target_has_already(kit: SyncKit) -> None:
+def test_a_column_that_the_target_already_has(kit: SyncKit) -> None:
     """A person has added it there, where the rows in front of the statement do not have it."""
     kit.target.sql(f"CREATE TABLE `{kit.schema}`.f (id int PRIMARY KEY, n int, own int)")
     kit.source.sql(f"CREATE TABLE `{kit.schema}`.f (id int PRIMARY KEY, own int)")
@@ -65,7 +65,7 @@ def test_a_column_that_the_target_has_already(kit: SyncKit) -> None:
     assert rows_of(kit.target, kit.schema, "f") == [(2, None, 2)]
 
 
-def test_a_person_sets_the_former_definition(one_kit: SyncKit) -> None:
+def test_a_user_sets_the_former_definition(one_kit: SyncKit) -> None:
     start = lived(one_kit, ["INSERT INTO a VALUES (1, 'one')", "ALTER TABLE a MODIFY v varchar(300)"])
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.a MODIFY v varchar(300)")
     with pytest.raises(SchemaMismatch, match="dmctl binlog-schema update"):
@@ -75,7 +75,7 @@ def test_a_person_sets_the_former_definition(one_kit: SyncKit) -> None:
     check_equal(one_kit)
 
 
-def test_without_ddl_the_tables_are_those_of_today(kit: SyncKit) -> None:
+def test_without_ddl_the_tables_are_the_current_ones(kit: SyncKit) -> None:
     kit.target.sql(f"CREATE TABLE `{kit.schema}`.only_there (id int PRIMARY KEY)")
     kit.sync(start=lived(kit, LIFE[:3]))
     for table in "abd":
@@ -88,7 +88,7 @@ def test_tables_that_were_renamed_since(kit: SyncKit) -> None:
     check_equal(kit)
 
 
-def test_a_definition_that_neither_server_shows(one_kit: SyncKit) -> None:
+def test_a_definition_that_neither_server_has(one_kit: SyncKit) -> None:
     start = lived(one_kit, ["ALTER TABLE a ADD w int, MODIFY v varchar(30)"])
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.a DROP COLUMN v")
     with pytest.raises(DefinitionNeeded, match=f"{one_kit.schema}.a was altered since .* the target has no column v"):
@@ -105,7 +105,7 @@ def test_a_source_that_has_no_table_yet(kit: SyncKit) -> None:
     check_equal(kit)
 
 
-def test_a_start_in_front_of_all_tables(kit: SyncKit) -> None:
+def test_a_start_before_any_table_exists(kit: SyncKit) -> None:
     kit.pull()
     start = kit.upstream()
     for statement in ("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)", "ALTER TABLE a ADD v int"):
@@ -124,7 +124,7 @@ def test_a_target_table_that_is_missing_is_created_by_hand(one_kit: SyncKit) -> 
     check_equal(one_kit)
 
 
-def test_a_person_decides_about_statements_behind_the_start(kit: SyncKit) -> None:
+def test_a_user_decides_about_statements_after_the_start(kit: SyncKit) -> None:
     """One that is refused is skipped, another one replaced, between DDL that is followed."""
     life = (
         "INSERT INTO a VALUES (1, 'one')",

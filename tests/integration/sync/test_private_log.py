@@ -96,7 +96,7 @@ def test_a_task_with_a_private_log_continues_from_a_shared_relay_log(one_kit: Ta
         assert main(["start-relay", "-s", SOURCE_ID, "--meta-url", one_kit.meta_url]) == 0
 
 
-def test_a_transaction_larger_than_the_limit_gets_through(kit: TailKit) -> None:
+def test_a_transaction_larger_than_the_limit_is_pulled(kit: TailKit) -> None:
     kit.limit = MIB // 2
     kit.create_wide()
     kit.begin()
@@ -108,7 +108,7 @@ def test_a_transaction_larger_than_the_limit_gets_through(kit: TailKit) -> None:
     assert kit.differences() == []
 
 
-def test_a_transaction_larger_than_the_limit_at_the_start_of_everything(kit: TailKit) -> None:
+def test_a_transaction_larger_than_the_limit_at_the_start_of_the_log(kit: TailKit) -> None:
     """The first of its file: nothing before it would move the task."""
     kit.limit = 1000
     kit.create_wide()
@@ -120,7 +120,7 @@ def test_a_transaction_larger_than_the_limit_at_the_start_of_everything(kit: Tai
     assert kit.differences() == []
 
 
-def test_nothing_is_pulled_far_behind_the_end_of_a_run(kit: TailKit) -> None:
+def test_nothing_is_pulled_far_after_the_end_of_a_run(kit: TailKit) -> None:
     """What comes behind `--until FILE:POSITION` is for a run that wants it."""
     kit.limit = 64 * MIB
     kit.create_wide()
@@ -176,7 +176,7 @@ def test_half_an_epoch_is_completed_from_a_log_that_is_smaller_than_it(
     assert kit.differences() == []
 
 
-def test_what_the_upstream_has_purged_while_the_log_was_full_is_named(kit: TailKit) -> None:
+def test_binlogs_purged_while_the_private_log_was_full_are_reported(kit: TailKit) -> None:
     """Such a full load takes longer than the upstream keeps its binlogs."""
     kit.create_wide()
     kit.begin()

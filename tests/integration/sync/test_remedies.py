@@ -134,7 +134,7 @@ def test_a_server_without_a_binlog_gets_one(start_own: StartServers, flavour: st
         assert current_location(connection).file
 
 
-def test_an_account_that_may_not_see_where_the_binlog_ends_is_granted_it(source: Server) -> None:
+def test_the_remedy_grants_the_privilege_for_the_end_of_the_binlog(source: Server) -> None:
     source.sql("CREATE USER blind@'%' IDENTIFIED BY ''")
     blind = replace(endpoint("source", source), user="blind")
     try:

@@ -67,7 +67,7 @@ def synced_backed_up_and_synced_on(kit: SyncKit) -> Backup:
     return backup
 
 
-def test_it_is_reported_before_the_next_run_and_a_person_decides(kit: SyncKit) -> None:
+def test_a_restored_target_is_reported_before_the_next_run(kit: SyncKit) -> None:
     backup = synced_backed_up_and_synced_on(kit)
     backup.restore()
     rows = [kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.{one}") for one in META]
@@ -85,14 +85,14 @@ def test_it_is_reported_before_the_next_run_and_a_person_decides(kit: SyncKit) -
     kit.sync_and_compare()
 
 
-def test_a_target_that_was_emptied_is_no_restored_one(kit: SyncKit) -> None:
+def test_a_target_that_was_emptied_does_not_count_as_restored(kit: SyncKit) -> None:
     synced_backed_up_and_synced_on(kit)
     kit.target.sql(f"DROP DATABASE `{kit.meta_schema}`")
     assert claim(kit) > 0
 
 
 @pytest.mark.parametrize("what", ["all of it", "its frontier", "its frontier is gone"])
-def test_it_is_reported_while_a_sync_is_running(kit: SyncKit, what: str) -> None:
+def test_a_restored_target_is_reported_while_a_sync_is_running(kit: SyncKit, what: str) -> None:
     """All of it with an older generation; the frontier alone, or even nothing of it, under the present one."""
     kit.begin_with("plain")
     kit.write("INSERT INTO plain VALUES (1, 'a')")

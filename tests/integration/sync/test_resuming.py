@@ -167,7 +167,7 @@ def test_a_restored_older_target_stops_the_sync(one_kit: SyncKit, syncing: Synci
         again.result(SECONDS)
 
 
-def test_an_error_for_a_person_pauses_at_once(one_kit: SyncKit, syncing: Syncing) -> None:
+def test_an_error_for_a_user_pauses_at_once(one_kit: SyncKit, syncing: Syncing) -> None:
     source = syncing.claim()
     one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ENGINE=MyISAM")
 

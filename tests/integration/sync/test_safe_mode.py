@@ -67,7 +67,7 @@ def test_the_worked_example_is_rewritten(kit: SyncKit) -> None:
     assert (shown["on"], shown["why"], shown["exit_point"]) == (True, "safe-mode: true", None)
 
 
-def test_collisions_are_let_through_and_counted_and_the_rest_is_exact(one_kit: SyncKit) -> None:
+def test_collisions_are_overwritten_and_counted_and_other_rows_are_exact(one_kit: SyncKit) -> None:
     one_kit.create("keyless")
     create(one_kit, "uniq", "id int PRIMARY KEY, u int UNIQUE, v int")
     create(one_kit, "wider", "id int PRIMARY KEY, u int UNIQUE, v int")
@@ -153,7 +153,7 @@ def left_by_dm(kit: SyncKit, point: Location, exit_point: Location) -> DmTable:
 BRIEF: dict[str, object] = {"checkpoint-flush-interval": 1}
 
 
-def test_a_restart_with_an_exit_point_is_safe_up_to_there_whatever_the_time(one_kit: SyncKit) -> None:
+def test_safe_mode_ends_at_the_exit_point_regardless_of_log_time(one_kit: SyncKit) -> None:
     start = prepare(one_kit)
     ends = change(one_kit, 0, 3600, 3601)
     left_by_dm(one_kit, start, ends[1])

@@ -49,17 +49,17 @@ def unequal(kit: SyncKit, sample: Sample) -> list[tuple[object, object]]:
     return [(where, f"{cell!r} here, {cell_there!r} there") for where, cell, cell_there in pairs if cell != cell_there]
 
 
-def test_they_follow_inserts_updates_and_deletes(kit: SyncKit) -> None:
+def test_special_columns_follow_inserts_updates_and_deletes(kit: SyncKit) -> None:
     follow(kit, SPECIAL)
 
 
-def test_what_the_log_leaves_out_is_not_needed(mariadb11_kit: SyncKit) -> None:
+def test_columns_that_the_log_omits_are_not_needed(mariadb11_kit: SyncKit) -> None:
     """MariaDB 11.8 logs no generated column, and no hash of a UNIQUE over long values, of updates and deletes."""
     follow(mariadb11_kit, (COMPUTED, HIDDEN))
 
 
 @pytest.mark.parametrize("definition", ["n INT AS (v + 1) STORED UNIQUE", "n INT AS (v + 1) VIRTUAL"])
-def test_what_the_log_leaves_out_and_is_needed_stops(mariadb11_kit: SyncKit, definition: str) -> None:
+def test_a_needed_column_that_the_log_omits_stops(mariadb11_kit: SyncKit, definition: str) -> None:
     """It is needed in a key, or as a value where the target does not compute it."""
     kit, (name, kind, *_) = mariadb11_kit, definition.split()
     theirs = definition if "UNIQUE" in definition else f"{name} {kind}"

@@ -37,7 +37,7 @@ WGS_84 = (
 )
 
 
-def test_a_random_workload_arrives(kit: SyncKit) -> None:
+def test_a_random_workload_is_applied(kit: SyncKit) -> None:
     kit.begin_with()
     for round_ in range(3):
         random_transactions(kit, seed=round_, transactions=60)
@@ -90,7 +90,7 @@ def test_a_second_run_has_nothing_to_do(one_kit: SyncKit) -> None:
     assert one_kit.sync().changes == 0
 
 
-def test_from_a_given_start_rows_that_are_there_already_do_no_harm(kit: SyncKit) -> None:
+def test_from_a_given_start_existing_rows_do_no_harm(kit: SyncKit) -> None:
     """Another tool copied the target at some later moment, so the rows up to that moment are overwritten."""
     kit.instance_keys = {"syncer": {"safe-mode-duration": "1s"}}
     kit.create("plain", "uniq", "pair")
@@ -115,7 +115,7 @@ def test_from_a_given_start_rows_that_are_there_already_do_no_harm(kit: SyncKit)
     assert kit.differences() == []
 
 
-def test_from_a_given_start_no_row_of_the_source_takes_anothers_place(one_kit: SyncKit) -> None:
+def test_from_a_given_start_no_row_of_the_source_replaces_another(one_kit: SyncKit) -> None:
     """REPLACE would make one row of two, where only the target takes them for one."""
     one_kit.instance_keys = {"syncer": {"safe-mode-duration": "1s"}}
     one_kit.create("plain", "code")
@@ -196,7 +196,7 @@ def test_ddl_that_cannot_be_followed_stops_and_everything_before_it_is_applied(k
     assert kit.target.sql(f"SELECT id FROM `{kit.schema}`.plain ORDER BY id") == [(1,), (2,)]
 
 
-def test_ddl_that_is_none_of_ours_is_passed_over_whatever_it_is_written_in(kit: SyncKit) -> None:
+def test_ddl_of_other_schemas_is_skipped_in_any_charset(kit: SyncKit) -> None:
     """Statements in ANSI quotes, by clients of other charsets, and what changed nothing."""
     kit.begin_with("plain")
     other = f"{kit.schema}_other"
@@ -368,7 +368,9 @@ def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeyp
     assert ragged > 0
 
 
-def test_rows_beside_a_statement_that_is_passed_over_are_applied(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_in_the_transaction_of_a_skipped_statement_are_applied(
+    kit: SyncKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """DROP TEMPORARY TABLE does not commit: on MariaDB it is in the log between the rows of a transaction. Also
     when the transaction was half written before."""
     kit.begin_with("plain", "uniq")
@@ -433,7 +435,7 @@ def test_an_excluded_table_does_not_return_with_a_gap(one_kit: SyncKit) -> None:
         one_kit.sync()
 
 
-def test_bytes_travel_with_the_tasks_where_executors_see_no_relay(one_kit: SyncKit) -> None:
+def test_log_bytes_are_sent_with_the_tasks_if_executors_lack_the_relay_log(one_kit: SyncKit) -> None:
     one_kit.begin_with()
     random_transactions(one_kit, seed=40, transactions=60)
     one_kit.pull()

@@ -84,7 +84,7 @@ def test_interleaved_transactions_arrive_in_the_order_of_their_commits(kit: Sync
 
 
 @pytest.mark.parametrize("verb", ["COMMIT", "ROLLBACK"])
-def test_what_is_prepared_outlives_our_process_and_the_server(kit: SyncKit, verb: str) -> None:
+def test_prepared_transactions_survive_restarts_of_sync_and_server(kit: SyncKit, verb: str) -> None:
     kit.begin_with("plain")
     prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
     kit.write("INSERT INTO plain VALUES (2, 'y')")
@@ -121,7 +121,7 @@ def test_the_log_is_kept_from_what_is_prepared_on(kit: SyncKit) -> None:
     assert first not in purged(kit)
 
 
-def test_without_the_file_that_has_the_rows_it_stops_in_front_of_the_commit(one_kit: SyncKit) -> None:
+def test_without_the_file_of_the_prepared_rows_the_commit_stops(one_kit: SyncKit) -> None:
     one_kit.begin_with("plain")
     prepare(one_kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
     first = one_kit.upstream().file
@@ -144,7 +144,7 @@ def test_without_the_file_that_has_the_rows_it_stops_in_front_of_the_commit(one_
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["the log has it", "the log begins behind it"])
-def test_one_that_was_prepared_before_the_task_began(kit: SyncKit, held: bool) -> None:
+def test_an_xa_transaction_that_was_prepared_before_the_task_began(kit: SyncKit, held: bool) -> None:
     kit.create("plain")
     prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
     if not held:

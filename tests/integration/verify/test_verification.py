@@ -23,7 +23,7 @@ def verified(migration: Migration) -> dict[str, Any]:
     return verify(migration.spec, LocalRunner(2))
 
 
-def test_what_was_copied_is_equal_and_damage_is_found(source: Server, target: Server, schema: str) -> None:
+def test_copied_rows_are_equal_and_changed_rows_are_found(source: Server, target: Server, schema: str) -> None:
     fill(source, schema)
     migration = Migration.of(target, source, schema)
     copied = migration.finish()
@@ -115,7 +115,7 @@ def test_one_wrong_row_among_many_is_named(
     assert table["unequal_classes"] in (1, 2)
 
 
-def test_what_the_sources_have_now_is_compared(source: Server, target: Server, schema: str) -> None:
+def test_the_current_tables_of_the_sources_are_compared(source: Server, target: Server, schema: str) -> None:
     """What was created by DDL is compared, what was dropped is not, and what has not arrived yet differs."""
     source.sql(
         "CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b (id INT PRIMARY KEY); CREATE TABLE c (id INT PRIMARY KEY);"

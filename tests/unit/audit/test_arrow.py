@@ -100,7 +100,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("one", "value", "kind", "typed", "text"), CASES, ids=[case[0].column_type for case in CASES])
-def test_a_value_is_what_its_canonical_bytes_say(
+def test_a_canonical_value_is_converted_to_its_arrow_type(
     one: Column, value: bytes, kind: pa.DataType, typed: object, text: str
 ) -> None:
     assert seen(one, value) == (kind, typed, text)
@@ -134,7 +134,7 @@ def test_text_that_its_charset_does_not_allow_is_not_shown_as_text(charset: str,
     assert seen(one, value, text_as_bytes=True) == (pa.binary(), value, "0x" + value.hex())
 
 
-def test_a_type_that_no_codec_knows_is_refused() -> None:
+def test_a_type_without_a_codec_is_refused() -> None:
     with pytest.raises(Exception, match="DM-5101"):
         arrow_form(table_of(), column(0, "c", "hologram"))
 
@@ -170,7 +170,7 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
-def test_a_line_has_the_former_and_the_present_value(flavour: str, tmp_path: Path) -> None:
+def test_a_record_has_the_value_before_and_after_the_change(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     log.begin()
     log.table_map()

@@ -46,7 +46,7 @@ def transaction(log: Log, number: int) -> tuple[int, int]:
     return log.transaction(("insert", [order(number)]))
 
 
-def test_everything_from_the_first_file_to_the_last_and_past_ddl(tmp_path: Path) -> None:
+def test_an_audit_reads_all_files_and_continues_after_ddl(tmp_path: Path) -> None:
     one, two = Log(), Log(name="mysql-bin.000002")
     transaction(one, 1)
     one.gtid()
@@ -70,7 +70,7 @@ def test_small_stretches_between_ddl_are_one_piece_and_large_ones_are_cut(tmp_pa
     assert ids(audit_pieces(root)) == ids(audit_pieces(root, piece_bytes=1)) == list(range(6))
 
 
-def test_a_start_and_an_end(tmp_path: Path) -> None:
+def test_an_audit_has_a_start_and_an_end(tmp_path: Path) -> None:
     log = Log()
     places = [transaction(log, number) for number in range(4)]
     root = relay(tmp_path, log)

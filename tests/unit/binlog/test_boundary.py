@@ -22,7 +22,7 @@ def scanned(log: Log, folder: Path, start: int, *, size: int | None = None, appl
 
 
 @FLAVOURS
-def test_wherever_the_bytes_end_only_whole_transactions_count(flavour: str, tmp_path: Path) -> None:
+def test_only_complete_transactions_count_at_any_end_of_the_bytes(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     start = log.position
     ends = [log.transaction(("insert", [order(number)]))[1] for number in range(3)]
@@ -36,7 +36,7 @@ def test_wherever_the_bytes_end_only_whole_transactions_count(flavour: str, tmp_
         assert (found.ended is ScanEnd.FILE) == (size in (start, *ends))
 
 
-def test_a_rollback_behind_rows_stops_and_without_rows_is_a_boundary(tmp_path: Path) -> None:
+def test_a_rollback_after_rows_stops_and_without_rows_is_a_boundary(tmp_path: Path) -> None:
     empty = Log()
     start = empty.begin()
     empty.query("ROLLBACK")
@@ -51,7 +51,7 @@ def test_a_rollback_behind_rows_stops_and_without_rows_is_a_boundary(tmp_path: P
         scanned(mixed, tmp_path, start)
 
 
-def test_a_rollback_to_a_savepoint_behind_rows_stops(tmp_path: Path) -> None:
+def test_a_rollback_to_a_savepoint_after_rows_stops(tmp_path: Path) -> None:
     log = Log()
     start = log.begin()
     log.query("SAVEPOINT `s`")
@@ -125,7 +125,7 @@ def test_an_alter_in_two_phases_counts_where_it_is_committed(grouped: bool, tmp_
     assert found.ddl_trail.added_to("", Flavour.MARIADB) == "0-7-3"
 
 
-def test_an_alter_that_was_rolled_back_or_never_ended_counts_for_nothing(tmp_path: Path) -> None:
+def test_an_alter_that_was_rolled_back_or_never_ended_is_ignored(tmp_path: Path) -> None:
     log = Log("mariadb")
     start = alter_in_phases(log, START_ALTER)
     alter_in_phases(log, START_ALTER)
@@ -153,14 +153,14 @@ def test_create_table_select_is_one_ddl_transaction_with_rows(flavour: str, tmp_
     assert (found.ddl.start, found.ddl.end, found.ddl.rows) == (start, log.position, True)
 
 
-def test_a_dummy_of_the_source_is_a_transaction_without_a_change(tmp_path: Path) -> None:
+def test_a_dummy_event_of_the_source_is_a_transaction_without_changes(tmp_path: Path) -> None:
     log = Log("mariadb")
     start = log.gtid(standalone=True)
     log.query("# Dummy event replacing event type 160 that slave cannot handle.")
     assert scanned(log, tmp_path, start).end == log.position
 
 
-def test_rows_without_a_transaction_and_a_transaction_inside_another_are_damage(tmp_path: Path) -> None:
+def test_rows_without_a_transaction_and_nested_transactions_are_malformed(tmp_path: Path) -> None:
     orphan = Log()
     position = orphan.table_map()
     with pytest.raises(MalformedEvent, match="outside"):
@@ -174,7 +174,7 @@ def test_rows_without_a_transaction_and_a_transaction_inside_another_are_damage(
 
 
 @pytest.mark.parametrize("size", [0, 18, 22])
-def test_an_event_smaller_than_its_header_is_damage(size: int, tmp_path: Path) -> None:
+def test_an_event_smaller_than_its_header_is_malformed(size: int, tmp_path: Path) -> None:
     log = Log()
     start = log.position
     log.data += struct.pack("<IBIIIH", 0, 16, 1, size, 0, 0) + bytes(20)
@@ -208,7 +208,7 @@ def test_a_file_shorter_than_published_is_torn(tmp_path: Path) -> None:
 
 
 @FLAVOURS
-def test_the_relay_finds_the_last_boundary_whatever_the_events_are(flavour: str, tmp_path: Path) -> None:
+def test_the_relay_finds_the_last_boundary_after_any_events(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     log.transaction()
     log.gtid(standalone=True)

@@ -78,7 +78,7 @@ def test_a_cell_for_each_type(described: Column, code: int, metadata: bytes, cel
     ],
     ids=lambda value: getattr(value, "column_type", ""),
 )
-def test_what_contradicts_the_catalogue(described: Column, code: int, metadata: bytes) -> None:
+def test_a_table_map_that_contradicts_the_catalogue_is_refused(described: Column, code: int, metadata: bytes) -> None:
     with pytest.raises(Contradiction):
         cell_for(NAME, described, code, metadata)
 

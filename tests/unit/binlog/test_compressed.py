@@ -24,7 +24,7 @@ SIZES = st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 100_000])
 
 
 @given(SIZES, st.binary(max_size=200))
-def test_a_statement_is_what_it_was(size: int, text: bytes) -> None:
+def test_a_compressed_statement_is_restored(size: int, text: bytes) -> None:
     sql = text + b"x" * size
     head = query_head(variables=b"\x00\0\0\0\0")
     assert uncompressed_query(head + packed(sql), "f:4") == head + sql
@@ -41,7 +41,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("code", HEADS, ids=lambda code: EVENTS[code].name)
-def test_rows_are_what_they_were(code: int) -> None:
+def test_compressed_rows_are_restored(code: int) -> None:
     images = order(1) + order(2, b"y" * 200)
     plain, body = uncompressed_rows(code, HEADS[code] + packed(images), "f:4")
     assert body == HEADS[code] + images
@@ -49,7 +49,7 @@ def test_rows_are_what_they_were(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [165, *HEADS])
-def test_every_cut_is_damage(code: int) -> None:
+def test_every_truncation_is_malformed(code: int) -> None:
     whole = query_head() + packed(b"x" * 50) if code == 165 else HEADS[code] + packed(order(1))
     for size in range(len(whole)):
         with pytest.raises(MalformedEvent):
@@ -85,7 +85,7 @@ def test_every_cut_is_damage(code: int) -> None:
         "no zlib",
     ],
 )
-def test_a_wrong_part_is_damage(tail: bytes) -> None:
+def test_a_wrong_part_is_malformed(tail: bytes) -> None:
     for code, head in HEADS.items():
         with pytest.raises(MalformedEvent) as raised:
             uncompressed_rows(code, head + tail, "f:4")
@@ -136,7 +136,7 @@ def test_an_epoch_and_its_ranges_are_as_large_as_what_is_unpacked(kind: str, ver
     assert len(planned.ranges) >= 3
 
 
-def test_what_claims_to_be_large_is_no_error_of_the_plan(tmp_path: Path) -> None:
+def test_a_large_claimed_size_is_no_error_of_the_plan(tmp_path: Path) -> None:
     assert claimed_rows_size(166, b"short") == 0
     assert claimed_rows_size(166, HEADS[166] + packed(b"x", claimed=(1 << 32) - 1)) == 128 << 20
 

@@ -185,7 +185,7 @@ ERRORS = {
 }
 
 
-def test_every_code_is_in_exactly_one_of_them() -> None:
+def test_every_event_code_has_exactly_one_expected_outcome() -> None:
     listed = [*APPLIED, *PLANNED, *HARMLESS, *ERRORS]
     assert sorted(listed) == list(range(256))
 
@@ -251,7 +251,7 @@ def codes_in(data: bytes, position: int = 4) -> set[int]:
 
 
 @pytest.mark.parametrize("code", range(256), ids=lambda code: f"{code} {EVENTS[code].name}")
-def test_it_is_applied_or_harmless_or_a_typed_error_at_its_location(code: int, tmp_path: Path) -> None:
+def test_an_event_is_applied_or_harmless_or_a_typed_error_at_its_location(code: int, tmp_path: Path) -> None:
     if code in APPLIED:
         write, rows, ids = APPLIED[code]
         log = write()
@@ -349,7 +349,7 @@ def stops_wherever_it_stands(code: int, folder: Path) -> None:
             assert raised.value.why in str(raised.value)
 
 
-def test_an_incident_names_its_own_way_out() -> None:
+def test_an_incident_has_its_own_remedy() -> None:
     lost = UnknownEvent.of("bin.000001:4", events.INCIDENT)
     assert "Compare the tables" in lost.workaround()
     assert "LOST_EVENTS" in str(lost)
@@ -364,7 +364,7 @@ def taken(plans: Iterator[Epoch | DdlStatement | UpToDate], count: int) -> list[
 
 
 @pytest.mark.parametrize("flags", [0, 0x20], ids=["real", "fake"])
-def test_a_rotate_ends_nothing_but_the_file(flags: int, tmp_path: Path) -> None:
+def test_a_rotate_ends_only_the_file(flags: int, tmp_path: Path) -> None:
     log = insert_of()
     log.add(4, b"\4" + bytes(7) + b"mysql-bin.000002", flags=flags)
     assert outcome(log, tmp_path) == (INSERTED, f"{UUID}:1")

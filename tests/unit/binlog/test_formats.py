@@ -59,7 +59,7 @@ def test_the_log_of_every_server_is_planned_and_decoded(server: str, checksum: b
     assert planned.at.position == log.position
 
 
-def test_a_file_in_use_has_the_checksum_of_one_that_is_not() -> None:
+def test_the_in_use_flag_is_not_part_of_the_checksum() -> None:
     event = bytearray(format_event(Log()))
     event[17] |= 1
     assert parsed(bytes(event)) == parsed(format_event(Log()))
@@ -77,7 +77,7 @@ def test_every_flipped_bit_is_found(checksum: bool) -> None:
             parsed(bytes(flipped))
 
 
-def test_a_format_sent_to_one_who_starts_behind_it_may_keep_a_stale_checksum() -> None:
+def test_a_format_description_for_a_later_start_may_have_a_stale_checksum() -> None:
     def sent(log: Log) -> bytes:
         event = bytearray(format_event(log))
         event[13:17] = bytes(4)  # its own position, which the server clears

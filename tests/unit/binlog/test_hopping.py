@@ -76,7 +76,9 @@ def plans(file: LogFile, max_bytes: int, range_bytes: int, goal: Location | None
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 @pytest.mark.parametrize("seed", range(150))
-def test_with_and_without(flavour: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_and_reference_scan_equally(
+    flavour: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dice = random.Random(seed)
     log = random_log(dice, flavour)
     if len(log.data) < 4:

@@ -36,7 +36,7 @@ def a_log(flavour: str) -> tuple[Log, list[int]]:
 
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
-def test_an_event_knows_its_end_its_server_and_its_transaction(flavour: str, tmp_path: Path) -> None:
+def test_an_event_has_its_end_its_server_and_its_transaction(flavour: str, tmp_path: Path) -> None:
     log, positions = a_log(flavour)
     with Events(range_of(log, tmp_path)) as events:
         found = [events.at(position) for position in (positions[0], positions[0], positions[1])]
@@ -46,7 +46,7 @@ def test_an_event_knows_its_end_its_server_and_its_transaction(flavour: str, tmp
     assert found[2].end - positions[1] == 19 + 6 + 2 + (2 if flavour == "mysql" else 0) + 2 + 6 + 100 + 4
 
 
-def test_a_range_that_travels_with_its_bytes_gives_the_same(tmp_path: Path) -> None:
+def test_a_range_with_its_bytes_is_decoded_like_the_file(tmp_path: Path) -> None:
     log, positions = a_log("mysql")
     one = range_of(log, tmp_path)
     data = Path(one.path).read_bytes()[one.start : one.end]

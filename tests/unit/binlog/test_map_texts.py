@@ -71,7 +71,7 @@ def test_a_difference_is_named(fields: Mapping[int, bytes], expected: dict[str, 
     assert {one.name: log for one, log in found} == expected
 
 
-def test_a_field_that_is_cut_off_is_damage() -> None:
+def test_a_truncated_field_is_malformed() -> None:
     for fields in ({LISTED: b"\xfc\x01"}, {ENUMS: members((b"a", b"b"))[:-1]}):
         with pytest.raises(MalformedEvent):
             list(contradictions(fields, TYPES, METADATA, TABLE, "here"))
@@ -90,7 +90,7 @@ def test_charsets_are_left_alone_where_it_is_not_certain_whose_they_are(stored: 
     assert list(found) == []
 
 
-def test_it_stops_at_its_place() -> None:
+def test_a_different_charset_in_the_map_stops_at_its_location() -> None:
     found = TableMap(NAME, TYPES, METADATA, fields={LISTED: packed(GBK, LATIN1, BINARY)})
     with pytest.raises(SchemaMismatch, match=r"at here the log has v with CHARACTER SET gbk.*CHARACTER SET utf8mb4"):
         map_cells(found, TABLE, "here")

@@ -20,7 +20,7 @@ NEW = [T(B, number) for number in range(6, 9)]
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 @pytest.mark.parametrize("held", ["all of it", "its beginning", "nothing"])
-def test_a_place_is_passed_in_its_own_log(flavour: str, held: str, tmp_path: Path) -> None:
+def test_an_open_place_is_passed_only_in_its_own_log(flavour: str, held: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     log = world.add(A, OLD)
     first = world.first
@@ -85,7 +85,7 @@ BEHIND_ALL = Location("a.000003", 300, "0-1-9")
         ("0-1-9", None, False),
     ],
 )
-def test_a_place_behind_a_rotation_that_was_never_pulled(here: str, within: Location | None, passed: bool) -> None:
+def test_an_open_place_after_a_rotation_that_was_never_pulled(here: str, within: Location | None, passed: bool) -> None:
     """Nothing is missing where all is there that was committed before a place behind it."""
     at, newer = Location("a.000001", 500, here), LogFile("/b.000002/b.000001", 2, "b.000001", 4, last=True)
     copied = OpenPlace("s", ROTATED, "copied", within=within)

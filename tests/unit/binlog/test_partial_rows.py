@@ -32,7 +32,7 @@ def value(cell: Cell, dice: Random) -> bytes | None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_what_is_left_out_becomes_null(seed: int) -> None:
+def test_omitted_columns_become_null(seed: int) -> None:
     dice = Random(seed)
     cells = dice.choices(CELLS, k=dice.randint(1, 20))
     present = [dice.randrange(1, 1 << len(cells)) for _ in range(dice.choice([1, 2]))]
@@ -46,7 +46,7 @@ def test_what_is_left_out_becomes_null(seed: int) -> None:
     assert list(whole_images(cells, present, data, 3, len(data))) == expected
 
 
-def test_an_image_that_ends_behind_its_event_is_refused() -> None:
+def test_an_image_that_ends_after_its_event_is_refused() -> None:
     whole = image(CELLS[:2], [b"\0\0\0\1", b"abc"])
     with pytest.raises(MalformedValue):
         list(whole_images(CELLS, [0b0011], whole, 0, len(whole) - 1))

@@ -116,7 +116,7 @@ def body_of(*fields: tuple[int, int], data: bytes = b"data") -> bytes:
         "a field longer than the event",
     ],
 )
-def test_a_wrong_header_is_damage(body: bytes) -> None:
+def test_a_wrong_header_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedEvent) as raised:
         open_payload(body, "f:4")
     assert raised.value.at == "f:4"
@@ -138,7 +138,7 @@ def test_a_wrong_size_is_found_at_the_end_at_the_latest(claimed: int, step: int)
         read_in_steps(window, min(claimed, 2000), step)
 
 
-def test_damaged_data_is_damage() -> None:
+def test_damaged_data_is_malformed() -> None:
     good = zstandard.ZstdCompressor().compress(bytes(range(256)) * 40)
     for data in (good[:-5], b"not zstd at all", good + b"rest", b""):
         body = body_of((1, len(data)), (2, 0), (3, 256 * 40), data=data)
@@ -232,7 +232,7 @@ FOUND_OUTSIDE_TOO: list[tuple[Log, type[DmError], int]] = [
 
 
 @pytest.mark.parametrize(("events", "error", "offset"), FOUND_OUTSIDE_TOO, ids=lambda value: getattr(value, "code", ""))
-def test_what_stops_outside_stops_inside_and_names_the_place(
+def test_errors_inside_a_payload_have_their_location(
     events: Log, error: type[DmError], offset: int, tmp_path: Path
 ) -> None:
     log, start, position = with_payload(events)
@@ -249,7 +249,7 @@ def test_what_stops_outside_stops_inside_and_names_the_place(
 
 
 @pytest.mark.parametrize("code", [5, 13, 14, 17, 26, 99])
-def test_an_event_that_stops_outside_stops_inside(code: int, tmp_path: Path) -> None:
+def test_an_unknown_event_stops_also_inside_a_payload(code: int, tmp_path: Path) -> None:
     events = inner(end="")
     offset = events.add(code, bytes(40))
     events.xid()
@@ -342,7 +342,7 @@ def with_a_huge_event() -> Log:
         Log.inner,
     ],
 )
-def test_what_is_not_one_transaction_is_damage(events: type[Log], tmp_path: Path) -> None:
+def test_a_payload_that_is_not_one_transaction_is_malformed(events: type[Log], tmp_path: Path) -> None:
     log, start, position = with_payload(events())
     with pytest.raises((MalformedEvent, EventTooLarge)) as raised:
         scanned(log, tmp_path, start)

@@ -57,7 +57,7 @@ def test_an_epoch_ends_with_the_transaction_that_crosses_its_size(tmp_path: Path
     assert here.position == log.position
 
 
-def test_the_goal_is_reached_at_the_first_boundary_at_or_behind_it(tmp_path: Path) -> None:
+def test_the_goal_is_reached_at_the_first_boundary_at_or_after_it(tmp_path: Path) -> None:
     log = Log()
     spans = [log.transaction() for _ in range(5)]
     files, lo = [log.file(tmp_path)], Location(log.name, 4)
@@ -134,7 +134,7 @@ def test_a_statement_in_an_unreadable_charset_keeps_its_bytes(tmp_path: Path) ->
     assert ddl.undecoded == "ALTER TABLE t COMMENT '中'".encode("gbk")
 
 
-def test_a_plan_goes_through_files_and_ends_at_the_beginning_of_the_next(tmp_path: Path) -> None:
+def test_a_plan_spans_files_and_ends_at_the_beginning_of_the_next_file(tmp_path: Path) -> None:
     first, second, third = (Log(name=f"mysql-bin.{number:06d}") for number in (1, 2, 3))
     first.transaction()
     first.rotate(second.name)
@@ -174,7 +174,7 @@ def test_a_transaction_that_its_source_never_finished_is_dropped(
     assert "dropped" in caplog.text
 
 
-def test_half_an_event_in_a_finished_file_is_damage_after_the_whole_events(tmp_path: Path) -> None:
+def test_an_incomplete_event_in_a_finished_file_is_malformed(tmp_path: Path) -> None:
     first, second = Log(), Log(name="mysql-bin.000002")
     _, end = first.transaction()
     first.transaction()
@@ -185,7 +185,7 @@ def test_half_an_event_in_a_finished_file_is_damage_after_the_whole_events(tmp_p
         plan(files, Location(first.name, end))
 
 
-def test_a_torn_tail_of_the_growing_file_is_waited_for(tmp_path: Path) -> None:
+def test_a_torn_tail_of_the_growing_file_is_awaited(tmp_path: Path) -> None:
     log = Log()
     start, _ = log.transaction()
     file = log.file(tmp_path)
@@ -194,7 +194,7 @@ def test_a_torn_tail_of_the_growing_file_is_waited_for(tmp_path: Path) -> None:
     assert epoch(plan([file], Location(log.name, start))).transactions == 1
 
 
-def test_an_error_waits_until_everything_before_it_is_planned(tmp_path: Path) -> None:
+def test_an_error_is_raised_after_everything_before_it_is_planned(tmp_path: Path) -> None:
     first, second = Log(), Log(name="mysql-bin.000002")
     first.transaction()
     first.rotate(second.name)
@@ -207,7 +207,7 @@ def test_an_error_waits_until_everything_before_it_is_planned(tmp_path: Path) ->
         plan(files, planned.hi)
 
 
-def test_a_missing_file_is_noticed(tmp_path: Path) -> None:
+def test_a_missing_file_breaks_the_chain(tmp_path: Path) -> None:
     first, third = Log(), Log(name="mysql-bin.000003")
     files = [first.file(tmp_path, last=False), third.file(tmp_path)]
     with pytest.raises(BrokenFileChain):
@@ -250,7 +250,7 @@ def test_the_newest_commit_is_remembered(tmp_path: Path) -> None:
     assert epoch(plan([log.file(tmp_path)], Location(log.name, 4))).newest_timestamp == 300
 
 
-def test_a_plan_reads_nothing_before_its_start_but_the_format(tmp_path: Path) -> None:
+def test_a_plan_reads_only_the_format_before_its_start(tmp_path: Path) -> None:
     log = Log()
     log.transaction()
     start, _ = log.transaction()

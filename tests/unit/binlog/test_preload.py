@@ -7,7 +7,9 @@ import pytest
 from airflow_provider_dm.engine.binlog.kernels import build
 
 
-def test_a_damaged_cache_is_tried_again_by_each_that_is_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_cache_is_loaded_again_by_each_forked_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = [ImportError("a file of the cache is cut short")]
 
     def import_all() -> None:

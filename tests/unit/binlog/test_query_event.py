@@ -14,7 +14,7 @@ def body(sql: bytes, variables: bytes = b"", schema: bytes = b"d") -> bytes:
     return struct.pack("<IIBHH", 1, 0, len(schema), 0, len(variables)) + variables + schema + b"\0" + sql
 
 
-def test_a_statement_and_its_session() -> None:
+def test_a_query_event_has_statement_and_session_variables() -> None:
     parts = [
         b"\x00\0\0\0\0",
         b"\x01" + struct.pack("<Q", 0x42),
@@ -30,7 +30,7 @@ def test_a_statement_and_its_session() -> None:
     assert query.text() == "SELECT 'é'"
 
 
-def test_what_an_unknown_variable_may_hide_is_not_guessed() -> None:
+def test_a_charset_after_an_unknown_variable_is_not_guessed() -> None:
     mode, charset, unknown = b"\x01" + bytes(8), b"\x04" + struct.pack("<HHH", 45, 45, 45), b"\xfa?"
     assert query_of(body(b"x", mode + charset + unknown), "f:4").text() == "x"
     assert query_of(body(b"x", mode + unknown + charset), "f:4").text() is None
@@ -76,7 +76,7 @@ def test_text_is_read_in_the_sessions_charset_or_not_at_all(charset: int | None,
     assert QueryEvent(b"", sql, Session(charsets=charsets)).text() == text
 
 
-def test_what_servers_write_in_utf8_under_a_clients_charset_is_not_misread() -> None:
+def test_statements_that_servers_rewrite_in_utf8_are_decoded() -> None:
     def text(sql: bytes) -> str | None:
         return QueryEvent(b"", sql, Session(charsets=(28, 28, 8))).text()
 
@@ -86,7 +86,7 @@ def test_what_servers_write_in_utf8_under_a_clients_charset_is_not_misread() -> 
     assert text(b"CREATE TABLE a (a int)") == "CREATE TABLE a (a int)"
 
 
-def test_lying_lengths_are_damage() -> None:
+def test_wrong_lengths_are_malformed() -> None:
     whole = body(b"x", b"\x00\0\0\0\0")
     for size in range(len(whole) - 1):
         with pytest.raises(MalformedEvent):
@@ -95,7 +95,7 @@ def test_lying_lengths_are_damage() -> None:
         query_of(body(b"x", b"\x01\0\0"), "f:4")
 
 
-def test_a_schema_name_that_is_not_text_is_damage() -> None:
+def test_a_schema_name_that_is_not_text_is_malformed() -> None:
     with pytest.raises(MalformedEvent, match="UTF-8"):
         query_of(body(b"x", schema=b"\xff"), "f:4")
     assert query_of(body(b"x", schema="größe".encode()), "f:4").schema_name == "größe"

@@ -31,7 +31,7 @@ def planned_until_error(world: World, lo: Location | None = None) -> tuple[list[
 
 
 @FLAVOURS
-def test_what_is_repeated_may_fill_whole_files(flavour: str, tmp_path: Path) -> None:
+def test_repeated_transactions_may_fill_whole_files(flavour: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     world.add(A, OLD[:5])
     world.add(A, OLD[5:], before=set_of(OLD[:5], flavour), number=2)
@@ -65,7 +65,7 @@ def test_tags_are_part_of_an_id(tmp_path: Path) -> None:
 
 
 @FLAVOURS
-def test_what_cannot_be_applied_is_no_matter_where_it_is_repeated(flavour: str, tmp_path: Path) -> None:
+def test_an_inapplicable_transaction_is_skipped_where_it_is_repeated(flavour: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     statement = T(A, 4, kind="statement")
     world.add(A, [*OLD[:3], statement, *OLD[4:]])
@@ -80,13 +80,15 @@ def test_what_cannot_be_applied_is_no_matter_where_it_is_repeated(flavour: str, 
 
 
 @FLAVOURS
-def test_more_than_is_sorted_at_once(flavour: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_repetitions_than_are_sorted_at_once(
+    flavour: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("airflow_provider_dm.engine.binlog.repetitions._PIECE", 300)
-    test_what_is_repeated_may_fill_whole_files(flavour, tmp_path)
+    test_repeated_transactions_may_fill_whole_files(flavour, tmp_path)
 
 
 @FLAVOURS
-def test_an_incomplete_transaction_of_the_dead_server_comes_again(
+def test_an_incomplete_transaction_of_the_dead_server_is_repeated(
     flavour: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(tmp_path, flavour)
@@ -98,7 +100,7 @@ def test_an_incomplete_transaction_of_the_dead_server_comes_again(
 
 
 @FLAVOURS
-def test_a_third_server_and_the_first_one_again(flavour: str, tmp_path: Path) -> None:
+def test_a_failover_to_a_third_server_and_back_to_the_first(flavour: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     of_c = [T(C, number) for number in (14, 15)]
     again = [T(A, number) for number in (16, 17)]
@@ -111,7 +113,7 @@ def test_a_third_server_and_the_first_one_again(flavour: str, tmp_path: Path) ->
 
 
 @FLAVOURS
-def test_an_epoch_ends_in_front_of_repetitions_and_comes_again_as_it_was(flavour: str, tmp_path: Path) -> None:
+def test_an_epoch_ends_before_repetitions_and_is_planned_again_equally(flavour: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     world.add(A, OLD)
     world.add(B, [*OLD, *NEW])
@@ -155,7 +157,7 @@ def test_repetitions_in_a_growing_file_are_found(flavour: str, tmp_path: Path) -
 
 
 @FLAVOURS
-def test_a_location_in_the_middle_of_what_is_repeated(flavour: str, tmp_path: Path) -> None:
+def test_a_location_inside_repeated_transactions(flavour: str, tmp_path: Path) -> None:
     world = World(tmp_path, flavour)
     world.add(A, OLD)
     world.add(B, OLD[:4])
@@ -206,7 +208,7 @@ def test_a_location_of_a_removed_log_continues_if_nothing_is_missing(flavour: st
 
 
 @FLAVOURS
-def test_a_location_ahead_of_a_relay_whose_source_died(flavour: str, tmp_path: Path) -> None:
+def test_a_location_after_the_end_of_the_dead_servers_relay_log(flavour: str, tmp_path: Path) -> None:
     """The sync had read the rest from the source itself."""
     world = World(tmp_path, flavour)
     world.add(A, OLD)
@@ -239,7 +241,7 @@ def test_a_gap_between_two_servers(flavour: str, tmp_path: Path) -> None:
         assert part in str(error)
 
 
-def test_what_the_new_server_wrote_before_it_had_everything(tmp_path: Path) -> None:
+def test_transactions_of_the_new_server_before_the_failover_are_refused(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.add(A, OLD)
     world.add(B, [*OLD[:5], T(B, 1), *OLD[5:], T(B, 2)])
@@ -249,7 +251,7 @@ def test_what_the_new_server_wrote_before_it_had_everything(tmp_path: Path) -> N
         applied(world)
 
 
-def test_what_came_from_elsewhere_before_it_had_everything(tmp_path: Path) -> None:
+def test_transactions_of_a_third_server_before_the_failover_are_refused(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.add(A, OLD)
     world.add(B, [*OLD[:5], T(C, 1), *OLD[5:]])
@@ -257,7 +259,7 @@ def test_what_came_from_elsewhere_before_it_had_everything(tmp_path: Path) -> No
         applied(world)
 
 
-def test_a_server_that_comes_back_had_written_for_itself(tmp_path: Path) -> None:
+def test_a_returning_server_that_had_other_transactions_is_refused(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.add(A, OLD)
     world.add(B, [*OLD, *NEW])

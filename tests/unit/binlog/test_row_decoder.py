@@ -25,14 +25,14 @@ def test_null_takes_no_room() -> None:
 
 
 @pytest.mark.parametrize("event", [b"", b"\xfe\x05hell", b"\xfe\xff" + b"x" * 10, b"\xfe"])
-def test_a_row_that_ends_behind_its_event_is_refused(event: bytes) -> None:
+def test_a_row_that_ends_after_its_event_is_refused(event: bytes) -> None:
     with pytest.raises(MalformedValue):
         image_end(TEXT, event + b"neighbour"[:0], 0, len(event))
     with pytest.raises(MalformedValue):
         decoder_of(TEXT, (0,))(event + b"neighbour", 0, len(event))
 
 
-def test_bytes_behind_the_last_cell_are_refused() -> None:
+def test_bytes_after_the_last_cell_are_refused() -> None:
     with pytest.raises(MalformedValue):
         decoder_of(TEXT, (0,))(b"\xfe\x01ab", 0, 4)
 

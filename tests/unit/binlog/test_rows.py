@@ -128,7 +128,7 @@ def test_transactions_that_end_at_or_before_the_skip_location_are_left_out(flavo
     assert ids(1 << 40) == []
 
 
-def test_what_a_table_was_in_front_of_the_skip_location_does_not_matter(tmp_path: Path) -> None:
+def test_ddl_before_the_skip_location_does_not_matter(tmp_path: Path) -> None:
     log = one_row(Log())
     other, behind = ORDERS.columns[:1], Location(log.name, 1 << 40).sort_key
     assert changes(log, tmp_path, columns=other, skip_until=behind) == []
@@ -137,7 +137,7 @@ def test_what_a_table_was_in_front_of_the_skip_location_does_not_matter(tmp_path
         changes(log, tmp_path, columns=other)
 
 
-def test_rows_of_a_table_that_is_gone_are_those_of_no_wanted_table(tmp_path: Path) -> None:
+def test_rows_of_a_table_that_no_longer_exists_are_those_of_no_wanted_table(tmp_path: Path) -> None:
     log = one_row(Log())
     asked: list[TableName] = []
     wanted = WantedTables([WantedTable(replace(ORDERS, columns=()), Location(log.name, 4).sort_key)], asked.append)
@@ -287,7 +287,7 @@ def test_the_end_of_a_statement_without_a_table_is_no_row(tmp_path: Path) -> Non
     assert len(changes(log, tmp_path)) == 1
 
 
-def test_a_map_is_damaged_or_read_but_never_read_past_its_end(tmp_path: Path) -> None:
+def test_a_table_map_is_never_read_past_its_end(tmp_path: Path) -> None:
     log = Log()
     start = log.table_map()
     body = bytes(log.data[start + 19 : -4])
@@ -313,7 +313,7 @@ def test_a_stopping_event_inside_a_range_stops_the_decoder_too(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_a_table_is_forgotten_where_its_statement_ends(last: bool, tmp_path: Path) -> None:
+def test_a_table_map_is_valid_until_its_statement_ends(last: bool, tmp_path: Path) -> None:
     log = Log()
     log.begin()
     log.table_map()
@@ -327,7 +327,7 @@ def test_a_table_is_forgotten_where_its_statement_ends(last: bool, tmp_path: Pat
         assert len(changes(log, tmp_path)) == 2
 
 
-def test_a_table_of_a_payload_is_unknown_behind_it(tmp_path: Path) -> None:
+def test_a_table_of_a_payload_is_unknown_after_it(tmp_path: Path) -> None:
     inner = Log.inner()
     inner.query("BEGIN")
     inner.table_map()

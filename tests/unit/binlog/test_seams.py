@@ -46,7 +46,7 @@ def numbers_in(ranges: Sequence[ByteRange], skip_until: str = "") -> list[bytes 
 
 
 @pytest.mark.parametrize("server", ["mysql-5.7", "mysql-9.7", "mariadb-10.1", "mariadb-11.8"])
-def test_it_is_cut_behind_statements_and_in_front_of_table_maps(server: str, tmp_path: Path) -> None:
+def test_a_transaction_is_cut_after_statements_and_before_table_maps(server: str, tmp_path: Path) -> None:
     log = Log(server=server)
     start = log.begin()
     spans = [statement(log, *range(5 * n, 5 * n + 5)) for n in range(6)]
@@ -111,7 +111,7 @@ def test_rows_that_do_not_end_their_statement_keep_it_together(tmp_path: Path) -
     assert numbers_in(parts) == [b"1", b"4"]
 
 
-def test_rows_that_lean_on_an_earlier_statement_are_not_cut_off_from_it(tmp_path: Path) -> None:
+def test_rows_without_a_table_map_stay_with_their_statement(tmp_path: Path) -> None:
     log = Log()
     start = log.begin()
     log.table_map()
@@ -147,7 +147,7 @@ def test_small_transactions_around_a_large_one(tmp_path: Path) -> None:
     range_bytes=st.integers(1, 3000),
     max_bytes=st.integers(1, 5000),
 )
-def test_however_it_is_cut_the_rows_are_the_same(
+def test_the_rows_do_not_depend_on_the_cuts(
     sizes: list[list[int]], range_bytes: int, max_bytes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     log, number = Log(), 0
@@ -183,7 +183,7 @@ def test_a_transaction_that_is_not_complete_gives_no_range(tmp_path: Path) -> No
     assert len(planned(log, tmp_path, start, 1).ranges) == 9
 
 
-def test_a_large_transaction_that_was_rolled_back_gives_none_either(tmp_path: Path) -> None:
+def test_a_large_transaction_that_was_rolled_back_has_no_range(tmp_path: Path) -> None:
     log = Log()
     start, end = log.transaction(("insert", [order(0)]))
     rolled_back = log.begin()

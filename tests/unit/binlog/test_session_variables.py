@@ -38,7 +38,7 @@ IDS = [f"variable {code}" for code in EXAMPLES]
 
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=IDS)
-def test_a_variable_is_read_to_its_end(code: int) -> None:
+def test_a_session_variable_is_read_completely(code: int) -> None:
     value, expected = EXAMPLES[code]
     assert read_session(bytes([code]) + value, "f:4") == expected
     followed = bytes([code]) + value + b"\x03\x05\x00\x06\x00"
@@ -46,14 +46,14 @@ def test_a_variable_is_read_to_its_end(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=IDS)
-def test_a_variable_that_is_cut_short_is_damage(code: int) -> None:
+def test_a_truncated_variable_is_malformed(code: int) -> None:
     value, _ = EXAMPLES[code]
     for size in range(len(value)):
         with pytest.raises(MalformedEvent, match=f"variable {code} "):
             read_session(bytes([code]) + value[:size], "f:4")
 
 
-def test_all_of_them_at_once() -> None:
+def test_all_session_variables_at_once() -> None:
     session = read_session(b"".join(bytes([code]) + value for code, (value, _) in EXAMPLES.items()), "f:4")
     assert session.unknown is None
     assert session.default_collations == ((8, 47), (45, 46))
@@ -120,5 +120,5 @@ def test_lengths_that_depend_on_the_value(value: bytes) -> None:
         ),
     ],
 )
-def test_what_real_servers_wrote(variables: str, expected: Session) -> None:
+def test_statements_that_real_servers_logged(variables: str, expected: Session) -> None:
     assert read_session(bytes.fromhex(variables.replace(" ", "")), "f:4") == expected

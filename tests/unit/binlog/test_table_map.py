@@ -36,7 +36,7 @@ def test_a_hidden_hash_is_a_cell_without_a_column() -> None:
         (replace(MAP, unsigned=(True, True)), TABLE),
     ],
 )
-def test_other_columns_behind_the_last_are_a_mismatch(found: TableMap, table: Table) -> None:
+def test_other_columns_after_the_last_are_a_mismatch(found: TableMap, table: Table) -> None:
     with pytest.raises(SchemaMismatch, match=r"shop\.orders has changed"):
         map_cells(found, table, "here")
 
@@ -51,7 +51,7 @@ def length(field: bytes) -> bytes:
     return bytes([len(field)]) if len(field) < 251 else b"\xfc" + struct.pack("<H", len(field))
 
 
-def test_optional_fields_that_are_not_needed_are_passed_over() -> None:
+def test_optional_fields_that_are_not_needed_are_skipped() -> None:
     # As MySQL 9.7 writes with binlog_row_metadata=FULL: charsets, enum strings, geometry types, key, visibility,
     # dimensions of vectors, and one of tomorrow.
     others = [(kind, bytes(kind * 20)) for kind in (2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 99)]
@@ -60,6 +60,6 @@ def test_optional_fields_that_are_not_needed_are_passed_over() -> None:
     assert found.metadata == (b"", b"\x04")
 
 
-def test_an_optional_field_that_is_cut_off_is_damage() -> None:
+def test_a_truncated_optional_field_is_malformed() -> None:
     with pytest.raises(MalformedEvent):
         parse_map(body((12, b"\x80"))[:-1], "here")

@@ -117,7 +117,7 @@ def test_interleaved_ones_count_at_their_commits_and_a_rollback_counts_nothing(
 
 
 @FLAVOURS
-def test_what_is_prepared_travels_with_the_epoch_and_through_json(flavour: str, tmp_path: Path) -> None:
+def test_prepared_transactions_are_part_of_the_epoch_and_of_its_json(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     start = xa_prepare(log, B, 1)
     end = log.position
@@ -137,7 +137,7 @@ def test_what_is_prepared_travels_with_the_epoch_and_through_json(flavour: str, 
 
 
 @FLAVOURS
-def test_one_that_is_committed_at_once_is_one_range(flavour: str, tmp_path: Path) -> None:
+def test_an_xa_transaction_that_is_committed_at_once_is_one_range(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     start = log.position
     for number in range(5):
@@ -156,7 +156,7 @@ def test_a_commit_in_one_phase_is_an_ordinary_transaction(tmp_path: Path) -> Non
 
 
 @FLAVOURS
-def test_one_without_rows_is_nothing(flavour: str, tmp_path: Path) -> None:
+def test_an_xa_transaction_without_rows_is_ignored(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     start = xa_prepare(log, A)
     insert(log, 1)
@@ -165,7 +165,7 @@ def test_one_without_rows_is_nothing(flavour: str, tmp_path: Path) -> None:
     assert ids(epoch) == [1]
 
 
-def test_a_name_that_is_prepared_again_has_ended(tmp_path: Path) -> None:
+def test_an_xid_that_is_prepared_again_has_ended(tmp_path: Path) -> None:
     log = Log()
     start = xa_prepare(log, A, 1)
     again = xa_prepare(log, A, 2)
@@ -179,7 +179,7 @@ def test_a_name_that_is_prepared_again_has_ended(tmp_path: Path) -> None:
     assert ids(epoch) == [3, 2]
 
 
-def test_a_large_one_is_cut_at_its_statements(tmp_path: Path) -> None:
+def test_a_large_xa_transaction_is_cut_at_its_statements(tmp_path: Path) -> None:
     log = Log()
     start = xa_prepare(log, A, *range(50))
     insert(log, 99)
@@ -193,7 +193,7 @@ def test_a_large_one_is_cut_at_its_statements(tmp_path: Path) -> None:
     assert [(one.start, one.end) for one in second.ranges if one.counts_at] == [(one.start, one.end) for one in parts]
 
 
-def test_a_compressed_one_is_read_too(tmp_path: Path) -> None:
+def test_a_compressed_xa_transaction_is_read(tmp_path: Path) -> None:
     log = Log()
     events = Log.inner()
     events.query(f"XA START {A}")
@@ -213,7 +213,7 @@ def test_a_compressed_one_is_read_too(tmp_path: Path) -> None:
     assert found == (PreparedXa(A, Location(log.name, start), end, rows=True), file)
 
 
-def test_one_of_a_file_that_is_read_no_more_is_found_among_those_held(tmp_path: Path) -> None:
+def test_a_prepared_transaction_in_an_older_file_is_found(tmp_path: Path) -> None:
     old = Log()
     start = xa_prepare(old, A, 1)
     old.rotate("mysql-bin.000002")
@@ -329,7 +329,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("wrong", MALFORMED.values(), ids=MALFORMED)
-def test_what_no_server_writes_stops(wrong, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_event_sequences_that_no_server_writes_stop(wrong, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = Log()
     start = log.position
     wrong(log)
@@ -345,7 +345,7 @@ def test_a_savepoint_that_could_not_be_undone_stops_as_elsewhere(tmp_path: Path)
 
 
 @FLAVOURS
-def test_a_relay_ends_behind_each_of_them(flavour: str, tmp_path: Path) -> None:
+def test_a_relay_may_end_after_prepare_and_after_commit(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     xa_prepare(log, A, 1)
     ends = [log.position]
@@ -362,7 +362,7 @@ NAMES = st.builds(Xid, st.integers(0, (1 << 32) - 1), st.binary(min_size=1, max_
 
 
 @given(NAMES, st.booleans())
-def test_any_name_is_the_same_in_all_its_forms(xid: Xid, commit: bool) -> None:
+def test_any_name_is_equal_in_all_its_notations(xid: Xid, commit: bool) -> None:
     verb = "COMMIT" if commit else "ROLLBACK"
     assert read_end(f"XA {verb} {xid}".encode()) == (xid, commit)
     body = struct.pack("<BIII", 0, xid.format, len(xid.gtrid), len(xid.bqual)) + xid.gtrid + xid.bqual

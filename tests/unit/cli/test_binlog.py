@@ -48,7 +48,7 @@ def test_skip_means_where_the_source_is_paused(dmctl: Dmctl, store: MetaStore) -
     assert (stored.kind, stored.place, stored.state) == (OperatorKind.SKIP, HERE, OperatorState.WAITING)
 
 
-def test_without_a_source_those_are_meant_that_have_an_error(dmctl: Dmctl, store: MetaStore) -> None:
+def test_without_a_source_all_sources_with_an_error_are_selected(dmctl: Dmctl, store: MetaStore) -> None:
     _, document = dmctl("binlog", "replace", "shop", f"{DDL};")
 
     assert [one["source"] for one in document["sources"]] == ["one"]
@@ -90,7 +90,7 @@ def test_operators_for_a_later_location_and_for_a_pattern(dmctl: Dmctl, store: M
         (["revert", "shop", "-s", "one"], "operator not exist"),
     ],
 )
-def test_what_cannot_be_done_is_a_typed_error(dmctl: Dmctl, store: MetaStore, words: list[str], why: str) -> None:
+def test_an_impossible_decision_is_a_typed_error(dmctl: Dmctl, store: MetaStore, words: list[str], why: str) -> None:
     exit_code, document = dmctl("binlog", *words)
 
     assert (exit_code, document["result"]) == (1, False)
@@ -118,7 +118,7 @@ def test_list_and_revert(dmctl: Dmctl, store: MetaStore) -> None:
     assert store.operators("shop", "one") == []
 
 
-def test_what_was_passed_is_shown_on_demand(dmctl: Dmctl, store: MetaStore) -> None:
+def test_passed_operators_are_listed_on_request(dmctl: Dmctl, store: MetaStore) -> None:
     skip = Operator("shop", "one", OperatorKind.SKIP, HERE)
     store.put_operators([skip])
     store.mark_operator_used(skip, HERE)

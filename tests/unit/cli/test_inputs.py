@@ -47,7 +47,7 @@ def nothing_received(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_received", {})
 
 
-def test_sources_come_in_the_tasks_order_with_their_passwords(
+def test_sources_are_in_the_tasks_order_with_their_passwords(
     task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [source(tmp_path, "two"), source(tmp_path, "one", "{host: h, user: dm, password: plain}")]
@@ -63,7 +63,7 @@ def test_sources_come_in_the_tasks_order_with_their_passwords(
     assert read_arguments(task, files, ["target=MINE"]) == inputs
 
 
-def test_a_place_of_one_log_is_no_end_for_several_sources(
+def test_a_location_cannot_end_a_run_of_several_sources(
     task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The remedy gets past this check."""
@@ -114,14 +114,14 @@ def test_a_login_by_airflow_connection_cannot_be_used_here(task: Path, tmp_path:
         read_arguments(task, [source(tmp_path, "one"), without])
 
 
-def test_what_is_not_supported_is_reported_before_connecting(tmp_path: Path) -> None:
+def test_unsupported_features_are_reported_before_connecting(tmp_path: Path) -> None:
     task = write(tmp_path, "task.yaml", TASK.replace("task-mode: all", "task-mode: all\nshard-mode: optimistic"))
 
     with pytest.raises(NotSupportedYet, match="optimistic"):
         read_arguments(task, [source(tmp_path, "one"), source(tmp_path, "two")])
 
 
-def test_a_readable_file_with_a_password_is_worth_a_warning_that_does_not_show_it(
+def test_a_readable_file_with_a_password_is_warned_of_without_showing_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     task = write(tmp_path, "task.yaml", TASK, mode=0o644)

@@ -105,7 +105,7 @@ def test_a_positional_word_may_follow_an_option(capsys: pytest.CaptureFixture[st
     assert (found.database, found.table, found.sources) == ("shop", "orders", ["a"])
 
 
-def test_a_person_at_a_terminal_gets_tables_and_a_script_json(meta_url: str, store: MetaStore) -> None:
+def test_a_user_at_a_terminal_gets_tables_and_a_script_json(meta_url: str, store: MetaStore) -> None:
     store.put_subtask("shop", "mysql-01", unit=Unit.SYNC, stage=Stage.PAUSED, applied=Location("bin.000005", 916))
     words = [sys.executable, "-m", "airflow_provider_dm.cli.main", "query-status", "--meta-url", meta_url]
 
@@ -162,7 +162,7 @@ def test_a_missing_verb_of_dm_is_reported_with_any_arguments(verb: str, capsys: 
 
 
 @pytest.mark.parametrize("words", [["check-task", "gone.yaml"], ["run", "gone.yaml", "--json"]])
-def test_a_refusal_is_dms_document_for_its_verbs_and_where_json_is_asked_for(
+def test_a_refusal_is_dms_document_for_its_verbs_and_with_json(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 1
@@ -199,7 +199,7 @@ def test_the_command_line_imports_neither_airflow_nor_spark() -> None:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["list-member"]])
-def test_what_a_verb_needs_is_imported_for_that_verb_alone(words: list[str]) -> None:
+def test_modules_of_a_verb_are_imported_for_that_verb_only(words: list[str]) -> None:
     code = f"from airflow_provider_dm.cli.main import main\ntry: main({words})\nexcept SystemExit: pass\n"
 
     heavy = {"sqlalchemy", "alembic", "pydantic", "pymysql", "numpy", "yaml", "cryptography"}

@@ -30,7 +30,7 @@ FULL, SYNC, VERIFY = "full_migration", "incremental_sync", "verify"
         (TaskMode.INCREMENTAL, "forever", (FULL,), (SYNC,)),
     ],
 )
-def test_a_run_has_the_phases_that_are_left(
+def test_a_run_has_the_remaining_phases(
     mode: TaskMode, until: str, unneeded: tuple[AppName, ...], expected: tuple[str, ...]
 ) -> None:
     assert phases(mode, until=until, unneeded=unneeded) == expected
@@ -67,19 +67,19 @@ def test_equal_rows_are_verified_wherever_the_source_went(monkeypatch: pytest.Mo
     assert verified({"verified": True}, at(900), monkeypatch).verified
 
 
-def test_a_source_that_moved_makes_a_difference_unfair(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_does_not_count_if_a_source_has_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = moved_since({"one": at(4), "two": at(50)}, {"one": at(4), "two": at(90)})
     assert moved == {"two": "from mysql-bin.000002:50 to mysql-bin.000002:90"}
     with pytest.raises(SourcesNotQuiet):
         verified(DIFFERING, at(900), monkeypatch)
 
 
-def test_sources_at_rest_make_a_difference_real_and_name_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_idle_sources_a_difference_is_an_error_with_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RowsDiffer, match=r"a\.t \(3 rows in the sources, 2 in the target\)"):
         verified(DIFFERING, at(4), monkeypatch)
 
 
-def test_a_relay_that_failed_over_does_not_make_a_source_look_at_rest() -> None:
+def test_a_failover_of_the_relay_does_not_make_a_source_look_idle() -> None:
     assert moved_since({"one": at(4, suffix=2)}, {"one": at(90)})
 
 

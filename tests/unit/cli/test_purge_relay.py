@@ -176,9 +176,7 @@ def test_a_task_that_has_not_reported_its_need_is_named(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("how", [(), ("--dry-run",)], ids=["for real", "dry run"])
-def test_a_metadata_db_that_knows_no_relay_of_the_source_purges_nothing(
-    desk: Desk, meta_url: str, how: tuple[str, ...]
-) -> None:
+def test_without_a_known_relay_of_the_source_nothing_is_purged(desk: Desk, meta_url: str, how: tuple[str, ...]) -> None:
     answer = desk("purge-relay", "-s", SOURCE, "--inactive", "--meta-url", meta_url, *how, code=1)
 
     assert "has not been reported to this metadata DB" in answer["sources"][0]["msg"]

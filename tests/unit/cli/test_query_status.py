@@ -259,7 +259,7 @@ def test_an_unknown_lag_is_none() -> None:
     assert (shown["sync"]["secondsBehindMaster"], shown["sync"]["totalRows"]) == (None, "0")
 
 
-def test_what_a_person_has_paused_is_canceled() -> None:
+def test_a_subtask_that_a_user_has_paused_is_canceled() -> None:
     paused = replace(subtask(stage=Stage.PAUSED), desired=Stage.PAUSED)
 
     (shown,) = source_status("s", None, [(paused, run())])["subTaskStatus"]

@@ -121,7 +121,7 @@ def test_pause_and_resume_print_what_the_seed_prints(meta: Meta, out: Printed) -
     assert [meta.store.relay_desired(source) for source in (ONE, TWO)] == [Stage.RUNNING, Stage.PAUSED]
 
 
-def test_with_json_it_is_the_same_document_in_one_line(meta: Meta, out: Printed) -> None:
+def test_with_json_the_same_document_is_on_one_line(meta: Meta, out: Printed) -> None:
     with meta.obedient(one="worker1"):
         assert meta("resume-relay", "-s", ONE, "--json") == 0
 
@@ -158,7 +158,7 @@ def test_a_containers_relay_with_our_host_name_is_not_one_of_our_processes(meta:
 
 @pytest.mark.parametrize("dead", ["never there", "stopped", "killed"])
 @pytest.mark.parametrize("verb", ["pause-relay", "resume-relay"])
-def test_where_no_relay_runs_the_answer_is_no_without_waiting_for_one(
+def test_without_a_running_relay_the_request_is_refused_at_once(
     meta: Meta, out: Printed, verb: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "RELAY_OBEY_SECONDS", 3600)  # a wait would last until pytest's own time limit
@@ -224,13 +224,13 @@ def test_start_relay_without_a_relay_names_the_command(meta: Meta, out: Printed)
     assert meta.store.relay_desired(ONE) is Stage.RUNNING
 
 
-def test_start_relay_wants_to_know_which_source(meta: Meta, capsys: pytest.CaptureFixture[str]) -> None:
+def test_start_relay_requires_a_source(meta: Meta, capsys: pytest.CaptureFixture[str]) -> None:
     assert meta("start-relay") == 1
 
     assert "start-relay: no source is named" in capsys.readouterr().err
 
 
-def test_stop_relay_is_written_where_relays_look_also_when_none_runs(meta: Meta, out: Printed) -> None:
+def test_stop_relay_stores_the_request_even_if_no_relay_runs(meta: Meta, out: Printed) -> None:
     """One that has run is stopped then; of a source without a relay the answer is no."""
     meta.relay(ONE, process=a_dead_process())
 

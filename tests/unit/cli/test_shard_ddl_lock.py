@@ -79,7 +79,7 @@ def test_a_decision_about_a_resolved_ddl_does_not_apply_to_the_next_ddl(
 
 
 @pytest.mark.parametrize("words", [["unlock"], ["unlock", "unknown-`s`"], ["a", "b"]])
-def test_words_that_name_no_lock_are_refused(words: list[str], dmctl: Dmctl) -> None:
+def test_an_unknown_lock_id_is_refused(words: list[str], dmctl: Dmctl) -> None:
     assert dmctl("shard-ddl-lock", *words, "--json")["result"] is False
 
 

@@ -71,5 +71,5 @@ CHECK = {"id": 0, "state": "ok", "errorMsg": ""}
         ({"results": [CHECK], "summary": {"total": 1}}, ["id  state", "0   ok", "total: 1"]),
     ],
 )
-def test_other_documents(body: Mapping[str, Any], lines: list[str]) -> None:
+def test_documents_without_a_table_are_shown_as_text(body: Mapping[str, Any], lines: list[str]) -> None:
     assert shown({"result": True, "msg": "", **body}).splitlines() == lines

@@ -201,7 +201,7 @@ def test_a_source_gets_the_same_messages() -> None:
     ]
 
 
-def test_a_dictionary_is_judged_alike_without_lines() -> None:
+def test_a_dictionary_has_the_same_problems_without_lines() -> None:
     with pytest.raises(ConfigError) as refusal:
         task_of({"name": "t", "mysql-instances": [{"source-id": "a"}, {"source-id": "a"}], "sincers": {}}, "dag x")
     assert list(refusal.value.problems) == [

@@ -125,7 +125,7 @@ def test_a_password_by_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert DatabaseConfig.model_validate_json(by_env.model_dump_json()) == by_env
 
 
-def test_a_reference_that_leads_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_to_a_missing_rule_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_received", {})
     with pytest.raises(InvalidInput, match="the environment variable DM_PASSWORD: it is not set"):
         DatabaseConfig(host="h", password_env="DM_PASSWORD").secret()
@@ -164,7 +164,7 @@ def test_dms_encrypted_form_is_read_with_the_key_that_it_was_written_with(tmp_pa
         secret_of(dms_form("x", "0f" * 32), own)
 
 
-def test_blocks_behind_the_first_are_hidden_by_the_cipher_text_before_them(tmp_path: Path) -> None:
+def test_each_cipher_block_depends_on_the_previous_one(tmp_path: Path) -> None:
     key, plain = bytes.fromhex("ab" * 32), b"forty characters, in three blocks of it."
     hidden = b""
     block = b"vector of 16 by."

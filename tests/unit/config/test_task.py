@@ -80,18 +80,18 @@ def test_a_time_to_begin_at(given: object) -> None:
 
 
 @pytest.mark.parametrize("given", ["yesterday", "2026-02-31 00:00:00", "2026-11-22"])
-def test_what_is_no_time_is_refused(given: str) -> None:
+def test_an_invalid_start_time_is_refused(given: str) -> None:
     with pytest.raises(ConfigError, match="not a time"):
         a_task(start_time=given)
 
 
-def test_a_place_that_was_found_is_the_tasks_beginning() -> None:
+def test_a_location_found_by_gtid_set_is_the_start_of_the_task() -> None:
     place = Location("b.000003", 99, "0-1-7")
     found = a_task({"meta": {"binlog-gtid": "0-1-7"}}, task_mode="incremental").beginning_at({"a": place})
     assert found.subtask("a").start == place
 
 
-def test_old_words_mean_the_same() -> None:
+def test_old_names_of_options_are_accepted() -> None:
     task = a_task({"loader": {"import-mode": "SQL", "on-duplicate": "REPLACE"}}, is_sharding=True)
     assert task.sharding is ShardMode.PESSIMISTIC
     assert task.subtask("a").loader.on_duplicate_logical is OnDuplicate.REPLACE
@@ -116,7 +116,7 @@ def test_old_words_mean_the_same() -> None:
         ({}, {"tidb": {"backend": "local"}}, "tidb.backend local"),
     ],
 )  # fmt: skip
-def test_what_would_be_missing_is_refused(
+def test_options_that_would_omit_rows_are_refused(
     instance: dict[str, object], sections: dict[str, object], feature: str
 ) -> None:
     task = a_task(instance, **sections)
@@ -135,7 +135,7 @@ def test_what_would_be_missing_is_refused(
         ("-B shop,other --filesize 64MB", 5, 7),
     ],
 )
-def test_harmless_arguments_of_the_dumper_mean_what_dm_takes_them_for(extra_args: str, threads: int, rows: int) -> None:
+def test_harmless_arguments_of_the_dumper_have_dms_meaning(extra_args: str, threads: int, rows: int) -> None:
     task = a_task(
         {"mydumper": {"extra-args": extra_args, "rows": 7}, "mydumper-thread": 5, "block-allow-list": "l"},
         block_allow_list={"l": {"do-dbs": ["shop"]}},
@@ -193,7 +193,7 @@ def test_entries_that_only_have_a_name_are_of_defaults() -> None:
     )
 
 
-def test_what_older_releases_of_dm_wrote() -> None:
+def test_checkpoints_of_older_releases_of_dm() -> None:
     task = task_of(
         {
             "name": "t",
@@ -232,7 +232,7 @@ def test_strict_collations() -> None:
 
 
 @pytest.mark.parametrize("old", [True, False])
-def test_a_shard_mode_counts_whatever_the_old_key_beside_it_says(old: bool) -> None:
+def test_shard_mode_takes_precedence_over_the_old_key(old: bool) -> None:
     assert a_task(is_sharding=old, shard_mode="pessimistic").sharding == "pessimistic"
 
 
@@ -262,7 +262,7 @@ def test_rules_for_tables_of_online_ddl_replace_dms() -> None:
     ],
 )
 @pytest.mark.parametrize("key", ["shadow_table_rules", "trash_table_rules"])
-def test_a_rule_has_to_mark_the_name_of_the_real_table(key: str, rule: str, why: str) -> None:
+def test_an_online_ddl_rule_must_mark_the_name_of_the_real_table(key: str, rule: str, why: str) -> None:
     with pytest.raises(ConfigError) as refused:
         a_task(None, **{key: [rule]})
 

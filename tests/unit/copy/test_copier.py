@@ -90,7 +90,7 @@ def test_a_keyless_copy_ends_when_another_attempt_begins(refused: list[int], mon
 
 
 @pytest.mark.parametrize("now", [replace(SEEN, rows_copied=2), replace(SEEN, round=2), replace(SEEN, done=True)])
-def test_a_copy_without_a_key_begins_where_its_chunk_is_as_it_was(
+def test_a_keyless_copy_is_skipped_if_its_chunk_has_changed(
     refused: list[int], monkeypatch: pytest.MonkeyPatch, now: ChunkProgress
 ) -> None:
     """Another reader was lost in it, or its round is over, since this one has read which chunks are left."""

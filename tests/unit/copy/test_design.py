@@ -90,7 +90,7 @@ ONE = survey("one", source_table())
 SHARDS = (survey("one", source_table("a")), survey("two", source_table("b")))
 
 
-def test_a_table_that_the_target_lacks_is_created_once_however_many_shards_it_has() -> None:
+def test_a_missing_target_table_is_created_once_for_all_shards() -> None:
     plan = designed(*SHARDS, target=there())
 
     assert [creation.name for creation in plan] == [ALL]
@@ -130,7 +130,7 @@ def test_only_a_source_that_has_not_begun_may_recreate_the_table(*, fresh: bool)
     assert ("created again" in str(found.value)) == fresh
 
 
-def test_a_table_that_was_begun_and_is_gone_is_not_made_again() -> None:
+def test_a_target_table_that_was_dropped_during_the_copy_is_not_recreated() -> None:
     """Its rows were in it: chunks that are done would not be copied again."""
     with pytest.raises(NoTargetTable) as gone:
         designed(ONE, target=there(), fresh=[])
@@ -150,7 +150,7 @@ def test_foreign_rows_are_not_mixed_with_a_copy() -> None:
     [{"copied_into": {ALL}}, {"on_duplicate": "replace"}, {"fresh": ()}],
     ids=["another source of the task has copied them", "they are to be overwritten", "the copy continues"],
 )
-def test_a_target_that_holds_rows_may_be_meant_to(leave: dict[str, object]) -> None:
+def test_a_target_with_rows_is_accepted_if_configured(leave: dict[str, object]) -> None:
     designed(ONE, target=there(table(ALL, PRIMARY), filled={ALL}), **leave)  # type: ignore[arg-type]
 
 
@@ -189,7 +189,7 @@ def test_a_key_is_kept_if_different_source_rows_differ_in_the_target(ours: Index
 
 
 @pytest.mark.parametrize(("event", "shards", "kept"), [("delete", 1, False), ("delete", 2, True), ("insert", 2, False)])
-def test_where_filters_skip_changes_the_identity_has_to_follow_from_a_key(
+def test_with_filters_the_targets_identity_key_must_follow_from_a_source_key(
     event: str, shards: int, *, kept: bool
 ) -> None:
     """Of a merged table whose deletes are skipped, rows wait for their keys and replace none."""
@@ -248,7 +248,7 @@ def test_an_unreadable_type_is_refused() -> None:
     assert refused(one, target=there(sides[1])) is UnsupportedColumnType
 
 
-def test_what_is_wrong_with_the_last_source_is_found_before_anything_is_done() -> None:
+def test_an_error_of_the_last_source_is_found_before_any_change() -> None:
     bad = replace(source_table("b", target=TableName("all", "bad")), rows=MOST_ROWS + 1)
     bad = replace(bad, table=table(TableName("b", "orders")))
 

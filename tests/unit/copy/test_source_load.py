@@ -18,7 +18,7 @@ COLUMNS = (Column("id", 0, "bigint", "bigint", nullable=False),)
 TABLES = [Table(TableName("shop", f"o_{number}"), COLUMNS, (Index("PRIMARY", ("id",)),)) for number in (1, 2)]
 
 
-def test_a_table_that_has_made_a_ddl_of_the_shards_meanwhile_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_with_a_pending_shard_ddl_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was to be read when the snapshots were opened; its rows have another form than the target by now."""
     (one, other), held = TABLES, set[TableName]()
     loading: Any = SimpleNamespace(source=SimpleNamespace(id="one", target=None, fence=SimpleNamespace(ref=None)))

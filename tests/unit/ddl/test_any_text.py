@@ -44,14 +44,14 @@ def mutations(draw: st.DrawFn) -> tuple[str, int]:
 
 @settings(max_examples=600, deadline=None)
 @given(SOUP, SQL_MODES)
-def test_a_soup_of_tokens_is_a_statement_or_unreadable(soup: str, sql_mode: int) -> None:
+def test_random_tokens_are_a_statement_or_unreadable(soup: str, sql_mode: int) -> None:
     for head in ("", "CREATE TABLE t ", "CREATE TABLE t (a int ", "ALTER TABLE t ", "ALTER TABLE t ADD "):
         read(head + soup, sql_mode)
 
 
 @settings(max_examples=1500, deadline=None)
 @given(mutations())
-def test_a_torn_statement_is_a_statement_or_unreadable(mutation: tuple[str, int]) -> None:
+def test_a_truncated_statement_is_a_statement_or_unreadable(mutation: tuple[str, int]) -> None:
     read(*mutation)
 
 

@@ -142,7 +142,7 @@ def test_lines_that_are_kept(way: Way, line: str, becomes: str) -> None:
          "the foreign key f to old.not_migrated is left out"),
     ],
 )  # fmt: skip
-def test_what_is_left_out_is_noted(way: Way, line: str, becomes: str, note: str) -> None:
+def test_omitted_parts_are_noted(way: Way, line: str, becomes: str, note: str) -> None:
     table = made(line, way=way)
 
     assert f"( {becomes} )" in table.sql
@@ -165,7 +165,7 @@ def test_what_is_left_out_is_noted(way: Way, line: str, becomes: str, note: str)
         "`x` int; DROP TABLE `y`",
     ],
 )
-def test_what_is_not_understood_is_refused(line: str) -> None:
+def test_an_unknown_part_of_a_create_table_is_refused(line: str) -> None:
     for way in ((MYSQL, MYSQL), (MARIADB, MARIADB), (MYSQL, MARIADB), (MARIADB, MYSQL)):
         with pytest.raises(CannotCreateTarget, match=r"new`s\.all"):
             made(line, way=way)
@@ -194,14 +194,14 @@ def test_options_that_are_not_understood_are_refused(options: str) -> None:
         made("`id` int", options=options)
 
 
-def test_options_of_how_it_is_stored_are_left_out_and_noted() -> None:
+def test_storage_options_are_left_out_and_noted() -> None:
     plain = made("`id` int")
     table = made("`id` int", options="ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 KEY_BLOCK_SIZE=8 PACK_KEYS=1 UNION=(`u`)")
     assert table.sql == plain.sql
     assert table.notes == tuple(f"{name} of the table is left out" for name in ("KEY_BLOCK_SIZE", "PACK_KEYS", "UNION"))
 
 
-def test_what_was_a_string_is_not_written_as_words() -> None:
+def test_an_option_that_was_a_string_stays_quoted() -> None:
     assert (
         made("`id` int", options="ENGINE=InnoDB ROW_FORMAT='; DROP TABLE y'").sql.count("ROW_FORMAT='; DROP TABLE y'")
         == 1
@@ -227,7 +227,7 @@ def test_strict_collations_are_those_of_the_source_or_none(line: str, collation:
     assert schemas == ["utf8mb4_0900_ai_ci", "utf8mb4_unicode_520_nopad_ci"]
 
 
-def test_what_tidb_lacks_is_left_out_or_named_before_the_copy() -> None:
+def test_features_that_tidb_lacks_are_reported_before_the_copy() -> None:
     way = (MYSQL, TIDB)
     table = made("`id` int NOT NULL INVISIBLE", "`c` text", "FULLTEXT KEY `f` (`c`)", way=way)
     assert "INVISIBLE" not in table.sql

@@ -91,11 +91,11 @@ def test_the_difference_is_the_original_alter(alter: str) -> None:
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.flavour.value)
-def test_a_copy_that_nothing_was_done_to_is_none(server: Server) -> None:
+def test_an_unchanged_copy_has_no_difference(server: Server) -> None:
     assert alter_between(with_ghost(server), T, GHOST) is None
 
 
 @pytest.mark.parametrize("alter", LEFT_OPEN)
-def test_what_definitions_leave_open_is_refused(alter: str) -> None:
+def test_ambiguous_definitions_are_refused(alter: str) -> None:
     with pytest.raises(CannotTrack, match=LEFT_OPEN[alter]):
         alter_between(with_ghost(SERVERS[0], alter), T, GHOST)

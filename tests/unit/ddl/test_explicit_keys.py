@@ -64,7 +64,7 @@ def telling(
         ("UNIQUE KEY k (a, b)", "DROP COLUMN c", "DROP COLUMN `c`"),
     ],
 )
-def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str, expected: str) -> None:
+def test_key_that_loses_a_column_is_dropped_and_recreated(keys: str, specs: str, expected: str) -> None:
     create = f"CREATE TABLE t (a int NOT NULL, b int NOT NULL, c int, {keys})"
     assert telling(with_shrunk_keys, MYSQL, create, specs) == expected
 
@@ -166,6 +166,6 @@ def test_a_key_is_dropped_before_a_column_of_it_gets_another_collation_in_tidb(
         ("KEY k (a, b)", "DROP b", "DROP COLUMN `b`"),
     ],
 )
-def test_key_that_is_cut_is_dropped_and_made_anew(keys: str, specs: str, expected: str) -> None:
+def test_key_that_is_cut_is_dropped_and_recreated(keys: str, specs: str, expected: str) -> None:
     create = f"CREATE TABLE t (a int, b varchar(20), c text, {keys})"
     assert telling(with_cut_keys, MARIADB, create, specs) == expected

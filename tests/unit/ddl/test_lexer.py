@@ -53,16 +53,16 @@ def test_names_in_brackets_and_double_quotes_are_unquoted() -> None:
 
 
 @pytest.mark.parametrize("sql", ["a 'open", "a `open", "a /*!40000 b", 'a "open', "``", "a\u00a0b"])
-def test_what_is_not_certain_is_not_read(sql: str) -> None:
+def test_ambiguous_text_is_unreadable(sql: str) -> None:
     with pytest.raises(Unreadable):
         texts(sql, ANSI_QUOTES)
 
 
-def test_tokens_in_front_of_what_is_not_read_are_there() -> None:
+def test_tokens_before_an_unreadable_part_are_returned() -> None:
     ahead = tokens("DROP VIEW 'open", 0)
     assert [next(ahead).text, next(ahead).text] == ["DROP", "VIEW"]
 
 
-def test_a_long_string_takes_no_more_than_a_moment() -> None:
+def test_a_long_string_is_lexed_without_backtracking() -> None:
     """The engine of regular expressions must not go back and forth in it."""
     assert texts("'" + "it\\'s \\\\" * 100_000 + "'") == ["''"]

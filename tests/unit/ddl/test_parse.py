@@ -27,7 +27,7 @@ def test_the_table_is_large_and_has_both_flavours_and_every_kind() -> None:
     assert len({entry.expected.partition("(")[0] for entry in TABLE}) == 17, "all statements, and Unreadable"
 
 
-def test_how_it_is_written_does_not_matter() -> None:
+def test_the_notation_of_a_statement_does_not_matter() -> None:
     plain = parse("ALTER TABLE shop.t ADD COLUMN a INTEGER DEFAULT 5, RENAME TO shop.u", 0, "")
     odd = parse('/*!50001 alter*/ table/**/"t"add a int default 5,rename"u"-- x', ANSI_QUOTES, "shop")
     assert plain == odd
@@ -45,7 +45,7 @@ def test_how_it_is_written_does_not_matter() -> None:
         ("ALTER DATABASE d FROB", AffectedTables(())),
     ],
 )
-def test_what_is_certain_of_a_statement_that_is_not_understood(sql: str, about: AffectedTables) -> None:
+def test_the_certain_parts_of_an_unreadable_statement_are_returned(sql: str, about: AffectedTables) -> None:
     with pytest.raises(NotRead) as not_read:
         parse(sql, 0, "s")
     assert not_read.value.about == about
@@ -64,7 +64,7 @@ def test_what_is_certain_of_a_statement_that_is_not_understood(sql: str, about: 
         "DROP TABLE t u",
     ],
 )
-def test_nothing_is_certain_where_another_table_may_be_meant(sql: str) -> None:
+def test_a_statement_that_may_change_another_table_is_unreadable(sql: str) -> None:
     with pytest.raises(Unreadable) as unreadable:
         parse(sql, 0, "s")
     assert not isinstance(unreadable.value, NotRead)

@@ -44,7 +44,7 @@ GO = (  # json.Marshal of a model.TableInfo, as TiDB 8.5 writes it
 )
 
 
-def test_what_tidb_writes_is_read() -> None:
+def test_table_infos_of_tidb_are_read() -> None:
     assert definition_sql(definition_of(json.loads(GO))) == (
         "( `Id` bigint ( 20 ) NOT NULL , `Name` varchar ( 64 ) CHARACTER SET utf8mb4 COLLATE "
         "utf8mb4_bin NULL , PRIMARY KEY ( `Id` ) , UNIQUE KEY `idx_name` ( `Name` ) ) ENGINE=InnoDB DEFAULT "
@@ -114,7 +114,7 @@ def said_alike(definition: TableDefinition) -> TableDefinition:
         "a int) PARTITION BY HASH (a) (PARTITION p0",
     ],
 )
-def test_what_tidb_represents_differently_is_not_written(definition: str) -> None:
+def test_properties_that_tidb_represents_differently_are_not_written(definition: str) -> None:
     tracker = Tracker.of(SERVERS[0], {NAME: f"CREATE TABLE Orders ({definition})"}, {"shop": "utf8mb4_general_ci"})
     with pytest.raises(CannotTrack):
         table_info(NAME, tracker.definition(NAME))
@@ -169,7 +169,7 @@ def of_index(**changes: Any) -> dict[str, Any]:
         (of_index(state=4), "state 4"),
     ],
 )
-def test_what_is_not_known_is_refused(info: dict[str, Any], message: str) -> None:
+def test_an_unknown_part_of_a_table_info_is_refused(info: dict[str, Any], message: str) -> None:
     definition_of(plain())
     with pytest.raises(CannotTrack, match=message):
         definition_of(info)

@@ -43,7 +43,7 @@ def test_columns_have_the_sources_defaults(column: str, resolved: str | None, be
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("way", ALL)
-def test_defaults_that_are_known_everywhere(code: str, way: Way) -> None:
+def test_defaults_that_every_target_supports(code: str, way: Way) -> None:
     precision = " (3)" if "(3)" in code else ""
     assert written(f"ALTER TABLE a ADD c datetime{precision} DEFAULT {code}", way) == [
         f"ALTER TABLE one.a ADD COLUMN c datetime{precision} DEFAULT {code}"
@@ -86,7 +86,7 @@ def test_computed_defaults_that_tidb_lacks_are_omitted_if_no_row_needs_them(code
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("way", ALL)
-def test_what_may_call_anything_is_refused(code: str, way: Way) -> None:
+def test_code_that_may_call_functions_is_refused(code: str, way: Way) -> None:
     for sql in (f"ALTER TABLE a ADD c int DEFAULT {code}", f"ALTER TABLE a ALTER c SET DEFAULT {code}"):
         with pytest.raises(NotCopyable):
             carried(sql, way)
@@ -140,7 +140,7 @@ def test_columns_that_are_refused(column: str, because: str) -> None:
         ((MYSQL, MYSQL), "c int ENGINE_ATTRIBUTE '{}'", "c int", "ENGINE_ATTRIBUTE of `c` is left out"),
     ],
 )  # fmt: skip
-def test_what_a_column_becomes(way: Way, column: str, becomes: str, note: str | None) -> None:
+def test_the_definition_of_a_column_in_the_target(way: Way, column: str, becomes: str, note: str | None) -> None:
     assert written(f"ALTER TABLE a ADD {column}", way) == [f"ALTER TABLE one.a ADD COLUMN {part}" for part in [becomes]]
     assert carried(f"ALTER TABLE a ADD {column}", way).notes == ((note,) if note else ())
 
@@ -166,7 +166,7 @@ def test_what_a_column_becomes(way: Way, column: str, becomes: str, note: str | 
         ((MYSQL, MARIADB), "CREATE TABLE a (b int) CHARSET gb18030"),
     ],
 )
-def test_what_the_other_flavour_does_not_have_is_refused(way: Way, sql: str) -> None:
+def test_types_that_the_other_flavour_lacks_are_refused(way: Way, sql: str) -> None:
     with pytest.raises(NotCopyable):
         carried(sql, way, columns={"large": "longtext", "x": "int"})
 

@@ -106,7 +106,7 @@ def test_tables_that_are_refused(sql: str, because: str) -> None:
          "ALTER COLUMN a SET INVISIBLE, ALTER CHECK t_chk_2 NOT ENFORCED"),
     ],
 )  # fmt: skip
-def test_what_is_left_of_an_alter(sql: str, left: str) -> None:
+def test_the_remaining_clauses_of_an_alter(sql: str, left: str) -> None:
     assert written(sql) == [f"ALTER TABLE one.t {left}"]
 
 
@@ -133,7 +133,7 @@ def test_a_new_default_charset_has_its_collation() -> None:
         "ALTER TABLE ex_a RENAME TO ex_b",
     ],
 )
-def test_what_changes_nothing_is_nothing(sql: str) -> None:
+def test_statements_without_effect_are_not_executed(sql: str) -> None:
     for source, target in ALL:
         assert written(sql, (source, target)) == []
 
@@ -261,7 +261,7 @@ def test_strict_collations_are_carried_or_stop() -> None:
 
 
 @pytest.mark.parametrize("sql", ["CREATE FULLTEXT INDEX f ON a (x)", "ALTER TABLE a ADD FULLTEXT KEY f (x)"])
-def test_a_full_text_key_is_left_out_where_there_are_none(sql: str) -> None:
+def test_a_full_text_key_is_left_out_if_the_target_has_none(sql: str) -> None:
     made = carried(sql, (MYSQL, TIDB))
     assert (made.statements, made.notes) == ((), ("the FULLTEXT key f is left out",))
     assert written("CREATE TABLE a (x text, FULLTEXT KEY f (x))", (MYSQL, TIDB), columns={"x": f"text {UTF8_BIN}"}) == [

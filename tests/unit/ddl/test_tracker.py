@@ -34,7 +34,7 @@ from tests.unit.ddl.tracked import (
 # A value
 
 
-def test_a_statement_gives_another_tracker_and_leaves_the_first() -> None:
+def test_a_statement_returns_another_tracker_and_keeps_the_first() -> None:
     first = after("CREATE TABLE t (a int, b int, c int, KEY k (a, b))")
     statement = parse("ALTER TABLE t DROP a, ADD d int AFTER b, MODIFY b bigint AFTER c, ADD KEY (c)", 0, "shop")
     second = first.after(statement, SESSION)
@@ -43,7 +43,7 @@ def test_a_statement_gives_another_tracker_and_leaves_the_first() -> None:
     assert lines(second, "KEY") == ["KEY k (b)", "KEY c (c)"]
 
 
-def test_equal_tables_are_equal_values_and_travel() -> None:
+def test_equal_tables_are_equal_values_and_picklable() -> None:
     short = after("CREATE TABLE t (id SERIAL, a boolean)")
     long = after(
         "CREATE TABLE t (id bigint unsigned NOT NULL auto_increment, a tinyint(1) null, UNIQUE KEY id (id))"
@@ -101,7 +101,7 @@ def test_no_table_has_the_name_of_a_view() -> None:
     assert swapped.after(parse("DROP DATABASE shop", 0, ""), SESSION).views() == frozenset()
 
 
-def test_a_table_that_is_created_shows_that_a_view_is_gone() -> None:
+def test_a_created_table_replaces_a_view_of_its_name() -> None:
     """The catalogue may be of a later place than the log."""
     tracker = after("CREATE VIEW t AS SELECT 1", "CREATE TABLE t (a int)")
     assert tracker.names() == {T}
@@ -210,7 +210,7 @@ def test_a_table_like_another_has_all_but_its_foreign_keys() -> None:
     assert lines(tracker, "CHECK", U) == ["CONSTRAINT u_chk_1 CHECK (a > 0)"]
 
 
-def test_tables_come_and_go() -> None:
+def test_tables_are_created_and_dropped() -> None:
     assert after("CREATE TABLE t (a int)", "TRUNCATE t").names() == {T}
     assert after("CREATE TABLE t (a int)", "CREATE TABLE u (a int)", "DROP TABLE t").names() == {U}
     assert after("CREATE TABLE t (a int)", "CREATE OR REPLACE SEQUENCE t", server=MARIADB).names() == frozenset()
@@ -285,7 +285,7 @@ def test_a_missing_object_may_be_dropped_if_exists() -> None:
         ("ALTER TABLE t CONVERT TO CHARACTER SET DEFAULT", "CHARACTER SET DEFAULT"),
     ],
 )
-def test_what_is_not_certain_is_refused(statement: str, why: str) -> None:
+def test_statements_with_an_uncertain_result_are_refused(statement: str, why: str) -> None:
     with pytest.raises(CannotTrack, match=why):
         after("CREATE TABLE t (a int, e enum('x', 'y'))", statement)
 
@@ -297,6 +297,6 @@ def test_lengths_that_are_not_given() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_too_long_for_a_varchar_is_a_text() -> None:
+def test_a_varchar_that_is_too_long_is_a_text() -> None:
     tracker = after("CREATE TABLE t (a varchar(20000), b varchar(20000) charset latin1, c varbinary(70000))")
     assert columns(tracker) == ["a mediumtext", "b varchar(20000)", "c mediumblob"]

@@ -16,7 +16,7 @@ from tests.unit.ddl.tracked import (
 )
 
 
-def test_a_foreign_key_brings_an_index_until_there_is_another() -> None:
+def test_a_foreign_key_creates_an_index_until_another_index_covers_it() -> None:
     named = "CONSTRAINT f FOREIGN KEY (b) REFERENCES u (id)"
     create = f"CREATE TABLE t (a int, b int, FOREIGN KEY (a) REFERENCES u (id), {named})"
     tracker = after(create)
@@ -31,7 +31,7 @@ def test_a_foreign_key_brings_an_index_until_there_is_another() -> None:
     assert not tracker.table(name).has_foreign_keys
 
 
-def test_a_key_beside_a_longer_one_was_made_by_hand() -> None:
+def test_a_key_with_a_longer_key_of_the_same_column_was_created_explicitly() -> None:
     shown = "CREATE TABLE t (a int, b int, KEY a (a), KEY k (a, b), CONSTRAINT f FOREIGN KEY (a) REFERENCES u (id))"
     tracker = after().with_table(T, shown)
     assert lines(tracker, "KEY a") == ["KEY a (a)"]
@@ -39,7 +39,7 @@ def test_a_key_beside_a_longer_one_was_made_by_hand() -> None:
     assert [line.split(" (")[0] for line in lines(altered, "KEY")][:3] == ["KEY a", "KEY k", "KEY a_2"]
 
 
-def test_a_foreign_key_follows_the_names_it_points_to() -> None:
+def test_a_foreign_key_follows_renames_of_its_parent() -> None:
     tracker = after(
         "CREATE TABLE u (id int PRIMARY KEY)",
         "CREATE TABLE t (a int, FOREIGN KEY (a) REFERENCES u (id) ON DELETE RESTRICT ON UPDATE CASCADE)",
@@ -72,7 +72,7 @@ def test_mariadb_drops_using_hash_with_the_next_alter() -> None:
         ("ADD KEY g (e), ADD KEY IF NOT EXISTS (g)", ["KEY g (e)"]),
     ],
 )
-def test_keys_of_one_statement_are_there_already_for_their_own_kind(specs: str, expected: list[str]) -> None:
+def test_earlier_keys_of_a_statement_exist_for_later_keys_of_their_kind(specs: str, expected: list[str]) -> None:
     """MariaDB 10.11 and 11.8 do it so."""
     tracker = after("CREATE TABLE t (e int, g int)", f"ALTER TABLE t {specs}", server=MARIADB)
     assert lines(tracker, "KEY") == expected

@@ -44,11 +44,11 @@ def test_a_written_statement_has_the_same_meaning(entry: Entry, statement: State
     assert parse(sql, entry.sql_mode, "another") == statement, sql
 
 
-def test_nearly_all_of_the_table_is_written() -> None:
+def test_nearly_all_statements_can_be_written() -> None:
     assert len(WRITTEN) > 240
 
 
-def test_what_is_not_written_is_refused() -> None:
+def test_statements_that_cannot_be_written_are_refused() -> None:
     refused = [statement for _, statement in READ if not is_written(statement)]
     assert len(refused) > 50
     for statement in refused:
@@ -80,7 +80,7 @@ def test_strings_fit_the_mode_that_they_are_written_for(sql_mode: int) -> None:
          "ALTER TABLE `shop`.`t` ADD CONSTRAINT IF NOT EXISTS `c` CHECK (a > 0), ADD KEY IF NOT EXISTS `k` ( `a` )"),
     ],
 )  # fmt: skip
-def test_how_it_is_written(text: str, written: str) -> None:
+def test_statements_are_written_in_normal_form(text: str, written: str) -> None:
     assert statement_sql(parse(text, 0, "shop"), 0, Flavour.MARIADB) == written
 
 

@@ -40,7 +40,7 @@ def need(sql: str) -> ZoneNeed:
         "CREATE TABLE t (id int, d datetime DEFAULT now(), t timestamp DEFAULT now())",
     ],
 )
-def test_a_zone_that_decides_nothing(sql: str) -> None:
+def test_statements_that_do_not_depend_on_the_time_zone(sql: str) -> None:
     assert need(sql) == NO_ZONE
 
 

@@ -45,12 +45,12 @@ ANOTHER = [
 @pytest.mark.parametrize(
     ("definition", "there", "same"), [(*one, True) for one in SAME] + [(*one, False) for one in ANOTHER], ids=str
 )
-def test_it_is_the_same_if_old_rows_have_the_same_value(definition: str, there: str, same: bool) -> None:
+def test_an_existing_column_is_equal_if_old_rows_have_the_same_value(definition: str, there: str, same: bool) -> None:
     shown = f"CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `W` {there},\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB"
     assert has_result(f"ALTER TABLE `s`.`t` ADD COLUMN `w` {definition}", 0, shown) is same
 
 
-def test_it_is_read_as_the_session_writes_it_and_else_another_one() -> None:
+def test_a_definition_is_parsed_under_the_sql_mode_of_the_session() -> None:
     add, shown = 'ALTER TABLE "s"."t" ADD COLUMN "w" int NULL', 'CREATE TABLE "t" ("w" int DEFAULT NULL)'
     assert has_result(add, ANSI_QUOTES, shown)
     assert not has_result(add, 0, shown)
@@ -65,5 +65,5 @@ def test_a_key_was_renamed_if_the_new_name_exists(name: str, there: bool) -> Non
     assert has_result("ALTER TABLE `s`.`t` RENAME KEY `k1` TO `k2`", 0, shown) is there
 
 
-def test_a_key_that_the_target_does_without_need_not_be_hidden() -> None:
+def test_a_generated_key_is_not_hidden_if_the_target_needs_none() -> None:
     assert has_result("ALTER TABLE `t` ALTER INDEX `k` INVISIBLE", 0, "CREATE TABLE `t` (`a` int NOT NULL)")

@@ -80,7 +80,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Target:
     return made
 
 
-def test_what_was_refused_is_executed_when_a_person_has_cured_the_table(server: Target) -> None:
+def test_a_refused_ddl_is_executed_after_a_user_has_corrected_the_table(server: Target) -> None:
     server.refuses = {ADD.sql: 1062}
     server.refused(ADD)
 
@@ -125,7 +125,7 @@ def test_a_truncate_is_judged_by_the_journal_alone(server: Target, *, done: bool
     assert server.follow(truncate) == ([] if done else [truncate.sql])
 
 
-def test_what_no_order_of_parts_replaces_is_not_passed_over(server: Target) -> None:
+def test_a_statement_that_cannot_be_divided_is_not_skipped(server: Target) -> None:
     server.refuses = {SWAP.sql: 1060}
     server.refused(SWAP)
 
@@ -135,7 +135,9 @@ def test_what_no_order_of_parts_replaces_is_not_passed_over(server: Target) -> N
     [(1050, {A, B}, False), (1146, set(), False), (1146, {B}, True)],
     ids=["its name is taken", "nothing is there", "it was renamed before"],
 )
-def test_a_rename_is_done_if_it_shows(server: Target, number: int, there: set[TableName], is_done: bool) -> None:
+def test_a_rename_is_done_if_the_tables_show_it(
+    server: Target, number: int, there: set[TableName], is_done: bool
+) -> None:
     server.definitions, server.refuses = dict.fromkeys(there, "old"), {RENAME.sql: number}
 
     if is_done:
@@ -147,7 +149,7 @@ def test_a_rename_is_done_if_it_shows(server: Target, number: int, there: set[Ta
 @pytest.mark.parametrize(
     "change", ["CHANGE COLUMN `b` `c` int NULL", "RENAME COLUMN `b` TO `c`", "ADD COLUMN `c` int NOT NULL"]
 )
-def test_a_column_of_the_name_is_not_always_the_one_that_is_meant(server: Target, change: str) -> None:
+def test_an_existing_column_of_that_name_may_have_another_definition(server: Target, change: str) -> None:
     first = f"ALTER TABLE `one`.`a` {change}"
     both = TargetDdl(f"{first}, ADD COLUMN `c` int NULL", (A,), (first, ADD_C))
     server.definitions, server.refuses = {A: WITH_C}, dict.fromkeys((both.sql, *both.parts), 1060)
@@ -157,6 +159,6 @@ def test_a_column_of_the_name_is_not_always_the_one_that_is_meant(server: Target
     assert server.follow(both) == [first]  # ADD c is taken for done
 
 
-def test_partitions_that_are_not_there_to_be_dropped_are_no_answer(server: Target) -> None:
+def test_dropping_missing_partitions_does_not_count_as_executed(server: Target) -> None:
     server.refuses = {OTHER.sql: 1507}
     server.refused(OTHER)

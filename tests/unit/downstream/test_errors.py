@@ -45,7 +45,7 @@ from airflow_provider_dm.engine.errors import DmError, Reaction
         (pymysql.err.DataError(1366, "Incorrect value: 's3cret' for column `a`.`b`.`c`"), TargetRefused, Reaction.STOP),
     ],
 )  # fmt: skip
-def test_translation(error: pymysql.err.Error, kind: type[DmError], reaction: Reaction) -> None:
+def test_errors_of_the_driver_are_translated(error: pymysql.err.Error, kind: type[DmError], reaction: Reaction) -> None:
     translated = translate(error, table="shop.item")
 
     assert type(translated) is kind

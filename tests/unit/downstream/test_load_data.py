@@ -76,7 +76,7 @@ def value_in_file(kind: str, value: bytes | None) -> bytes | None:
 @pytest.mark.parametrize("flavour", FLAVOURS, ids=str)
 @given(st.data())
 @settings(max_examples=300)
-def test_lines_hold_the_cells(flavour: Flavour, choose: st.DataObject) -> None:
+def test_records_have_the_cells(flavour: Flavour, choose: st.DataObject) -> None:
     there = sorted(set(KINDS) - NOT_LOADED - ({"json"} if flavour is Flavour.MYSQL else set()))
     kinds = choose.draw(st.lists(st.sampled_from(there), min_size=1, max_size=8))
     cells = [st.none() | (LOADED_GBK if kind == "varchar(40)" else KINDS[kind][2]) for kind in kinds]
@@ -119,7 +119,7 @@ def test_text_of_another_charset_is_loaded_if_utf8_gives_it_back(charset: str) -
         assert (load and bytes(load.content)) == (content and b"1\t" + content + b"\n")
 
 
-def test_what_only_an_insert_writes_or_refuses_is_inserted() -> None:
+def test_columns_that_a_load_treats_differently_are_inserted() -> None:
     plain = mapping_of("int", "enum('a','it''s','')")
     rows: list[Row] = [(b"1", b"a")]
     first, second = plain.target.columns

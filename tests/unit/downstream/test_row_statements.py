@@ -53,7 +53,7 @@ def test_rows_of_one_table_are_one_statement(verb: Verb, head: str, tail: str) -
     assert (statement.rows, statement.table) == (2, TableName("shop", "item"))
 
 
-def test_mysql_wants_an_alias_where_others_want_values() -> None:
+def test_mysql_needs_an_alias_where_others_need_values() -> None:
     (statement,) = write_rows(ITEM, ROWS, Verb.UPSERT, dialect=Dialect(CAPABILITIES[Flavour.MYSQL]))
 
     assert statement.sql.decode().endswith(
@@ -116,7 +116,7 @@ COMPUTED = Table(
 SUMS = TableMapping(COMPUTED, COMPUTED)
 
 
-def test_what_the_target_computes_is_left_out() -> None:
+def test_columns_that_the_target_computes_are_left_out() -> None:
     (statement,) = write_rows(SUMS, [(b"1", b"2", b"'a'"), (b"3", b"6", b"NULL")], Verb.UPSERT)
     assert statement.sql == (
         b"INSERT INTO `shop`.`sums` (`id`, `e`) VALUES (1,'a'),(3,NULL) "
@@ -125,7 +125,7 @@ def test_what_the_target_computes_is_left_out() -> None:
     assert b"twice" not in delete_image(SUMS, (b"1", b"2", b"'a'"), 1).sql
 
 
-def test_what_the_target_computes_is_held_against_the_source_s_value() -> None:
+def test_values_that_the_target_computes_are_compared_with_the_source() -> None:
     rows = [(b"1", b"2", b"'a'"), (b"3", UNKNOWN, b"NULL"), (b"4", b"NULL", b"NULL")]
     (statement,) = write_rows(SUMS, rows, Verb.INSERT)
     assert statement.computing is not None

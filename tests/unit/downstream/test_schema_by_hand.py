@@ -40,7 +40,7 @@ def test_the_collation_is_that_of_the_table_where_the_text_has_none() -> None:
     )
 
 
-def test_another_tables_definition_becomes_this_ones_where_that_is_meant() -> None:
+def test_the_name_in_a_given_definition_is_replaced_by_the_tables_name() -> None:
     found = definition_in("CREATE TABLE `all` (a int)", NAME, called=TableName("merged", "all"))
 
     assert found.create_sql == f"{FULL} (a int)"
@@ -59,6 +59,6 @@ def test_another_tables_definition_becomes_this_ones_where_that_is_meant() -> No
         ("", "kind"),
     ],
 )
-def test_what_is_no_definition_of_this_table_is_refused(written: str, why: str) -> None:
+def test_a_text_that_does_not_define_this_table_is_refused(written: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         definition_in(written, NAME)

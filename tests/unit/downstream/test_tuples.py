@@ -111,7 +111,7 @@ def test_each_style_has_a_type_here() -> None:
 @example(b"'", 0)
 @example(b"1234567\\", 1)
 @given(TEXT, st.integers(0, 40))
-def test_what_is_escaped_may_lie_anywhere(value: bytes, before: int) -> None:
+def test_escaped_characters_may_be_at_any_position(value: bytes, before: int) -> None:
     plain, fast = both(mapping_of("varchar(99)"), [(b"x" * before + value,)], Verb.INSERT, Dialect())
 
     assert fast == plain
@@ -157,7 +157,7 @@ def test_an_invalid_member_gets_its_own_statement() -> None:
     st.sampled_from([120, 200, 400]),
     st.data(),
 )
-def test_statements_hold_the_rows_that_were_asked_for(
+def test_statements_hold_the_rows_that_were_requested(
     sizes: list[int], most_rows: int, most_bytes: int, choose: st.DataObject
 ) -> None:
     mapping, dialect = mapping_of("longblob", "int"), Dialect(most_bytes=most_bytes, most_rows=most_rows)
@@ -183,7 +183,7 @@ def test_a_row_that_is_larger_than_all_others_together() -> None:
     assert [one[-4000:] for one in fast] == [one[-4000:] for one in plain]
 
 
-def test_rows_of_values_go_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_rows_and_cells_become_the_same_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     mapping, dialect = mapping_of("int", "text"), Dialect()
     rows: list[Row] = [(b"%d" % number, None if number % 3 else b"it's") for number in range(700)]
     literals = row_literals(mapping.source, Flavour.MARIADB)

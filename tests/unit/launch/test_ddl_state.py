@@ -81,7 +81,7 @@ def test_a_lock_is_pending_until_every_source_has_passed_it(lock: Lock, reason: 
     assert "no sync" not in running.why
 
 
-def test_a_skipped_source_is_not_waited_for_later() -> None:
+def test_a_skipped_source_is_not_awaited_later() -> None:
     """Forced: b has not come to it, continues by the DDL that it makes later, and holds nothing back until then."""
     assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == Met()
 

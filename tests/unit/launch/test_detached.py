@@ -39,7 +39,7 @@ def test_a_cleared_task_waits_for_the_run_that_its_clearing_has_stopped(store: M
 
 
 @pytest.mark.parametrize("identity", [None, OTHER])
-def test_a_persons_stop_is_kept(store: MetaStore, identity: str | None) -> None:
+def test_a_users_stop_is_kept(store: MetaStore, identity: str | None) -> None:
     if identity is not None:
         begin(store, identity)
     wait_for_predecessor(store, "shop", ["one"], MINE)

@@ -43,7 +43,7 @@ def asks(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> bool:
     return bool(asked)
 
 
-def test_a_task_that_the_metadata_db_does_not_know_is_run(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_unknown_to_the_metadata_db_is_run(store: MetaStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else no relay would keep the log for it."""
     assert not asks(store, monkeypatch)
     store.put_subtask(TASK, SOURCE, unit=Unit.SYNC, stage=Stage.STOPPED, needed=AT, applied=AT)
@@ -57,7 +57,7 @@ def test_a_task_that_an_error_has_ended_is_run(store: MetaStore, monkeypatch: py
     assert not asks(store, monkeypatch)
 
 
-def test_it_is_a_run_with_a_lag(store: MetaStore) -> None:
+def test_a_sync_without_work_is_recorded_as_a_run_with_a_lag(store: MetaStore) -> None:
     store.put_subtask(TASK, SOURCE, unit=Unit.SYNC, stage=Stage.STOPPED, needed=AT, applied=AT)
     run_id = idle.note_idle(store, TASK, Holder(identity="airflow:d/r/t", attempt="1", host="h"), RESULT)
     (run,) = store.list_runs(task=TASK)

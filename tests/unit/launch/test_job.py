@@ -44,7 +44,7 @@ def test_tls_files_are_found_from_another_directory(tmp_path: Path, monkeypatch:
     assert spec.resolve({}).tls == Tls(ca=str(tmp_path / "ca.pem"), cert="/c.pem", key=None)
 
 
-def test_names_that_look_alike_get_variables_of_their_own() -> None:
+def test_similar_names_get_separate_variables() -> None:
     names = [secret_name("SOURCE", name) for name in ("a-b", "a_b", "target")] + [secret_name("TARGET", "target")]
 
     assert len(set(names)) == 4
@@ -74,5 +74,5 @@ def test_a_rerun_has_the_same_identity_and_another_attempt(tmp_path: Path) -> No
     assert local_holder("other", tmp_path).identity != first.identity
 
 
-def test_a_run_id_is_short_whatever_the_task_is_called() -> None:
+def test_a_run_id_is_short_for_any_task_name() -> None:
     assert len(new_run_id("x" * 128, "incremental_sync")) <= 64

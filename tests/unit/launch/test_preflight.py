@@ -69,13 +69,13 @@ def test_no_java_anywhere_names_the_remedy() -> None:
     assert "PATH" in str(raised.value)
 
 
-def test_a_java_home_that_holds_no_java_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_home_that_holds_no_java_is_skipped(tmp_path: Path) -> None:
     newer = fake_java(tmp_path / "jdk21", 'openjdk version "21.0.1"')
 
     assert find_java({"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(newer / "bin")}) == newer
 
 
-def test_an_old_java_home_gives_way_to_a_new_one_on_the_path(tmp_path: Path) -> None:
+def test_a_newer_java_on_the_path_is_preferred_to_an_old_java_home(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "jdk8", 'java version "1.8.0_392"')
     new = fake_java(tmp_path / "jdk17", 'openjdk version "17.0.2"')
 
@@ -129,7 +129,7 @@ def test_pyspark_installed_over_the_client_passes(tmp_path: Path) -> None:
     assert check_pyspark([str(tmp_path)]) == "4.3.0"
 
 
-def test_what_the_uninstalled_client_took_along_is_missed(tmp_path: Path) -> None:
+def test_files_removed_with_pyspark_client_are_reported_as_missing(tmp_path: Path) -> None:
     install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
     (tmp_path / "pyspark" / "worker.py").unlink()
 

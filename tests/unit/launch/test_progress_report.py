@@ -115,7 +115,7 @@ def test_a_load_is_shown_as_a_whole(reporter: ProgressReporter, shown: list[str]
     assert shown == ["incremental sync: 2,000 rows (0/s), 2 of 8 chunks (25 %)"]
 
 
-def test_what_a_run_has_done_is_a_table() -> None:
+def test_the_result_of_a_run_is_a_table() -> None:
     group = {"target": "`shop`.`orders`", "waits": "for two"}
     synced = {
         "status": "waiting for lock",

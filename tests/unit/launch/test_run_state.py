@@ -36,7 +36,7 @@ def end_of(run: Run | None, *, launcher_ended: bool = True, waited: float = 9.0)
         (replace(ENDED, stage=Stage.PAUSED, error=ERROR), True, 9.0, SparkAppFailed),
     ],
 )
-def test_the_row_of_a_run_and_its_launcher_decide(
+def test_the_end_of_a_run_follows_from_its_row_and_its_launcher(
     run: Run | None, launcher_ended: bool, waited: float, end: type
 ) -> None:
     assert isinstance(end_of(run, launcher_ended=launcher_ended, waited=waited), end)

@@ -60,7 +60,7 @@ def test_the_local_default_retries_tasks_and_ships_nothing(job: Job, tmp_path: P
     assert argv[-2:] == (str(tmp_path / "app.py"), str(tmp_path / "job.json"))
 
 
-def test_what_the_engine_relies_on_is_set_and_the_users_conf_wins(job: Job, tmp_path: Path) -> None:
+def test_required_spark_settings_are_set_and_the_users_conf_wins(job: Job, tmp_path: Path) -> None:
     settings = SparkSettings(conf={"spark.log.level": "INFO", "spark.x": "1=2"})
 
     seen = conf(command(job, tmp_path, settings).argv)
@@ -84,7 +84,7 @@ def test_jvms_of_this_machine_do_not_compile_and_collect_more_than_it_pays(job: 
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "local-cluster[2,1,1024]"])
-def test_a_cluster_is_left_as_it_is(
+def test_a_cluster_gets_no_java_options(
     master: str, job: Job, tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_command, "engine_archive", lambda _: archive)
@@ -101,11 +101,11 @@ def test_options_in_the_conf_replace_ours(key: str, job: Job, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("variable", ["SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"])
-def test_so_do_those_of_the_environment(variable: str, job: Job, tmp_path: Path) -> None:
+def test_java_options_of_the_environment_replace_ours(variable: str, job: Job, tmp_path: Path) -> None:
     assert java_options(command(job, tmp_path, SparkSettings(), **{variable: "-XX:+UseZGC"})) == (None, None)
 
 
-def test_so_do_those_of_sparks_own_defaults(job: Job, tmp_path: Path) -> None:
+def test_java_options_of_spark_defaults_replace_ours(job: Job, tmp_path: Path) -> None:
     defaults = tmp_path / "spark-defaults.conf"
     defaults.write_text("# spark.driver.extraJavaOptions -Da=b\nspark.ui.port 1\n")
     assert java_options(command(job, tmp_path, SparkSettings(), SPARK_CONF_DIR=str(tmp_path)))[0] == LOCAL_JAVA_OPTIONS
@@ -129,7 +129,7 @@ def test_driver_and_workers_are_this_interpreter(job: Job, tmp_path: Path) -> No
     assert (Path(environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
 
 
-def test_the_inherited_python_path_comes_after_ours_and_once(job: Job, tmp_path: Path) -> None:
+def test_the_inherited_python_path_follows_ours_once(job: Job, tmp_path: Path) -> None:
     own = command(job, tmp_path, SparkSettings()).environment["PYTHONPATH"]
     both = command(job, tmp_path, SparkSettings(), f"/elsewhere:{own}").environment["PYTHONPATH"]
 
@@ -164,7 +164,7 @@ def test_an_executor_of_another_python_takes_the_sources(archive: Path, tmp_path
     assert imported_from(other) == f"{other}/airflow_provider_dm/engine/config/job.py"
 
 
-def test_what_is_compiled_is_the_source_beside_it(archive: Path) -> None:
+def test_compiled_modules_in_the_archive_match_their_sources(archive: Path) -> None:
     with zipfile.ZipFile(archive) as members:
         names = set(members.namelist())
         assert {name for name in names if name.endswith(".pyc")} == {f"{name}c" for name in names if name[-3:] == ".py"}

@@ -90,7 +90,7 @@ def test_a_run_that_has_ended_is_named_and_its_lag_grows() -> None:
     assert state_of([ONE], ended, LagAtMost(9.0)) == NotYet("one: its lag is 1 min 2 s; no run is working")
 
 
-def test_an_error_for_a_person_is_the_end_and_one_that_passes_is_not() -> None:
+def test_an_error_for_a_user_ends_the_run_and_a_transient_one_does_not() -> None:
     error = {"ErrCode": "DM-6032", "ErrScope": "downstream", "Message": "no such column."}
     paused = replace(ONE, stage=Stage.PAUSED, error=error)
     assert isinstance(state := state_of([paused], running(), LagAtMost(9.0)), Broken)
@@ -99,7 +99,7 @@ def test_an_error_for_a_person_is_the_end_and_one_that_passes_is_not() -> None:
     assert isinstance(state_of([resuming], running(), LagAtMost(9.0)), Met)
 
 
-def test_an_error_of_an_earlier_run_is_not_the_end_of_the_one_that_is_awaited() -> None:
+def test_an_error_of_an_earlier_run_does_not_end_the_wait() -> None:
     error = {"ErrCode": "DM-6032", "ErrScope": "downstream", "Message": "no such column."}
     paused = replace(ONE, stage=Stage.PAUSED, error=error)
     ended = replace(running(), stage=Stage.PAUSED, heartbeat_age_seconds=60.0)

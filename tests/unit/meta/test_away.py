@@ -22,7 +22,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "postgresql"])
-def test_it_is_not_waited_for_again(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_metadata_db_is_not_awaited_twice(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "POLL_SECONDS", 1e6)
     callers = 0
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -43,7 +43,7 @@ def test_it_is_not_waited_for_again(scheme: str, monkeypatch: pytest.MonkeyPatch
     assert callers == 1
 
 
-def test_it_is_used_again_once_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metadata_db_is_used_again_once_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "POLL_SECONDS", 0.01)
     here = Database(parse_url(f"sqlite:///{tmp_path / 'meta.db'}"))
     with sqlite3.connect(tmp_path / "meta.db", isolation_level=None) as other:

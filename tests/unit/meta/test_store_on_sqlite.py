@@ -22,7 +22,7 @@ class TestOnSqlite(StoreContract):
         with sqlite3.connect(tmp_path / "meta.db") as connection:
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
-    def test_a_file_that_is_being_written_is_waited_for(self, meta_url: str, tmp_path: Path) -> None:
+    def test_a_file_that_is_being_written_is_awaited(self, meta_url: str, tmp_path: Path) -> None:
         """Also before it has a WAL, as when another process is about to create it."""
         with sqlite3.connect(tmp_path / "meta.db", isolation_level=None, check_same_thread=False) as other:
             other.execute("CREATE TABLE theirs (id INT)")

@@ -16,13 +16,13 @@ def test_every_family_has_a_row_of_its_own() -> None:
     assert [row.title.lower() for row in CAPABILITIES.values()] == [flavour.value for flavour in CAPABILITIES]
 
 
-def test_every_fact_distinguishes_two_servers() -> None:
+def test_every_capability_distinguishes_two_servers() -> None:
     servers = [*CAPABILITIES.values(), *(capabilities_of(flavour, CAPABILITIES[flavour].oldest) for flavour in Flavour)]
     alike = [fact.name for fact in fields(Capabilities) if len({getattr(one, fact.name) for one in servers}) == 1]
     assert alike == []
 
 
-def test_a_release_changes_what_is_otherwise_in_the_row() -> None:
+def test_older_releases_differ_from_the_newest_capabilities() -> None:
     for flavour, release, older in _BEFORE:
         newest = CAPABILITIES[flavour]
         assert replace(newest, **older) != newest
@@ -39,13 +39,13 @@ def test_a_release_changes_what_is_otherwise_in_the_row() -> None:
         ("9.7.4", "SHOW BINARY LOG STATUS", True, True),
     ],
 )
-def test_what_mysql_learned(version: str, status: str, row_alias: bool, grants_name_roles: bool) -> None:
+def test_features_of_newer_mysql_releases(version: str, status: str, row_alias: bool, grants_name_roles: bool) -> None:
     found = ServerInfo(Flavour.MYSQL, version, 1, "").capabilities
     assert (found.binlog_status, found.row_alias, found.grants_name_roles) == (status, row_alias, grants_name_roles)
 
 
 @pytest.mark.parametrize(("version", "tx"), [("10.11.19-MariaDB-log", True), ("11.8.2-MariaDB", False)])
-def test_what_mariadb_renamed(version: str, tx: bool) -> None:
+def test_settings_that_mariadb_renamed(version: str, tx: bool) -> None:
     found = ServerInfo(Flavour.MARIADB, version, 1, "").capabilities
     assert (found.isolation_is_tx, found.binlog_status) == (tx, "SHOW MASTER STATUS")
 
@@ -55,7 +55,7 @@ def test_only_mariadb_locates_snapshots_and_gtid_positions() -> None:
     assert (MYSQL.executed_gtids, MARIADB.executed_gtids) == ("@@global.gtid_executed", "@@global.gtid_binlog_pos")
 
 
-def test_tidb_writes_no_binlog_and_takes_rows_as_an_old_mysql_does() -> None:
+def test_tidb_writes_no_binlog_and_accepts_rows_like_an_old_mysql() -> None:
     assert not TIDB.writes_binlog
     assert (TIDB.json_keeps_decimals, TIDB.row_alias) == (False, False)
     assert capabilities_of(Flavour.TIDB, (8, 0, 11)) is TIDB  # the version of MySQL that it says it is

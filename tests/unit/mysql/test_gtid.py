@@ -81,13 +81,13 @@ def test_the_writing_server_does_not_matter_for_containment_in_mariadb() -> None
 
 
 @pytest.mark.parametrize("text", ["nonsense", A, f"{A}:0", f"{A}:5-3", f"{A}:1-x", "0-1-2", f"{A}:Tag"])
-def test_what_is_no_mysql_set_is_refused(text: str) -> None:
+def test_an_invalid_mysql_gtid_set_is_refused(text: str) -> None:
     with pytest.raises(InvalidGtidSet):
         GtidSet.parse(text if text != f"{A}:Tag" else f"{A}:1-2:-", Flavour.MYSQL)
 
 
 @pytest.mark.parametrize("text", ["0-1", "a-b-c", f"{A}:1"])
-def test_what_is_no_mariadb_position_is_refused(text: str) -> None:
+def test_an_invalid_mariadb_gtid_position_is_refused(text: str) -> None:
     with pytest.raises(InvalidGtidSet):
         GtidSet.parse(text, Flavour.MARIADB)
 

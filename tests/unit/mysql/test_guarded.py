@@ -59,7 +59,7 @@ def test_an_answer_that_is_not_mysqls_is_reported(first: bytes) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", packet(0, greeting())])
-def test_a_silent_server_is_not_waited_for(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_is_not_awaited(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen server; or a port where a server of another kind waits for its client to begin."""
     monkeypatch.setattr(connection, "LOGIN_TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listener:

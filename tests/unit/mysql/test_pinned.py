@@ -12,7 +12,7 @@ def sent(**session: str) -> dict[str, str | int | float | None]:
     return {one.name: one.value for one in found}
 
 
-def test_what_the_examples_of_dm_set_on_tidb_is_no_error_and_changes_no_row() -> None:
+def test_session_variables_of_dms_examples_change_no_row() -> None:
     found = sent(tidb_skip_utf8_check="1", tidb_constraint_check_in_place="0")
     assert (found["tidb_skip_utf8_check"], found["tidb_constraint_check_in_place"]) == (0, 0)
 

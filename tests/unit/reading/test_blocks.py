@@ -33,7 +33,7 @@ def received(wire: Wire, width: int) -> list[Row]:
 
 
 @given(table=tables, sizes=st.lists(st.integers(1, 400)))
-def test_rows_come_back_however_the_bytes_arrive(table: tuple[int, list[Row]], sizes: list[int]) -> None:
+def test_rows_are_read_from_blocks_of_any_size(table: tuple[int, list[Row]], sizes: list[int]) -> None:
     width, expected = table
     wire = Wire(stream_of(expected), sizes)
 

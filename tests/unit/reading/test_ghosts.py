@@ -37,7 +37,9 @@ VIEW = "CREATE VIEW x AS SELECT 1"
         ({}, (), "the task has no table"),
     ],
 )
-def test_what_is_remembered_of_a_ghost(texts: dict[TableName, str], like: tuple[TableName, ...], why: str) -> None:
+def test_the_state_of_a_ghost_follows_from_its_definition(
+    texts: dict[TableName, str], like: tuple[TableName, ...], why: str
+) -> None:
     found = ghost_state(NOTHING, GHOST, (T, LIKE), {GHOST: MADE, **texts})
     assert found.like == like
     assert why in found.flaw

@@ -65,7 +65,7 @@ tables = st.integers(1, 5).flatmap(
 
 
 @given(table=tables, sizes=st.lists(st.integers(1, 400)), largest=st.sampled_from([0xFFFFFF, 7]))
-def test_rows_come_back_however_the_bytes_arrive(
+def test_rows_are_read_from_blocks_of_any_size(
     table: tuple[int, list[TextCells]], sizes: list[int], largest: int
 ) -> None:
     width, expected = table
@@ -80,7 +80,7 @@ def test_rows_come_back_however_the_bytes_arrive(
     assert not wire.closed
 
 
-def test_the_largest_prefixes() -> None:
+def test_cells_with_the_longest_length_prefixes() -> None:
     big = bytes(70_000)
 
     assert split_row(cell(big) + cell(None) + cell(b"x" * 300), 3) == (big, None, b"x" * 300)

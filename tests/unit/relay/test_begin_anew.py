@@ -52,7 +52,7 @@ def need(number: int, position: int = 700, *, suffix: int = 2, base: str = "bin"
     ("name", "behind"),
     [("bin.000004", True), ("bin.000005", False), ("bin.000007", False), ("bin.000008", False), ("log.000004", False)],
 )
-def test_a_file_is_left_behind_if_the_upstreams_log_begins_later(name: str, behind: bool) -> None:
+def test_a_file_is_outdated_if_the_upstreams_log_begins_later(name: str, behind: bool) -> None:
     assert start.is_left_behind(BinlogFile.parse(name), BINLOGS) is behind
     assert not start.is_left_behind(BinlogFile.parse(name), [])
 
@@ -65,7 +65,7 @@ def test_a_file_is_left_behind_if_the_upstreams_log_begins_later(name: str, behi
         ([need(6, 1000)], need(6, 1000)),
     ],
 )
-def test_it_begins_anew_at_the_oldest_need(needs: list[LogNeed], first: LogNeed) -> None:
+def test_the_relay_begins_again_at_the_oldest_need(needs: list[LogNeed], first: LogNeed) -> None:
     assert start.begin_anew(END, needs, BINLOGS) == first.at
 
 
@@ -209,7 +209,7 @@ def test_a_sub_directory_without_files_has_no_previous_gtids(root: Path) -> None
     assert begins_with(root) == (TWO, "bin.000006", 0)
 
 
-def test_what_is_announced_counts_only_where_no_file_is(root: Path) -> None:
+def test_an_announced_start_counts_only_without_files(root: Path) -> None:
     announcing(root)()
 
     assert begins_with(root) == (TWO, "bin.000003", len(file_of(5)[0]))

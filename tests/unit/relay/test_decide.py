@@ -17,12 +17,12 @@ def decided(data: bytes, *, cursor: int, size: int) -> Decision:
     return decide(header_of(memoryview(data)), data[19:-4], StreamPosition(FILE, cursor, size))
 
 
-def test_a_fake_rotate_turns_to_its_file() -> None:
+def test_a_fake_rotate_switches_to_its_file() -> None:
     assert decided(fake_rotate("mysql-bin.000003", 777), cursor=4, size=0) == Rotation(FILE, 777)
     assert decided(fake_rotate("mysql-bin.000004"), cursor=500, size=500) == Rotation(FILE.next(), 4)
 
 
-def test_a_real_rotate_is_bytes() -> None:
+def test_a_real_rotate_is_written_to_the_file() -> None:
     data = real(ROTATE, struct.pack("<Q", 4) + b"mysql-bin.000004", 500)
     assert decided(data, cursor=500, size=500) == FileAction.APPEND
 
@@ -55,11 +55,11 @@ def test_heartbeats_and_artificial_events_are_dropped() -> None:
     assert decided(event(163, bytes(4), 0, flags=0x20), cursor=500, size=500) == FileAction.DROP
 
 
-def test_what_the_file_holds_is_compared() -> None:
+def test_bytes_that_the_file_already_has_are_compared() -> None:
     assert decided(filler(10, 500), cursor=500, size=900) == FileAction.COMPARE
 
 
-def test_what_follows_is_appended_also_without_a_position() -> None:
+def test_the_next_event_is_appended_even_without_a_position() -> None:
     assert decided(filler(10, 500), cursor=500, size=500) == FileAction.APPEND
     assert decided(event(160, b"x", 0), cursor=500, size=500) == FileAction.APPEND  # MariaDB from 11.4 on
 
@@ -68,14 +68,14 @@ def test_positions_beyond_4_gib_are_counted() -> None:
     assert decided(filler(10, 9 * GIB), cursor=9 * GIB, size=9 * GIB) == FileAction.APPEND
 
 
-def test_a_hole_is_an_error() -> None:
+def test_a_gap_is_an_error() -> None:
     with pytest.raises(PacketsBroken, match="has omitted events"):
         decided(filler(10, 600), cursor=500, size=500)
     with pytest.raises(PacketsBroken, match="has omitted events"):
         decided(commit(4), cursor=4, size=0)
 
 
-def test_what_is_no_event_is_refused() -> None:
+def test_bytes_that_are_no_event_are_refused() -> None:
     with pytest.raises(PacketsBroken):
         header_of(memoryview(b"short"))
     with pytest.raises(PacketsBroken):

@@ -25,7 +25,7 @@ sub_dirs = st.builds(SubDir, st.sampled_from([UUID, "0-1", "0-4294967295"]), st.
 
 
 @given(sub_dirs)
-def test_a_sub_directory_survives_being_written(sub_dir: SubDir) -> None:
+def test_a_sub_directory_is_equal_after_conversion_to_text(sub_dir: SubDir) -> None:
     assert SubDir.parse(str(sub_dir)) == sub_dir
 
 
@@ -36,7 +36,7 @@ def test_a_path_is_no_sub_directory(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from([UUID, "0-1"]), min_size=1, max_size=5), st.integers(1, 50), st.data())
-def test_a_torn_index_is_no_index(servers: list[str], first: int, data: st.DataObject) -> None:
+def test_a_truncated_index_is_ignored(servers: list[str], first: int, data: st.DataObject) -> None:
     lines = [SubDir(server, first + index) for index, server in enumerate(servers)]
     text = format_index(lines)
     assert parse_index(text) == tuple(lines)
@@ -103,13 +103,13 @@ def test_relay_meta_survives_being_written(position: int, gtid_set: str) -> None
 
 
 @given(st.integers(0, 200))
-def test_a_torn_relay_meta_is_none(cut: int) -> None:
+def test_a_truncated_relay_meta_is_ignored(cut: int) -> None:
     text = RelayMeta("mysql-bin.000010", 63083620, f"{UUID}:1-3328").format()
     whole = text.partition("#")[0].strip()  # as DM writes it
     assert RelayMeta.parse(text[:cut]) is None or text[:cut].strip() in (whole, text.strip())
 
 
-def test_a_relay_meta_with_a_flipped_digit_is_none() -> None:
+def test_a_relay_meta_with_a_flipped_digit_is_ignored() -> None:
     text = RelayMeta("mysql-bin.000010", 63083620, "0-1-328").format()
     assert RelayMeta.parse(text.replace("0-1-328", "0-1-329")) is None
 
@@ -119,7 +119,7 @@ def test_a_relay_meta_of_dms_without_a_set_is_no_hint(gtid: str) -> None:
     assert RelayMeta.parse(f'binlog-name = "mysql-bin.000010"\nbinlog-pos = 4\nbinlog-gtid = "{gtid}"\n') is None
 
 
-def test_a_relay_meta_that_names_a_path_is_none(tmp_path: Path) -> None:
+def test_a_relay_meta_that_names_a_path_is_ignored(tmp_path: Path) -> None:
     (tmp_path / META).write_text('binlog-name = "../../etc/x.000001"\nbinlog-pos = 4\nbinlog-gtid = ""\n')
     assert RelayMeta.read(tmp_path) is None
 
@@ -161,7 +161,7 @@ def test_a_reader_ahead_of_the_relay_gets_nothing_yet(tmp_path: Path) -> None:
     assert RelayReader(tmp_path / "none").files(Location("mysql-bin.000002", 4)) == []
 
 
-def test_what_is_missing_is_an_error(tmp_path: Path) -> None:
+def test_missing_files_are_errors(tmp_path: Path) -> None:
     made(tmp_path, "0-1.000001/mysql-bin.000002", "0-1.000001/mysql-bin.000004")
     with pytest.raises(RelayStartsTooLate, match=r"mysql-bin\.000002"):
         RelayReader(tmp_path).files(Location("mysql-bin.000001", 4))

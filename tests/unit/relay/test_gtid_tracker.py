@@ -15,7 +15,7 @@ UUIDS = [UUID(int=number) for number in (7, 1 << 100)]
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 @pytest.mark.parametrize("seed", range(20))
-def test_many_are_what_each_of_them_is(flavour: str, seed: int) -> None:
+def test_many_transactions_at_once_equal_each_one_added(flavour: str, seed: int) -> None:
     dice, log = Random(seed), Log(flavour)
     expected, heads = GtidSet.empty(Flavour(flavour)), []
     for _ in range(dice.randrange(60)):
@@ -28,7 +28,7 @@ def test_many_are_what_each_of_them_is(flavour: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
-def test_the_last_one_counts_at_a_boundary_only(flavour: str) -> None:
+def test_the_last_transaction_counts_only_at_a_boundary(flavour: str) -> None:
     log, empty = Log(flavour), GtidSet.empty(Flavour(flavour))
     tracker = GtidTracker(Flavour(flavour), empty)
     tracker.saw([bytes(log.data[log.gtid() :]) for _ in range(2)])

@@ -49,14 +49,14 @@ def test_the_recorded_error_counts_when_no_process_is_left(desired: Stage | None
     assert relay_state(replace(ENDED, stage=Stage.PAUSED, error=ERROR), desired) == RelayFailure(ERROR)
 
 
-def test_a_relay_that_died_waiting_may_be_started_again() -> None:
+def test_a_relay_that_crashed_while_waiting_may_be_restarted() -> None:
     found = relay_state(replace(SILENT, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING)
     assert isinstance(found, RelayGone)
     assert "process 7 on here" in found.why
 
 
 @pytest.mark.parametrize("row", [ENDED, replace(ENDED, stage=Stage.STOPPED), SILENT])
-def test_it_has_stopped_only_on_request(row: RelayStatus) -> None:
+def test_a_relay_counts_as_stopped_only_after_a_request(row: RelayStatus) -> None:
     assert relay_state(row, Stage.STOPPED) == AskedToStop()
     assert isinstance(relay_state(row, Stage.RUNNING), RelayGone)
 
@@ -76,7 +76,7 @@ def test_no_relay_has_ever_reported() -> None:
     assert isinstance(relay_state(None, Stage.RUNNING), RelayGone)
 
 
-def test_a_steady_life_forgets_the_deaths_before_it() -> None:
+def test_a_relay_that_ran_long_enough_resets_the_number_of_crashes() -> None:
     assert deaths_after(RelayStart(began_at=1000.0, deaths=5), 1059.0) == 6
     assert deaths_after(RelayStart(began_at=1000.0, deaths=5), 1060.0) == 1
 
@@ -113,16 +113,16 @@ def test_the_reason_why_no_relay_pulls(status: RelayStatus | None, reason: str) 
     ],
     ids=["stopped", "caught up", "ended with an error", "waits for space"],
 )
-def test_a_relay_that_pulls_no_more_is_left_at_once_if_that_was_after_we_began(ended: RelayStatus) -> None:
+def test_a_relay_that_ended_after_our_start_is_not_awaited(ended: RelayStatus) -> None:
     assert has_relay_ended(replace(ended, heartbeat_age_seconds=5.0), 6.0)
     assert not has_relay_ended(replace(ended, heartbeat_age_seconds=5.0), 4.0), "it may have been started again since"
 
 
-def test_a_relay_that_was_paused_on_request_is_waited_for() -> None:
+def test_a_relay_that_was_paused_on_request_is_awaited() -> None:
     assert not has_relay_ended(replace(RUNS, stage=Stage.PAUSED), 1000.0)
 
 
-def test_what_a_living_relay_has_must_be_in_its_files() -> None:
+def test_the_log_that_a_live_relay_has_reported_must_be_in_its_files() -> None:
     here = Location("mysql-bin.000003", 500)
     before = Location("mysql-bin.000003", 499)
     assert is_past(RUNS, before, 60.0)

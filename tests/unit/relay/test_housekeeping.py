@@ -120,7 +120,7 @@ def test_a_disabled_purge_removes_nothing(root: Path, store: MetaStore, off: dic
     assert files(root) == [1, 2, 3, 4, 5]
 
 
-def test_an_unknown_need_takes_nothing(root: Path, store: MetaStore, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_need_purges_nothing(root: Path, store: MetaStore, caplog: pytest.LogCaptureFixture) -> None:
     store.put_subtask("shop", SOURCE, unit=Unit.LOAD, stage=Stage.NEW, needed=None)
 
     assert keeper(root, store).purge_now() == 0
@@ -148,7 +148,7 @@ def test_another_purge_delays_it_until_the_next_check(root: Path, store: MetaSto
     assert housekeeper.purge_now() > 0
 
 
-def test_it_begins_by_undoing_what_a_dead_purge_left(root: Path, store: MetaStore) -> None:
+def test_housekeeping_first_restores_files_hidden_by_a_crashed_purge(root: Path, store: MetaStore) -> None:
     (root / SUB_DIR / "bin.000001").rename(root / SUB_DIR / ".bin.000001.purged")
 
     with keeper(root, store):
@@ -202,7 +202,7 @@ def test_files_that_a_relay_cannot_purge_are_reported(root: Path, store: MetaSto
         purge_relay_log(store, SOURCE, PurgeOrder(BeforeFile("bin.000009", SUB_DIR)))
 
 
-def test_an_order_of_another_release_purges_nothing(root: Path, store: MetaStore) -> None:
+def test_a_purge_order_of_another_release_purges_nothing(root: Path, store: MetaStore) -> None:
     store.put_relay_status(replace(ELSEWHERE, directory=str(root)))
     store.order_purge(SOURCE, "1", {"wanted": {"older_than": 3600}, "preview": False})
     with keeper(root, store, {"interval": 0}):

@@ -113,7 +113,7 @@ def test_a_stopped_relay_has_ended_despite_another_relays_log(keep: Keep, store:
     assert end(kept) == EndedOnRequest()
 
 
-def test_another_writer_of_the_directory_is_waited_for(keep: Keep) -> None:
+def test_another_writer_of_the_directory_is_awaited(keep: Keep) -> None:
     kept = keep()
     with sole_writer(Path(kept.spec.source.relay_dir)):
         assert kept.check() is None

@@ -48,7 +48,7 @@ def all_of(buffer: ReceiveBuffer, data: bytes, pieces: list[int], *, runs: bool)
     st.lists(st.integers(1, 2000), min_size=1, max_size=5),
     st.booleans(),
 )
-def test_events_survive_every_way_of_arriving(sizes: list[int], pieces: list[int], runs: bool) -> None:
+def test_events_are_read_from_packets_of_any_size(sizes: list[int], pieces: list[int], runs: bool) -> None:
     events: list[bytes] = []
     for size in sizes:
         events += transaction(4 + sum(map(len, events)), size)
@@ -67,7 +67,7 @@ def test_a_run_stops_at_a_wrong_checksum() -> None:
     assert run.begun == 4
 
 
-def test_a_run_stops_at_a_hole() -> None:
+def test_a_run_stops_at_a_gap() -> None:
     first, later = begin(1, 4), filler(50, 5000)
     buffer = ReceiveBuffer()
     fed(buffer, streamed(first, later))
@@ -90,7 +90,7 @@ def test_an_event_of_16_mib_and_more_is_whole(size: int) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_run_leaves_a_packet_of_full_length_alone(*, compiled: bool) -> None:
+def test_a_packet_of_full_length_is_not_part_of_a_run_of_events(*, compiled: bool) -> None:
     """The event ends with it, and an empty packet follows."""
     event = filler((1 << 24) - 25, 4)
     assert len(event) + 1 == 0xFFFFFF
@@ -135,12 +135,12 @@ def test_fragments_have_the_length_of_their_event(difference: int) -> None:
         swallow(ReceiveBuffer(), packets(b"\0" + bytes(event)) + packets(b"\0" + filler(100, 4)))
 
 
-def test_only_events_come_in_fragments() -> None:
+def test_a_fragmented_packet_that_is_no_event_is_refused() -> None:
     with pytest.raises(PacketsBroken):
         swallow(ReceiveBuffer(), packets(b"\xff" + bytes(1 << 24)))
 
 
-def test_a_lost_fragment_is_noticed() -> None:
+def test_a_lost_fragment_is_detected() -> None:
     data = bytearray(packets(b"\0" + filler(1 << 24, 4)))
     data[4 + 0xFFFFFF + 3] = 9
     with pytest.raises(PacketsBroken):

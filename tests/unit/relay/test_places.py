@@ -75,7 +75,7 @@ MARIADB = log_of(
         (MARIADB, "1-1-9,0-2-7", "bin.000004:200"),
     ],
 )
-def test_a_set_is_all_that_lies_before_its_place(log: Log, wanted: str, place: str) -> None:
+def test_a_gtid_set_is_located_after_all_its_transactions(log: Log, wanted: str, place: str) -> None:
     flavour = Flavour.MYSQL if log is MYSQL else Flavour.MARIADB
     assert str(place_after(log, GtidSet.parse(wanted, flavour))) == place
 
@@ -94,7 +94,7 @@ def test_a_set_is_all_that_lies_before_its_place(log: Log, wanted: str, place: s
         (MARIADB, "0-2-7,1-1-9,2-1-1", "the log ends at bin.000004:200 without 2-1-1"),
     ],
 )
-def test_a_set_that_no_place_has_is_refused_with_what_is_wrong(log: Log, wanted: str, why: str) -> None:
+def test_a_gtid_set_without_a_location_is_refused_with_the_reason(log: Log, wanted: str, why: str) -> None:
     flavour = Flavour.MYSQL if ":" in wanted else Flavour.MARIADB
     with pytest.raises(PlaceNotFound, match=why.replace("(", r"\(")):
         place_after(log, GtidSet.parse(wanted, flavour))
@@ -110,7 +110,7 @@ def test_a_set_that_no_place_has_is_refused_with_what_is_wrong(log: Log, wanted:
         (22, "bin.000004:200"),
     ],
 )
-def test_a_time_is_where_the_first_transaction_begins_that_is_no_older(moment: int, place: str) -> None:
+def test_a_time_is_located_before_the_first_transaction_that_is_not_older(moment: int, place: str) -> None:
     assert str(place_at_time(MYSQL, moment, "then")) == place
 
 

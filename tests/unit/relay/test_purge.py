@@ -102,7 +102,9 @@ def test_of_several_goals_the_furthest_counts() -> None:
         ({"remain_space": 1, "expires": 2}, 0, (FreeSpace(GIGABYTE), BeforeTime(10_000.0 - 7200.0))),
     ],
 )
-def test_what_source_yaml_wants(config: dict[str, int], free: int, requests: tuple[PurgeRequest, ...]) -> None:
+def test_the_relay_options_of_source_yaml(
+    config: dict[str, int], free: int, requests: tuple[PurgeRequest, ...]
+) -> None:
     assert requests_of(PurgeConfig(**config), free_bytes=free, now=10_000.0) == requests
 
 

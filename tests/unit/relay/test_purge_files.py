@@ -142,7 +142,7 @@ def test_two_purges_exclude_each_other(root: Path) -> None:
     assert visible(root) == list(NAMES)
 
 
-def test_leftovers_of_a_purge_that_is_under_way_are_left_to_it(root: Path) -> None:
+def test_files_hidden_by_a_running_purge_are_left_to_it(root: Path) -> None:
     hidden = (root / NAMES[0]).rename(root / ONE / ".bin.000001.purged")
     with sole_purger(root):
         restore_hidden(root)
@@ -151,7 +151,7 @@ def test_leftovers_of_a_purge_that_is_under_way_are_left_to_it(root: Path) -> No
     assert visible(root) == list(NAMES)
 
 
-def test_a_name_that_is_taken_again_stays_with_its_new_holder(root: Path) -> None:
+def test_a_hidden_file_does_not_replace_a_new_file_of_its_name(root: Path) -> None:
     (root / ONE / ".bin.000001.purged").write_bytes(b"old")
 
     restore_hidden(root)
@@ -174,7 +174,7 @@ def test_a_directory_whose_order_is_unknown_is_refused(root: Path) -> None:
         survey(SOURCE, root)
 
 
-def test_a_file_is_as_young_as_its_mtime_and_the_first_event_behind_it(root: Path) -> None:
+def test_the_age_of_a_file_is_that_of_its_mtime_or_the_next_files_first_event(root: Path) -> None:
     """A restored directory has old mtimes, a copied one new ones: the younger of the two witnesses counts."""
     begun = 1_700_000_000  # what the events of these files say
     for name in NAMES[:2]:
@@ -277,7 +277,7 @@ def test_a_purge_that_dies_between_two_steps_is_finished_by_the_next(root: Path,
     assert len(states) > 10, "the deaths were all at one place"
 
 
-def test_a_death_while_files_return_loses_nothing(root: Path, tmp_path: Path) -> None:
+def test_a_crash_while_hidden_files_are_restored_loses_nothing(root: Path, tmp_path: Path) -> None:
     for step in range(1000):
         here = fresh_copy(root, tmp_path / "copies" / str(step))
         died = purge_dying_at(step, here, needs_in_turn([need()], [need(), need(NAMES[0])]))
@@ -291,7 +291,7 @@ def test_a_death_while_files_return_loses_nothing(root: Path, tmp_path: Path) ->
     raise AssertionError("it never came to its end")
 
 
-def test_a_death_while_leftovers_return_leaves_no_hole(root: Path, tmp_path: Path) -> None:
+def test_a_crash_while_leftover_files_are_restored_leaves_no_gap(root: Path, tmp_path: Path) -> None:
     for name in NAMES[:4]:
         folder, _, file = name.partition("/")
         (root / name).rename(root / folder / f".{file}.purged")

@@ -62,7 +62,7 @@ def test_a_missing_file_is_ignored_if_the_gtid_set_covers_it(failed_over: World,
 
 
 @FLAVOURS
-def test_only_older_files_of_the_older_server_are_there(failed_over: World, flavour: str, tmp_path: Path) -> None:
+def test_only_older_files_of_the_older_server_exist(failed_over: World, flavour: str, tmp_path: Path) -> None:
     last = failed_over.files[1]
     remove(failed_over, 1)
     with pytest.raises(RelayStartsTooLate):
@@ -80,9 +80,7 @@ def test_a_later_file_without_its_previous_gtids_yet(failed_over: World, flavour
 
 
 @FLAVOURS
-def test_what_a_server_writes_now_is_in_the_newest_sub_directory_or_the_next(
-    failed_over: World, tmp_path: Path
-) -> None:
+def test_the_current_log_of_a_server_is_in_the_newest_or_next_sub_directory(failed_over: World, tmp_path: Path) -> None:
     reader = RelayReader(tmp_path)
     of_a, of_b = (folder_of(failed_over, index).rpartition(".")[0] for index in (0, 2))
     assert reader.suffix_now(of_a) == 3
@@ -95,7 +93,7 @@ def test_what_a_server_writes_now_is_in_the_newest_sub_directory_or_the_next(
 
 
 @FLAVOURS
-def test_a_set_is_read_in_the_log(failed_over: World, flavour: str, tmp_path: Path) -> None:
+def test_a_gtid_set_is_computed_from_the_log(failed_over: World, flavour: str, tmp_path: Path) -> None:
     reader = RelayReader(tmp_path)
     noted = replace(failed_over.first, gtid_set="")
     last, newest = failed_over.files[1:]
@@ -116,7 +114,9 @@ def subtask(noted: Location, start: Location) -> Subtask:
 
 
 @FLAVOURS
-def test_a_crashed_sync_knows_what_it_has_applied(failed_over: World, flavour: str, tmp_path: Path) -> None:
+def test_the_gtid_set_of_a_crashed_sync_includes_the_older_servers_log(
+    failed_over: World, flavour: str, tmp_path: Path
+) -> None:
     """It is inside the repeated transactions, where the new server's log alone is not sufficient."""
     reader = RelayReader(tmp_path)
     repeated = World(tmp_path / "other", flavour)
@@ -169,7 +169,7 @@ def test_a_task_that_begins_on_the_new_server_trusts_its_log(failed_over: World,
     assert with_gtid_set(lacking, subtask(lacking, lacking), reader).gtid_set == set_of([*OLD, *NEW], flavour)
 
 
-def test_a_server_without_ids_stays_without(tmp_path: Path) -> None:
+def test_a_server_without_gtids_has_no_gtid_set(tmp_path: Path) -> None:
     world = World(tmp_path)
     log = world.add(A, [T(A, number, kind="anonymous") for number in (1, 2)])
     lo = Location(log.name, log.position)

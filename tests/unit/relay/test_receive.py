@@ -58,7 +58,7 @@ def test_small_events_are_gathered(ends: tuple[DumpStream, socket.socket], naps:
     assert len(naps) == 1
 
 
-def test_not_inside_of_a_large_event(ends: tuple[DumpStream, socket.socket], naps: list[float]) -> None:
+def test_receiving_a_large_event_does_not_pause(ends: tuple[DumpStream, socket.socket], naps: list[float]) -> None:
     """It comes in pieces, as large as TCP or TLS make them: 16 KiB with TLS."""
     stream, theirs = ends
     for begin in range(0, 3 * FEW_BYTES, FEW_BYTES // 4):
@@ -67,7 +67,7 @@ def test_not_inside_of_a_large_event(ends: tuple[DumpStream, socket.socket], nap
     assert naps == []
 
 
-def test_all_tls_records_that_are_here_come_at_once(tmp_path: Path, naps: list[float]) -> None:
+def test_all_received_tls_records_are_returned_at_once(tmp_path: Path, naps: list[float]) -> None:
     """A receive from such a socket gives one record, of 16 KiB at most: no pause after each."""
     theirs, ours = encrypted(tmp_path)
     session: Any = Session(ours)
@@ -95,7 +95,7 @@ def encrypted(folder: Path) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
         return accepted.result(), connected
 
 
-def test_what_is_missing_of_a_packet() -> None:
+def test_the_missing_bytes_of_a_packet_are_counted() -> None:
     buffer = ReceiveBuffer()
     for given, missing in ((LARGE[:3], 0), (LARGE[3:10], len(LARGE) - 10), (LARGE[10:], 0)):
         buffer.free()[: len(given)] = given

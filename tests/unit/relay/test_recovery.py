@@ -42,7 +42,7 @@ def begins(boundary: int) -> int:
 
 @given(st.integers(FIRST, len(DATA)), st.binary(max_size=40), st.sampled_from([None, "", *BOUNDARIES[1:]]))
 @reusing_the_folder
-def test_a_file_is_cut_at_its_last_whole_transaction(
+def test_a_file_is_cut_at_its_last_complete_transaction(
     tmp_path: Path, cut: int, torn: bytes, hint: int | str | None
 ) -> None:
     """`torn`: what a power cut may leave behind the last whole write; `hint`: what relay.meta says, if anything.
@@ -65,7 +65,7 @@ def test_a_file_is_cut_at_its_last_whole_transaction(
 
 @given(st.integers(FIRST, len(DATA) - 1))
 @reusing_the_folder
-def test_nothing_behind_a_flipped_bit_is_kept(tmp_path: Path, at: int) -> None:
+def test_nothing_after_a_flipped_bit_is_kept(tmp_path: Path, at: int) -> None:
     damaged = bytearray(DATA)
     damaged[at] ^= 0x10
     found = recovered(tmp_path, bytes(damaged))
@@ -87,7 +87,7 @@ def test_a_file_with_nothing_but_a_format_description_is_kept(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("position", [FIRST + 1, len(DATA) + 1, 4])
-def test_a_hint_that_cannot_be_right_is_not_believed(tmp_path: Path, position: int) -> None:
+def test_an_impossible_relay_meta_is_ignored(tmp_path: Path, position: int) -> None:
     found = recovered(tmp_path, DATA, RelayMeta(NAME, position, "0-7-999").format())
     assert found is not None
     assert (found.size, str(found.gtid_set)) == (len(DATA), "0-7-6")
@@ -102,7 +102,7 @@ def test_half_written_temporary_files_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hint", [RelayMeta(NAME, BOUNDARIES[-1], "0-7-6").format(), None])
-def test_a_file_that_only_begins_knows_what_is_in_the_one_before_it(tmp_path: Path, hint: str | None) -> None:
+def test_a_file_without_transactions_has_the_gtid_set_of_the_previous_file(tmp_path: Path, hint: str | None) -> None:
     """Killed between its format description and the set that follows: relay.meta knows it, or the finished file."""
     folder = tmp_path / str(SUB_DIR)
     folder.mkdir()

@@ -38,7 +38,7 @@ def silent_upstream() -> Iterator[Endpoint]:
         yield Endpoint("s", host, port, "user", Secret("password"))
 
 
-def test_an_upstream_that_does_not_answer_does_not_make_it_deaf(
+def test_a_silent_upstream_does_not_delay_requests_of_users(
     silent_upstream: Endpoint, store: MetaStore, tmp_path: Path
 ) -> None:
     with Reporter("s", silent_upstream, store, tmp_path) as reporter:

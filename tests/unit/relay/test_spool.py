@@ -34,13 +34,13 @@ def test_it_pulls_until_the_limit_and_waits_until_half_of_it_is_read() -> None:
     assert decided(49, pulling=False)
 
 
-def test_an_open_transaction_is_pulled_to_its_end_however_large_it_is() -> None:
+def test_an_open_transaction_of_any_size_is_pulled_to_its_end() -> None:
     assert decided(10**12, pulling=False, mark=BEGUN)
     assert decided(10**12, pulling=True, mark=BEGUN._replace(position=901))
     assert not decided(10**12, pulling=True, mark=BEGUN._replace(position=899))
 
 
-def test_a_limit_of_one_byte_does_not_wait_for_less_than_nothing() -> None:
+def test_a_limit_of_one_byte_does_not_block_pulling() -> None:
     assert may_pull(pulling=False, ahead=0, limit=1, mark=None, begun=BEGUN)
 
 
@@ -49,9 +49,7 @@ def test_a_limit_of_one_byte_does_not_wait_for_less_than_nothing() -> None:
     limit=st.integers(1, 60),
     transactions=st.lists(st.integers(1, 120), min_size=1, max_size=8),
 )
-def test_a_reader_that_reads_gets_everything_whatever_the_limit(
-    sizes: list[int], limit: int, transactions: list[int]
-) -> None:
+def test_a_reader_gets_everything_with_any_limit(sizes: list[int], limit: int, transactions: list[int]) -> None:
     """A log of transactions in one file, a relay that pulls ten bytes at a time, and a reader that applies what is
     complete and marks what it has looked at: both come to the end."""
     ends = [4]
@@ -77,7 +75,7 @@ def test_a_reader_that_reads_gets_everything_whatever_the_limit(
     pytest.fail("neither makes progress")
 
 
-def test_what_is_held_counts_but_for_the_read_part_of_the_file_that_is_being_read() -> None:
+def test_bytes_ahead_exclude_the_read_part_of_the_current_file() -> None:
     ends = [LogPosition(1, 2, 100), LogPosition(1, 3, 200), LogPosition(2, 1, 50)]
     assert bytes_ahead(ends, None) == 350
     assert bytes_ahead(ends, LogPosition(1, 2, 30)) == 70 + 200 + 50
@@ -86,7 +84,7 @@ def test_what_is_held_counts_but_for_the_read_part_of_the_file_that_is_being_rea
     assert bytes_ahead(ends, LogPosition(2, 1, 50)) == 300
 
 
-def test_a_mark_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_mark_is_equal_after_writing_and_reading(tmp_path: Path) -> None:
     assert read_mark(tmp_path) is None
     place = LogPosition.of(Location("mysql-bin.000123", 2**40, suffix=7))
     write_mark(tmp_path, place)
@@ -95,7 +93,7 @@ def test_a_mark_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"1 2", b"1 2 x\n", b"1 2 3", b"\xff\xfe", b"-1 2 3\n", b"1 2 3\n4\n"])
-def test_a_mark_that_cannot_be_understood_is_none(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_mark_is_ignored(tmp_path: Path, content: bytes) -> None:
     (tmp_path / READER_MARK).write_bytes(content)
     assert read_mark(tmp_path) is None
 
@@ -138,7 +136,7 @@ def test_the_bound_notices_the_readers_progress(tmp_path: Path, monkeypatch: pyt
     assert bound.decide(end, begun)
 
 
-def test_nothing_is_pulled_behind_the_end_of_a_run(tmp_path: Path) -> None:
+def test_nothing_is_pulled_after_the_end_of_a_run(tmp_path: Path) -> None:
     """A transaction that ends there, or that it lies in, comes whole: the next one that begins shows it."""
     files(tmp_path, f1=60)
     bound = SpoolBound(tmp_path, 1000, until=(3, 50))

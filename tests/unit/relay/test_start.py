@@ -88,12 +88,12 @@ def test_a_position_of_another_server_is_refused(keys: dict[str, object]) -> Non
         start.first_start(config(**keys), INFO, OTHERS, "0-7.000002")
 
 
-def test_what_the_upstream_has_is_available() -> None:
+def test_locations_in_existing_binlogs_are_available() -> None:
     start.check_available(file(5), 1000, BINLOGS)
     start.check_available(file(7), 0, BINLOGS)
 
 
-def test_what_it_purged_is_named_with_what_it_has() -> None:
+def test_the_error_names_the_purged_and_the_available_files() -> None:
     with pytest.raises(BinlogPurged, match=r"mysql-bin\.000004:4.*mysql-bin\.000005 to mysql-bin\.000007"):
         start.check_available(file(4), 0, BINLOGS)
 
@@ -114,7 +114,7 @@ def test_a_reconnect_requests_the_last_transaction_again(tmp_path: Path) -> None
     assert start.resume_position(writer_at(tmp_path, 900, 700), by_gtid=False) == 700
 
 
-def test_a_position_beyond_32_bits_cannot_be_asked_for(tmp_path: Path) -> None:
+def test_a_position_beyond_32_bits_cannot_be_requested(tmp_path: Path) -> None:
     writer = writer_at(tmp_path, 5 * GIB, 5 * GIB - 100)
     assert start.resume_position(writer, by_gtid=False) == 4
     assert start.resume_position(writer, by_gtid=True) == 4  # MariaDB has one dump command only

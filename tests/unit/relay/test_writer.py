@@ -42,7 +42,7 @@ def with_one_transaction(writer: RelayWriter) -> int:
     return writer.size
 
 
-def test_a_write_that_stops_half_way_is_cut_back_to_the_last_transaction(tmp_path: Path) -> None:
+def test_an_incomplete_write_is_cut_back_to_the_last_transaction(tmp_path: Path) -> None:
     writer = new_writer(tmp_path)
     boundary = with_one_transaction(writer)
     writer.append([begin(2, boundary)])
@@ -55,7 +55,7 @@ def test_a_write_that_stops_half_way_is_cut_back_to_the_last_transaction(tmp_pat
     assert RelayMeta.read(writer.folder) == RelayMeta("mysql-bin.000001", boundary, "0-7-1")
 
 
-def test_meta_speaks_of_complete_transactions_only(tmp_path: Path) -> None:
+def test_relay_meta_has_complete_transactions_only(tmp_path: Path) -> None:
     writer = new_writer(tmp_path)
     boundary = with_one_transaction(writer)
     assert str(writer.location().gtid_set) == "0-7-1"

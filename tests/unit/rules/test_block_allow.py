@@ -47,7 +47,7 @@ def table(schema: str, name: str) -> dict[str, str]:
         ({"do_tables": [table("s*", "~^t\\d$")]}, ["s1.t9"], ["s1.t99", "x.t9"]),
     ],
 )  # fmt: skip
-def test_lists(lists: dict[str, Any], inside: list[str], outside: list[str]) -> None:
+def test_the_block_allow_list_selects_tables(lists: dict[str, Any], inside: list[str], outside: list[str]) -> None:
     names = [TableName(*name.split(".")) for name in inside + outside]
     assert [str(name) for name in select(names, rules(**lists))] == inside
 
@@ -59,11 +59,11 @@ def test_system_schemas_and_the_meta_schema_are_never_in(schema: str) -> None:
     assert not everything.allows_schema(schema)
 
 
-def test_case_counts_when_asked_for() -> None:
+def test_case_counts_when_requested() -> None:
     assert not rules(case_sensitive=True, do_dbs=["Shop"]).allows(TableName("shop", "t"))
     assert rules(do_dbs=["Shop"]).allows(TableName("sHOP", "t"))
 
 
-def test_rules_travel() -> None:
+def test_rules_are_picklable() -> None:
     some = rules(do_dbs=["~^a"], ignore_tables=[table("a", "b*")])
     assert pickle.loads(pickle.dumps(some)) == some

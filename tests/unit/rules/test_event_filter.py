@@ -150,7 +150,7 @@ def test_ignore_goes_before_error_and_both_before_do() -> None:
     assert verdict(rules(error, ignore), "s", "t", "insert") == "Do"
 
 
-def test_a_second_name_of_a_change_is_no_member_of_the_group() -> None:
+def test_a_second_event_type_is_not_a_member_of_the_group() -> None:
     """DM calls ADD COLUMN `alter table`, which is compatible; its list has `add column` as incompatible."""
     group = rules({"schema-pattern": "*", "events": ["incompatible ddl changes"], "action": "Ignore"})
     name = rules({"schema-pattern": "*", "events": ["add column"], "action": "Ignore"})
@@ -166,12 +166,12 @@ def test_a_second_name_of_a_change_is_no_member_of_the_group() -> None:
         ({"sql-pattern": ["("], "action": "Do"}, "not a regular expression"),
     ],
 )
-def test_what_dm_only_logs_is_refused(rule: dict[str, Any], message: str) -> None:
+def test_invalid_filters_that_dm_only_logs_are_refused(rule: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         FilterRule.model_validate({"schema-pattern": "s", **rule})
 
 
-def test_rules_travel() -> None:
+def test_rules_are_picklable() -> None:
     assert verdict(pickle.loads(pickle.dumps(rules(*DM))), "test_1_a", "abc1", "delete") == "Ignore"
 
 

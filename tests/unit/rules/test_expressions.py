@@ -132,7 +132,7 @@ def truth(text: str, **values: bytes) -> bool | None:
         ("u = 18446744073709551615", {"u": b"18446744073709551615"}, True),
     ],
 )
-def test_values(text: str, values: dict[str, bytes], expected: bool | None) -> None:
+def test_expressions_have_the_expected_values(text: str, values: dict[str, bytes], expected: bool | None) -> None:
     assert truth(text, **values) is expected
 
 
@@ -211,7 +211,7 @@ def test_values(text: str, values: dict[str, bytes], expected: bool | None) -> N
         "~a",
     ],
 )
-def test_what_is_not_certain_is_refused(text: str) -> None:
+def test_statements_with_an_uncertain_result_are_refused(text: str) -> None:
     with pytest.raises(ExpressionNotSupported):
         compiled(text, T)
 
@@ -292,7 +292,7 @@ def test_an_unknown_column_is_distinguished() -> None:
         compiled("nobody = 1", T)
 
 
-def test_a_result_that_the_server_has_no_room_for_stops() -> None:
+def test_a_result_that_exceeds_the_servers_memory_stops() -> None:
     found = compiled("u - 1 > 0", T)
     row = tuple(b"0" if one.name == "u" else None for one in T.columns)
     with pytest.raises(ExpressionOutOfRange, match="u - 1 > 0"):

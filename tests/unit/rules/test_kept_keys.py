@@ -49,7 +49,7 @@ def test_collations_decide_as_well(ours: str, theirs: str, *, so: bool) -> None:
     assert kept(table("a", ours, U), table("b", theirs, U)) is so
 
 
-def test_a_key_with_a_column_that_is_null_in_all_rows_is_never_met() -> None:
+def test_a_unique_key_with_a_column_that_is_always_null_never_collides() -> None:
     source, target = table("a", "utf8mb4_bin"), table("b", "utf8mb4_bin", Index("u", ("own",)))
     own = Column("own", 2, "int", "int", True)
 

@@ -45,7 +45,7 @@ def test_a_target_without_a_key_is_allowed() -> None:
     map_table(table("a", "id bigint", key=("id",)), table("b", "id bigint"))
 
 
-def test_a_mismatch_shows_all_differences_both_lists_and_a_way_out() -> None:
+def test_a_mismatch_shows_all_differences_both_column_lists_and_a_remedy() -> None:
     source = table("a", "id bigint", "new `col", "v decimal(9,4)", "t text")
     with pytest.raises(TargetTableMismatch) as refusal:
         map_table(source, filled(table("b", "id bigint", "v decimal(9,2)", "old int", "t blob")))
@@ -98,7 +98,7 @@ def text_column(charset: str = "utf8mb4", kind: str = "varchar(4)") -> Table:
     return replace(table("b", "id int"), columns=(*table("b", "id int").columns, replace(added, position=1)))
 
 
-def test_routing_adds_columns_behind_the_sources_own() -> None:
+def test_routing_adds_columns_after_the_sources_own() -> None:
     mapping = map_table(table("a", "id int"), text_column(), {"C": "één"})
     assert [(one.name, one.constant) for one in mapping.source.columns] == [("id", None), ("c", "één".encode())]
     assert mapping.source.stored == table("a", "id int")
@@ -122,12 +122,12 @@ def test_routing_adds_columns_behind_the_sources_own() -> None:
         (text_column(kind="char(4)"), {"c": "a "}, "drops trailing spaces"),
     ],
 )
-def test_what_routing_cannot_add_is_refused(into: Table, extracted: dict[str, str], why: str) -> None:
+def test_a_column_that_routing_cannot_fill_is_refused(into: Table, extracted: dict[str, str], why: str) -> None:
     with pytest.raises(ExtractNotPossible, match=why):
         map_table(table("a", "id int"), into, extracted)
 
 
-def test_a_number_in_a_name_may_go_into_a_number() -> None:
+def test_a_number_in_a_name_fits_an_integer_column() -> None:
     assert map_table(table("a", "id int"), text_column(kind="int"), {"c": "12"}).source.constants == (b"12",)
     unsigned = text_column(kind="tinyint unsigned")
     assert map_table(table("a", "id int"), unsigned, {"c": "255"}).source.constants == (b"255",)
@@ -144,7 +144,7 @@ def test_a_column_that_the_target_computes_cannot_be_written() -> None:
         map_table(table("a", "id int"), target)
 
 
-def test_what_both_sides_compute_is_not_written() -> None:
+def test_columns_that_both_sides_generate_are_not_written() -> None:
     def computed(name: str, *columns: str) -> Table:
         plain = table(name, "id int", *columns, key=("id",))
         return replace(plain, columns=tuple(replace(one, generated=one.name == "twice") for one in plain.columns))
@@ -213,7 +213,7 @@ def test_a_charset_that_only_mysql_has_stays_in_it() -> None:
         ("json", "longtext"), ("point", "geometry"), ("geomcollection", "geometrycollection"), ("uuid", "uuid"),
     ],
 )  # fmt: skip
-def test_kept_or_refused_by_strict_mode(theirs: str, ours: str) -> None:
+def test_types_that_keep_or_reject_every_value(theirs: str, ours: str) -> None:
     assert objection(column(f"c {theirs}"), column(f"c {ours}")) is None
 
 
@@ -229,5 +229,5 @@ def test_kept_or_refused_by_strict_mode(theirs: str, ours: str) -> None:
         ("binary(4)", "binary(8)"), ("varbinary(4)", "binary(4)"), ("time(6)", "time(3)"), ("datetime(1)", "datetime"),
     ],
 )  # fmt: skip
-def test_what_strict_mode_would_change_silently_is_refused(theirs: str, ours: str) -> None:
+def test_conversions_that_strict_mode_accepts_with_changes_are_refused(theirs: str, ours: str) -> None:
     assert objection(column(f"c {theirs}"), column(f"c {ours}")) is not None

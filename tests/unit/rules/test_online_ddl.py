@@ -55,7 +55,7 @@ def ghosts(memory: OnlineDdls) -> list[str]:
         ["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO t", SWAP],
     ],
 )
-def test_a_ghost_that_becomes_the_real_table_is_the_alters_that_were_made_to_it(swap: list[str]) -> None:
+def test_a_ghost_that_becomes_the_real_table_applies_its_alters(swap: list[str]) -> None:
     more = ("ALTER TABLE _t_gho DROP COLUMN a", "CREATE INDEX i ON _t_gho (b)", "DROP INDEX i ON _t_gho")
     memory, outcomes = follow(OnlineDdls(), [LIKE, ALTER, *more, *swap])
     direct = ("ALTER TABLE t ADD COLUMN b int", "ALTER TABLE t DROP COLUMN a", "CREATE INDEX i ON t (b)")
@@ -64,7 +64,7 @@ def test_a_ghost_that_becomes_the_real_table_is_the_alters_that_were_made_to_it(
     assert memory == OnlineDdls()
 
 
-def test_a_ghost_that_is_written_out_like_the_real_table_is_remembered_as_well() -> None:
+def test_a_ghost_with_the_full_definition_of_the_real_table_is_recorded() -> None:
     outcome = last(FULL, "ALTER TABLE _t_new ADD COLUMN b int", "RENAME TABLE t TO _t_old, _t_new TO t")
     assert applied(outcome) == parsed("ALTER TABLE t ADD COLUMN b int")
 
@@ -74,7 +74,7 @@ def test_references_to_the_ghost_mean_the_real_table() -> None:
     assert applied(last(LIKE, alter.format("_t_gho"), SWAP)) == parsed(alter.format("t"))
 
 
-def test_what_is_applied_keeps_the_mode_that_it_is_read_by() -> None:
+def test_a_change_of_a_ghost_keeps_its_sql_mode() -> None:
     memory, _ = follow(OnlineDdls(), [LIKE])
     text = LoggedText('ALTER TABLE "_t_gho" ADD COLUMN "b" int', client_mode := 4, "shop")
     known = {one.name: one for one in SHOP}
@@ -84,11 +84,11 @@ def test_what_is_applied_keeps_the_mode_that_it_is_read_by() -> None:
     assert [one.text.sql_mode for one in outcomes[0].changes] == [client_mode]
 
 
-def test_a_ghost_that_nothing_was_done_to_changes_nothing() -> None:
+def test_an_unaltered_ghost_changes_nothing() -> None:
     assert isinstance(last(LIKE, SWAP), SkipDdl)
 
 
-def test_an_aborted_and_restarted_run_counts_from_its_create() -> None:
+def test_a_restarted_online_ddl_counts_from_its_create_table() -> None:
     log = [LIKE, ALTER, "DROP TABLE IF EXISTS _t_gho", LIKE, "ALTER TABLE _t_gho ADD COLUMN c int", SWAP]
     assert applied(last(*log)) == parsed("ALTER TABLE t ADD COLUMN c int")
     replaced = [LIKE, ALTER, "CREATE OR REPLACE TABLE _t_gho LIKE t", "ALTER TABLE _t_gho ADD COLUMN c int", SWAP]
@@ -127,20 +127,20 @@ def test_names_with_another_leading_underscore_mean_the_same_table() -> None:
         "RENAME TABLE IF EXISTS _t_old TO _t_del",
     ],
 )
-def test_what_is_done_to_trash_changes_nothing(sql: str) -> None:
+def test_statements_on_trash_tables_change_nothing(sql: str) -> None:
     memory, outcomes = follow(OnlineDdls(), [sql])
     assert isinstance(outcomes[0], SkipDdl)
     assert memory == OnlineDdls()
 
 
-def test_of_a_drop_what_is_no_tools_is_left_to_others() -> None:
+def test_a_drop_of_ghosts_and_other_tables_is_split() -> None:
     memory, outcomes = follow(OnlineDdls(), [LIKE, "DROP TABLE _t_gho, u, _t_old"])
     assert outcomes[-1] == OrdinaryDdl(DropTables((TableName("shop", "u"),)))
     assert memory == OnlineDdls()
 
 
 @pytest.mark.parametrize("sql", ["ALTER TABLE t ADD b int", "RENAME TABLE t TO v", "CREATE DATABASE d", "FLUSH LOGS"])
-def test_what_names_no_tools_table_is_ordinary(sql: str) -> None:
+def test_a_statement_without_tables_of_a_tool_is_ordinary(sql: str) -> None:
     assert last(sql) == OrdinaryDdl(parsed(sql)[0])
 
 
@@ -197,7 +197,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("log", "why"), REASONS, ids=[why for _, why in REASONS])
-def test_what_would_be_a_guess_stops(log: list[str], why: str) -> None:
+def test_an_ambiguous_online_ddl_stops(log: list[str], why: str) -> None:
     of = rules(do_dbs=["shop"])
     _, outcomes = follow(OnlineDdls(), log, of=of)
     assert isinstance(outcomes[-1], StopAtDdl), outcomes[-1]
@@ -216,7 +216,7 @@ def test_what_would_be_a_guess_stops(log: list[str], why: str) -> None:
         FULL.replace("PRIMARY KEY (`id`)", "PRIMARY KEY (`id`), UNIQUE KEY `a` (`a`)"),
     ],
 )
-def test_a_change_that_is_in_the_create_is_not_lost(full: str) -> None:
+def test_a_change_in_the_create_table_of_the_ghost_stops_the_task(full: str) -> None:
     outcome = last(full, "ALTER TABLE _t_new ADD COLUMN z int", "RENAME TABLE t TO _t_old, _t_new TO t")
     assert isinstance(outcome, StopAtDdl)
     assert "its CREATE TABLE differs from" in outcome.why
@@ -266,14 +266,14 @@ def test_a_ddl_with_the_same_rows_is_applied(alter: str) -> None:
 @pytest.mark.parametrize(
     "sql", ["ALTER TABLE t AUTO_INCREMENT = 9", "ANALYZE TABLE t", "CREATE TABLE IF NOT EXISTS t (i int)"]
 )
-def test_what_changes_nothing_of_the_real_table_does_no_harm_to_its_ghost(sql: str) -> None:
+def test_harmless_statements_on_the_real_table_keep_its_ghost_valid(sql: str) -> None:
     assert isinstance(last(LIKE, ALTER, sql, SWAP), ApplyDdl)
 
 
 # Whose tables they are
 
 
-def test_tables_are_a_tools_only_where_the_real_table_is_of_the_task() -> None:
+def test_a_table_is_a_tools_only_if_the_real_table_is_in_the_task() -> None:
     only = rules(do_tables=[{"db-name": "shop", "tbl-name": "_x_old"}])
     assert only.allows(TableName("shop", "_x_old"))
     assert not only.allows(TableName("shop", "x"))
@@ -309,7 +309,7 @@ def test_nothing_is_remembered_while_it_is_off() -> None:
     assert memory.under_rules(rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",)))) == OnlineDdls()
 
 
-def test_a_name_with_a_character_that_is_not_known_is_for_others_to_judge() -> None:
+def test_a_name_with_an_unknown_character_is_no_ghost() -> None:
     assert isinstance(last("CREATE TABLE `_t\ufffd_gho` LIKE t"), OrdinaryDdl)
 
 
@@ -353,7 +353,7 @@ def test_a_rename_of_tables_that_dm_has_applied_already_stops_nothing(log: list[
     assert memory == OnlineDdls()
 
 
-def test_a_ghost_from_before_a_rename_that_is_applied_is_no_copy_any_more() -> None:
+def test_a_ghost_is_outdated_after_a_rename_that_dm_has_applied() -> None:
     memory, _ = follow(OnlineDdls(), ["CREATE TABLE _t_new LIKE t"])
     text = LoggedText(SWAP, 0, "shop")
     tables = {one.name: one for one in SHOP}

@@ -224,7 +224,7 @@ def justified(sql: str, before: dict[str, There], task: Task) -> bool:
     return any(new in NAMES and (*task.columns(new), *before[old].added) != before[old].columns for old, new in moved)
 
 
-def test_one_run_after_the_other_never_stops() -> None:
+def test_successive_online_ddl_runs_never_stop_the_task() -> None:
     world, task = World(), Task()
     for _ in range(3):
         for actor in ACTORS:

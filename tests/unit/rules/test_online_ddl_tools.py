@@ -80,7 +80,7 @@ def test_a_run_yields_the_requested_alter(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_nothing_else_of_a_run_concerns_the_task(path: Path) -> None:
+def test_nothing_else_of_a_run_affects_the_task(path: Path) -> None:
     for name, (run, results) in outcomes(path).items():
         left = [
             sql

@@ -61,7 +61,7 @@ def test_wildcards_match_what_the_documentation_says(parts: list[tuple[str, str]
 
 
 @given(st.text(alphabet=string.ascii_letters + string.digits + "_$-. é", min_size=1, max_size=12))
-def test_a_plain_name_matches_itself_alone(name: str) -> None:
+def test_a_name_without_wildcards_matches_only_itself(name: str) -> None:
     pattern = Pattern.compile(name, case_sensitive=True)
     assert pattern.matches(name)
     assert not pattern.matches(name + "x")
@@ -83,21 +83,21 @@ def test_a_plain_name_matches_itself_alone(name: str) -> None:
         ("a.b", "axb", False),
     ],
 )
-def test_without_regard_to_case(text: str, name: str, matches: bool) -> None:
+def test_patterns_that_are_not_case_sensitive(text: str, name: str, matches: bool) -> None:
     assert Pattern.compile(text, case_sensitive=False).matches(name) is matches
 
 
-def test_with_regard_to_case() -> None:
+def test_patterns_that_are_case_sensitive() -> None:
     assert not Pattern.compile("T*", case_sensitive=True).matches("t1")
     assert not Pattern.compile("~^T", case_sensitive=True).matches("t1")
 
 
 @pytest.mark.parametrize("text", ["a*b", "**", "*a", "[]", "[z-a]", "~", "~(", "~[[:alpha:]]", "~\\pL", "~a\\z"])
-def test_what_would_be_guessed_is_refused(text: str) -> None:
+def test_an_ambiguous_pattern_is_refused(text: str) -> None:
     with pytest.raises(InvalidPattern):
         Pattern.compile(text, case_sensitive=False)
 
 
-def test_a_pattern_travels() -> None:
+def test_a_pattern_is_picklable() -> None:
     pattern = Pattern.compile("t_*", case_sensitive=False)
     assert pickle.loads(pickle.dumps(pattern)) == pattern

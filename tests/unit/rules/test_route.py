@@ -51,12 +51,12 @@ def test_two_schema_rules_only_matter_where_no_table_rule_does() -> None:
         both.route(TableName("s1", "other"))
 
 
-def test_case_counts_when_asked_for() -> None:
+def test_case_counts_when_requested() -> None:
     strict = router(("A", "", "b", ""), case_sensitive=True)
     assert strict.route(TableName("a", "t")) == TableName("a", "t")
 
 
-def test_a_router_travels() -> None:
+def test_a_router_is_picklable() -> None:
     assert pickle.loads(pickle.dumps(SHARDS)) == SHARDS
 
 
@@ -74,7 +74,7 @@ EXTRACTS = RouteRule.model_validate(
 """DM's own test (dm/tests/extend_column)."""
 
 
-def test_columns_are_filled_from_names() -> None:
+def test_extracted_columns_are_filled_from_names() -> None:
     found = Router.from_config([EXTRACTS], case_sensitive=False, source_id="mysql-replica-01")
     assert found.extracted(TableName("extend_column1", "t2")) == {
         "c_table": "2",
@@ -84,6 +84,6 @@ def test_columns_are_filled_from_names() -> None:
     assert found.extracted(TableName("extend_column1", "y1")) == {}
 
 
-def test_what_is_not_found_in_a_name_is_empty() -> None:
+def test_an_extract_that_does_not_match_is_empty() -> None:
     found = Router.from_config([EXTRACTS], case_sensitive=False, source_id="other")
     assert found.extracted(TableName("extend_column1", "t"))["c_source"] == ""

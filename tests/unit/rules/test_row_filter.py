@@ -59,7 +59,7 @@ def test_old_and_new_of_one_filter_are_and_filters_are_or(before: Any, after: An
     assert DM.keeper()(before, after) is keeps
 
 
-def test_what_may_be_missing() -> None:
+def test_the_loss_of_a_filter() -> None:
     assert DM.loss is FilterLoss.ROWS
     assert filter_of({"insert-value-expr": "c % 2 = 0"}).loss is FilterLoss.ROWS
     assert filter_of({"delete-value-expr": "c = 1"}).loss is FilterLoss.DELETES
@@ -108,7 +108,7 @@ def test_dropping_a_missing_column_changes_nothing(caplog: pytest.LogCaptureFixt
     assert "the table has no column d" in caplog.text
 
 
-def test_what_is_not_certain_is_refused_when_the_plan_is_made() -> None:
+def test_an_unsupported_expression_is_refused_when_the_plan_is_made() -> None:
     with pytest.raises(ExpressionNotSupported, match="the function NOW"):
         row_filter(EventFilter(), expressions({"insert-value-expr": "c > NOW()"}), T5)
 
@@ -120,7 +120,7 @@ def test_names_are_case_sensitive_if_configured() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"insert-value-expr": "c", "delete-value-expr": "c"}])
-def test_a_filter_is_about_one_event(given: dict[str, str]) -> None:
+def test_a_filter_applies_to_one_event_type(given: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="insert-, update-old-"):
         expressions(given)
 

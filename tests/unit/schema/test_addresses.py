@@ -14,14 +14,14 @@ SPARSE = st.lists(st.sampled_from([0, 0, 0, 1, 0xFF]), min_size=16, max_size=16)
 
 
 @given(st.binary(min_size=16, max_size=16) | SPARSE)
-def test_sixteen_bytes(data: bytes) -> None:
+def test_uuids_and_ipv6_addresses_of_sixteen_bytes(data: bytes) -> None:
     dropped = data.rstrip(b"\0")
     assert uuid.UUID(uuid_text(dropped).decode()).bytes == data
     assert ipaddress.IPv6Address(inet6_text(dropped).decode()).packed == data
 
 
 @given(st.binary(min_size=4, max_size=4))
-def test_four_bytes(data: bytes) -> None:
+def test_ipv4_addresses_of_four_bytes(data: bytes) -> None:
     assert ipaddress.IPv4Address(inet4_text(data.rstrip(b"\0")).decode()).packed == data
 
 

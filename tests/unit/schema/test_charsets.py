@@ -6,7 +6,7 @@ from airflow_provider_dm.engine.schema.charsets import decoder
 
 
 @pytest.mark.parametrize("charset", ["big5", "sjis", "cp932", "ujis", "euckr", "greek", "cp866", "koi8u", "x"])
-def test_where_they_differ_nothing_is_guessed(charset: str) -> None:
+def test_charsets_that_servers_decode_differently_have_no_decoder(charset: str) -> None:
     assert decoder(charset) is None
 
 

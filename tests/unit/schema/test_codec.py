@@ -55,7 +55,7 @@ def column(column_type: str, *, charset: str | None = None, collation: str | Non
     ],
     ids=lambda value: value.column_type if isinstance(value, Column) else None,
 )
-def test_literals(described: Column, value: bytes, literal: bytes) -> None:
+def test_canonical_values_become_literals(described: Column, value: bytes, literal: bytes) -> None:
     assert codec_for(NAME, described).literal()(value) == literal
 
 
@@ -83,7 +83,7 @@ def test_text_for_a_server_of_utf_8_is_utf_8(charset: str, value: bytes, text: s
     ("charset", "value"),
     [("cp1256", b"\x8a"), ("gbk", b"\x80"), ("big5", b"\xa1\x5a"), ("utf16", b"\xd8\0"), ("ucs2", b"a")],
 )
-def test_a_character_that_is_not_known_stops_without_its_value(charset: str, value: bytes) -> None:
+def test_an_unknown_character_stops_the_task_without_showing_the_value(charset: str, value: bytes) -> None:
     codec = codec_for(NAME, column("varchar(9)", charset=charset))
     with pytest.raises(UnknownCharacter) as raised:
         codec.literal(Flavour.TIDB)(value)
@@ -194,7 +194,7 @@ def test_members_that_cannot_be_read_are_refused(column_type: str) -> None:
         strings.members(column_type, "utf8mb4")
 
 
-def test_an_enum_is_read_so_that_the_invalid_value_is_not_a_member() -> None:
+def test_the_invalid_value_of_an_enum_is_read_as_its_own_value() -> None:
     select = codec_for(NAME, column("enum('')", charset="latin1")).select("`e`")
     assert select == "IF(`e` + 0 = 0, x'ff', CAST(CONVERT(`e` USING utf8mb4) AS BINARY))"
 
@@ -205,7 +205,7 @@ def test_json_goes_to_each_flavour_in_its_own_way() -> None:
     assert codec.literal(Flavour.MYSQL)(b"[1.50]") == b"JSON_ARRAY(1.50)"
 
 
-def test_every_charset_has_its_way() -> None:
+def test_every_charset_has_a_codec() -> None:
     assert len(strings.CHARSETS) == 41
     for charset in strings.CHARSETS:
         codec_for(NAME, column("varchar(9)", charset=charset, collation=f"{charset}_bin"))

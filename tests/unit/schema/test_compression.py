@@ -33,7 +33,7 @@ def test_damage_is_refused(data: bytes) -> None:
         decompress_cell(data)
 
 
-def test_no_more_is_made_than_the_length_in_front() -> None:
+def test_no_more_is_decompressed_than_the_stated_length() -> None:
     bomb = b"\x82\x03\xe8" + zlib.compress(bytes(50_000_000))
     with pytest.raises(MalformedValue):
         decompress_cell(bomb)
@@ -45,7 +45,7 @@ def test_a_value_larger_than_its_column_is_refused_before_it_is_made() -> None:
         decompress_cell(packed, most=65535)
 
 
-def test_bytes_behind_the_value_are_refused() -> None:
+def test_bytes_after_the_value_are_refused() -> None:
     packed = b"\x81\x01" + zlib.compress(b"x")
     assert decompress_cell(packed) == b"x"
     with pytest.raises(MalformedValue):

@@ -19,13 +19,13 @@ TABLES = (
 )
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_definitions_file_is_read_as_written(tmp_path: Path) -> None:
     write_definitions(tmp_path / "tables.json", TABLES)
     assert read_definitions(tmp_path / "tables.json") == TABLES
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"tables": [{"name": ["a", "b"]}]}', '{"tables": 1}', '"tables"'])
-def test_a_file_that_holds_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_without_definitions_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "tables.json").write_text(text)
     with pytest.raises(InvalidInput, match=r"tables\.json"):
         read_definitions(tmp_path / "tables.json")

@@ -90,7 +90,7 @@ def test_a_decimal_may_have_more_digits_than_a_column() -> None:
         opaque(TIME, struct.pack("<q", 900 << 36)),
     ],
 )
-def test_what_no_server_writes_is_refused(data: bytes) -> None:
+def test_bytes_that_no_server_writes_are_refused(data: bytes) -> None:
     with pytest.raises(MalformedValue):
         json_text(data)
 
@@ -104,7 +104,7 @@ def test_depth_is_bounded() -> None:
         json_text(written([deep]))
 
 
-def test_many_that_point_at_one_are_not_multiplied() -> None:
+def test_shared_json_values_are_not_multiplied() -> None:
     """Each array has a hundred elements, all of which are the next array: 100**8 empty arrays in some kilobytes."""
     count, levels = 100, 8
     size = 4 + 3 * count
@@ -190,7 +190,7 @@ def test_any_bytes_as_differences_are_an_error_or_a_written(value: Document, dif
         return
 
 
-def test_differences_cannot_nest_without_end() -> None:
+def test_differences_cannot_nest_endlessly() -> None:
     deeper = b"".join(diff(INSERT, "$" + "[0]" * (level + 1), []) for level in range(MAX_DEPTH + 1))
     with pytest.raises(MalformedValue):
         apply_diffs(written([]), deeper)

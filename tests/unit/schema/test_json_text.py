@@ -33,5 +33,5 @@ def test_most_documents_are_their_text(text: bytes) -> None:
         (b"[1234567890123456.7]", b"JSON_ARRAY(1234567890123456.7)"),
     ],
 )  # fmt: skip
-def test_numbers_that_a_parser_would_change_are_separate(text: bytes, literal: bytes) -> None:
+def test_numbers_that_a_parser_would_change_are_separate_literals(text: bytes, literal: bytes) -> None:
     assert mysql_literal(text) == literal

@@ -66,7 +66,7 @@ def test_doubles_keep_every_bit_through_text(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_no_column_holds_is_refused(value: float) -> None:
+def test_a_number_that_no_column_can_hold_is_refused(value: float) -> None:
     with pytest.raises(MalformedValue):
         numbers.unpack_double(struct.pack("<d", value))
 

@@ -37,7 +37,7 @@ def test_equal_texts_have_one_fold_whatever_they_are_written_with(collation: str
     assert utf8(b"\xff") == utf8(b"\xf0\x9f\x98\x80") == utf8(b"") == b""
 
 
-def test_where_letters_may_contract_only_ascii_distinguishes_texts() -> None:
+def test_with_contractions_only_ascii_letters_distinguish_texts() -> None:
     by_algorithm, simple = made("utf8mb4_unicode_ci"), made("utf8mb4_general_ci")
     assert by_algorithm is not None
     assert simple is not None
@@ -54,7 +54,7 @@ def test_a_question_mark_may_be_anything_that_a_charset_lacks() -> None:
     assert ord("д") not in fold.letters
 
 
-def test_weights_that_are_not_of_that_form_make_no_fold() -> None:
+def test_weights_of_another_form_have_no_fold() -> None:
     assert made("utf8mb4_unicode_ci", é=b"\0E\1") is None  # of another length
     assert made("utf8mb4_unicode_ci", z=b"\0Z\0Z") is None  # two units
     assert fold_of("utf8mb4_unicode_ci", {}, b"") is None
@@ -79,7 +79,7 @@ def test_weights_that_are_not_of_that_form_make_no_fold() -> None:
         ("gb18030_chinese_ci", False),
     ],
 )
-def test_languages_are_not_known(collation: str, *, known: bool) -> None:
+def test_collations_of_languages_are_not_supported(collation: str, *, known: bool) -> None:
     assert can_fold(collation) is known
 
 

@@ -355,11 +355,11 @@ def test_every_history_ends_with_all_rows_and_each_ddl_run_once(sources: int, dd
 
 
 @pytest.mark.parametrize(("sources", "ddls"), [(1, 3), (2, 2), (2, 3)])
-def test_so_do_histories_of_held_shards_with_other_names_and_that_are_dropped(sources: int, ddls: int) -> None:
+def test_the_model_accepts_histories_of_renamed_and_dropped_held_shards(sources: int, ddls: int) -> None:
     assert explore(Rules(sources=sources, ddls=ddls, names=True)) > ddls * 10
 
 
-def test_so_do_histories_of_three_sources_and_three_ddl() -> None:
+def test_the_model_accepts_histories_of_three_sources_and_three_ddl() -> None:
     for seed in range(300):
         walk(Rules(sources=3, ddls=3), seed)
 
@@ -383,7 +383,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("rules", "law"), BROKEN.values(), ids=BROKEN)
-def test_without_the_rule_the_model_finds_what_breaks(rules: Rules, law: str) -> None:
+def test_without_a_rule_the_model_finds_a_violation(rules: Rules, law: str) -> None:
     def look() -> None:
         for seed in range(300):
             walk(rules, seed)

@@ -145,12 +145,12 @@ def test_no_text_passes_under_a_number_that_was_decided_about_another(b: str) ->
 
 
 @pytest.mark.parametrize("rules", [Rules(compares_texts=False), Rules(decides_what_was_seen=False)])
-def test_without_the_rule_a_ddl_is_swallowed(rules: Rules) -> None:
+def test_without_the_rule_the_model_loses_a_ddl(rules: Rules) -> None:
     with pytest.raises(Broken, match="is swallowed"):
         explore(rules)
 
 
-def test_a_decision_about_executed_ddl_can_only_adopt_the_other_text() -> None:
+def test_a_decision_about_executed_ddl_can_only_accept_the_other_text() -> None:
     lock = executed(
         with_decision(reported(None, "task", TARGET, 0, DdlInfo("a", ("X",)), SOURCES), Action.EXEC, "a", force=True),
         "a",

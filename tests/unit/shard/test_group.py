@@ -71,7 +71,7 @@ def test_a_shard_that_has_made_two_is_held_again_at_its_own_second_one() -> None
     assert group == Group(TARGET, resolved=2)
 
 
-def test_each_stop_of_a_resync_knows_the_shards_that_have_rows_in_front_of_it() -> None:
+def test_each_stop_of_a_resync_has_the_shards_with_rows_before_it() -> None:
     group = resolve(
         after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "b")), (T2, item(T2, 14, "A", "a"))), at(30)
     )
@@ -93,7 +93,7 @@ def test_a_sequence_that_is_no_prefix_of_the_longest_is_refused(others: list[str
         group = after_ddl(group, "a", T2, table(T2, "id"), item(T2, 50 + turn, ddl))
 
 
-def test_a_new_shard_has_the_form_from_before_or_the_newest() -> None:
+def test_a_new_shard_has_the_oldest_or_the_newest_definition() -> None:
     group = after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "a", "b")))
     base = table(T2, "id")
 
@@ -130,7 +130,7 @@ def test_a_new_shard_may_be_made_like_any_other() -> None:
     assert items(T3, T2, T1) == 2, "it makes none of those DDL any more"
 
 
-def test_all_shards_of_the_source_have_to_make_it() -> None:
+def test_a_ddl_is_due_when_all_shards_of_the_source_have_executed_it() -> None:
     group = after((T1, item(T1, 10, "A", "a")), (T2, item(T2, 20, "A", "a")))
     assert due_item(group, ALL) is not None
     assert due_item(group, (*ALL, T3)) is None

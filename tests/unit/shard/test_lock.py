@@ -42,7 +42,7 @@ def test_the_life_of_a_lock() -> None:
     assert continued(left, "a") is None
 
 
-def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_person_decides() -> None:
+def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_user_decides() -> None:
     lock = report(report(None, "a", "A"), "b", "B")
     assert lock.phase is Phase.CONFLICT
     assert str(lock.conflict_of("b")).startswith(
@@ -72,12 +72,12 @@ def test_a_decision_is_kept_as_its_owner_may_be_executing_unless_forced() -> Non
         (executed(report(report(None, "a", "A"), "b", "A"), "a"), None, True, "has been executed"),
     ],
 )
-def test_what_a_person_cannot_decide(lock: Lock, owner: str | None, *, force: bool, why: str) -> None:
+def test_decisions_that_a_lock_refuses(lock: Lock, owner: str | None, *, force: bool, why: str) -> None:
     with pytest.raises(LockRefuses, match=why):
         with_decision(lock, Action.SKIP, owner, force=force)
 
 
-def test_a_source_without_a_report_is_waited_for_to_the_end() -> None:
+def test_a_source_without_a_report_is_awaited_to_the_end() -> None:
     lock = executed(with_decision(report(None, "a", "A"), Action.EXEC, None, force=True), "a")
     left = continued(lock, "a")
     assert left is not None
@@ -91,7 +91,7 @@ def test_only_the_owner_has_run_it() -> None:
         executed(lock, "b")
 
 
-def test_what_a_task_of_the_same_name_has_left_behind_is_forgotten() -> None:
+def test_the_state_left_by_a_task_of_the_same_name_is_removed() -> None:
     old = with_decision(
         reported(None, "task", TARGET, 0, DdlInfo("a", ("A",), at="9"), {"a", "b"}), Action.EXEC, None, force=True
     )

@@ -290,7 +290,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("logs", NAMED.values(), ids=NAMED)
-def test_named_histories(logs: tuple[Log, ...]) -> None:
+def test_the_model_accepts_the_named_histories(logs: tuple[Log, ...]) -> None:
     assert explore(logs, Rules()) > 5
 
 
@@ -304,7 +304,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("rules", "law"), BROKEN.values(), ids=BROKEN)
-def test_without_the_rule_the_model_finds_what_breaks(rules: Rules, law: str) -> None:
+def test_without_a_rule_the_model_finds_a_violation(rules: Rules, law: str) -> None:
     def look() -> None:
         for logs in NAMED.values():
             explore(logs, rules)

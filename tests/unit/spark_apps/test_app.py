@@ -59,7 +59,7 @@ def test_a_request_for_one_source_does_not_affect_the_others(app: App) -> None:
     assert (closed(app), app.wait_while_paused(), app.stop.is_set()) == ([True, False], False, False)
 
 
-def test_when_all_are_to_stop_the_app_does_whatever_is_wanted_then(app: App) -> None:
+def test_the_app_stops_when_all_sources_are_to_stop(app: App) -> None:
     app.apply_requests({"a": Stage.STOPPED, "b": Stage.STOPPED})
     app.apply_requests({})
 
@@ -78,7 +78,7 @@ def test_when_all_are_to_stop_the_app_does_whatever_is_wanted_then(app: App) -> 
         (False, Outcome({}, finished=False), LOST, EXIT_ERROR),
     ],
 )
-def test_how_it_ends(
+def test_the_outcome_decides_the_exit_code(
     app: App, *, asked: bool, outcome: Outcome, failure: Exception | None, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if asked:

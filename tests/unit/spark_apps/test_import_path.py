@@ -25,15 +25,15 @@ def imported_from(**environ: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_installed_package_is_taken_where_it_is_the_spark_that_runs() -> None:
+def test_the_installed_pyspark_is_used_if_it_is_the_running_spark() -> None:
     assert imported_from(SPARK_HOME=str(HOME)) == str(HOME / "__init__.py")
 
 
-def test_another_spark_brings_its_own() -> None:
+def test_another_spark_has_its_own_python_libraries() -> None:
     assert imported_from(SPARK_HOME="/opt/spark") == f"{ARCHIVE}/pyspark/__init__.py"
     assert imported_from() == f"{ARCHIVE}/pyspark/__init__.py"
 
 
-def test_so_does_a_package_that_is_not_on_the_path() -> None:
+def test_the_archive_stays_if_the_package_is_not_on_the_path() -> None:
     assert without_archive([ARCHIVE, "/elsewhere"], str(HOME)) == [ARCHIVE, "/elsewhere"]
     assert without_archive([ARCHIVE, str(HOME.parent), "/elsewhere"], str(HOME)) == [str(HOME.parent), "/elsewhere"]

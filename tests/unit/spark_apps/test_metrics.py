@@ -66,7 +66,7 @@ def test_rows_that_are_held_back_in_dms_names() -> None:
     assert (shown()[unsynced], shown()[resolving]) == ("0", "1")
 
 
-def test_a_load_and_a_source_without_a_report() -> None:
+def test_metrics_of_a_load_and_of_a_source_without_a_report() -> None:
     loading = {"unit": "load", "rows": 10, "chunks": 4, "chunks_done": 1, "contested_rows": 0}
 
     page = exposition("t", "h", {"a": Stage.RUNNING, "b": Stage.NEW}, {"a": loading})

@@ -35,7 +35,7 @@ def test_names_of_options_are_compared_without_case() -> None:
     assert SourceOptions.of({"PATH": "/a", "Definitions": "b", "Piece-Bytes": "7"}).piece_bytes == 7
 
 
-def test_rows_of_the_servers_own_tables_are_left_out_unless_they_are_asked_for() -> None:
+def test_rows_of_the_servers_own_tables_are_left_out_unless_they_are_requested() -> None:
     given = {"path": "/a", "definitions": "b"}
     own, other = TableName("mysql", "gtid_slave_pos"), TableName("shop", "orders")
     assert [SourceOptions.of(given).wants(name) for name in (own, other)] == [False, True]
@@ -43,7 +43,7 @@ def test_rows_of_the_servers_own_tables_are_left_out_unless_they_are_asked_for()
     assert [SourceOptions.of({**given, "table": "shop.orders"}).wants(name) for name in (own, other)] == [False, True]
 
 
-def test_a_schema_beside_a_table_takes_the_tables_name_as_it_is() -> None:
+def test_with_a_schema_option_the_table_name_is_not_split() -> None:
     asked = SourceOptions.of({"path": "/a", "definitions": "b", "schema": "a.b", "table": "c.d"})
     assert asked.table == TableName("a.b", "c.d")
     assert asked.wants(TableName("a.b", "c.d"))

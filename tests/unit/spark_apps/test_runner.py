@@ -24,7 +24,7 @@ def refuse(_conf: object) -> None:
     raise Py4JError(MESSAGE)
 
 
-def test_a_master_that_takes_no_app(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_master_that_is_unreachable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     conf = {"spark.master": "spark://nowhere:7077"}
     spark_conf = SimpleNamespace(get=conf.get)
     spark_conf.setIfMissing = lambda name, value: conf.setdefault(name, value) and spark_conf

@@ -25,7 +25,7 @@ print(json.dumps([found, alone, gc.isenabled(), gc.get_freeze_count() > 0]))
 """
 
 
-def test_it_has_imported_what_tasks_need_and_runs_no_thread() -> None:
+def test_the_worker_daemon_has_imported_the_modules_and_runs_no_thread() -> None:
     """Missing modules are left to the workers, whose error is visible."""
     done = subprocess.run([sys.executable, "-c", PREPARED], check=True, capture_output=True, text=True)
 
@@ -38,6 +38,6 @@ def test_it_has_imported_what_tasks_need_and_runs_no_thread() -> None:
     assert "sys:exit_there_is_none could not be imported in advance" in done.stderr
 
 
-def test_there_is_a_list_for_each_app_and_all_of_it_is_there() -> None:
+def test_each_app_has_a_list_of_existing_modules_to_import() -> None:
     assert set(workers.WORKER_IMPORTS) == set(get_args(JobSpec.model_fields["app"].annotation))
     assert all(find_spec(name.partition(":")[0]) for names in workers.WORKER_IMPORTS.values() for name in names)

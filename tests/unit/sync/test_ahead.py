@@ -34,14 +34,14 @@ def folded_ahead(of: tuple[ByteRange, ...] = SECOND) -> FoldedAhead:
     return ahead
 
 
-def test_it_is_used_once() -> None:
+def test_a_folded_epoch_is_used_once() -> None:
     ahead = folded_ahead()
 
     assert ahead.take(PLAN, SECOND) is ROWS
     assert ahead.take(PLAN, SECOND) is None
 
 
-def test_it_is_for_one_plan_and_one_part_of_the_log() -> None:
+def test_a_folded_epoch_is_for_one_plan_and_one_part_of_the_log() -> None:
     assert folded_ahead().take(PLAN, FIRST) is None
     assert folded_ahead().take(replace(PLAN), SECOND) is None
 

@@ -101,7 +101,7 @@ def folded(*columns: Column, key: tuple[str, ...]) -> TargetPart:
     return target_part(part_of(*columns, key=key).mapping, GENERAL)
 
 
-def test_text_is_hashed_by_what_the_targets_collation_takes_for_equal() -> None:
+def test_text_is_hashed_so_that_texts_equal_in_the_target_are_equal() -> None:
     part = folded(text("a", 0, "utf8mb4_general_ci"), number("b", 1), key=("a", "b"))
     alone = folded(text("a", 0, "utf8mb4_general_ci"), key=("a",))
     one, bucket = bucket_function(alone, 1 << 60), bucket_function(part, 1 << 60)

@@ -125,7 +125,7 @@ def test_every_further_unique_value_is_given_up_before_another_row_takes_it(plac
     assert sorted(row for tables in waves.first.values() for row in tables[0].delete) == [one, other]
 
 
-def test_a_unique_value_is_given_up_for_null_as_well() -> None:
+def test_a_unique_value_is_released_when_it_becomes_null() -> None:
     plan = plan_of(table("t", ("id", "a"), PRIMARY, Index("a", ("a",), prefixes=(None,))))
 
     waves = make_waves(plan, fold(plan, [(0, (b"1", b"7"), (b"1", None)), (0, None, (b"2", b"7"))]))
@@ -133,7 +133,7 @@ def test_a_unique_value_is_given_up_for_null_as_well() -> None:
     assert [tables[0].delete for tables in waves.first.values()] == [[(b"1", b"7")]]
 
 
-def test_a_row_goes_back_into_the_column_order_of_its_shard() -> None:
+def test_a_row_is_converted_back_to_the_column_order_of_its_shard() -> None:
     shard = table("item_1", ("w", "v", "id"), PRIMARY)
     whole = table("item", ("id", "v", "w"), PRIMARY)
     part = plan_of(whole, shard, target=whole).sources[1]

@@ -26,7 +26,7 @@ def group(table: TableName, place: int) -> Group:
     return Group(TableName("shop", "t"), members=(Member(table, Table(table, (), ()), (item,)),))
 
 
-def test_the_global_point_stays_in_front_of_what_is_not_resolved() -> None:
+def test_the_global_point_stays_before_what_is_not_resolved() -> None:
     free = CheckpointPoints.of(at(500), at(500), [])
     assert (free.again, free.held) == (at(500), frozenset())
     assert (free.exit_point(None), free.exit_point(at(700))) == (None, at(700))

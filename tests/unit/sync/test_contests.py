@@ -208,9 +208,7 @@ def of_server(name: str, position: int, *, suffix: int = 1) -> Location:
     return Location("bin.000001", position, suffix=suffix, server_uuid=name)
 
 
-def test_a_row_whose_place_a_held_shard_gives_free_stops_when_nothing_is_released(
-    around: Around, checks: Contests
-) -> None:
+def test_a_row_that_waits_for_a_held_shard_stops_if_nothing_is_released(around: Around, checks: Contests) -> None:
     around.wait({b"1"})
     around.here["source_1"].clear()
     around.held = [HeldShard("source_1", TARGET.name, Member(OTHER.name, OTHER, ()))]

@@ -153,7 +153,7 @@ def test_the_restriction_of_a_log_is_the_log_of_the_restriction(
     assert rows == restricted(last)
 
 
-def test_a_key_that_crosses_the_border_is_deleted_and_inserted() -> None:
+def test_a_key_that_leaves_the_coverage_is_deleted_and_inserted() -> None:
     chunks = [ChunkProgress(0, ITEM.name, last_key=key(3), rows_copied=3)]
     here, there, back = (b"3", b"0", b"a"), (b"4", b"0", b"b"), (b"2", b"0", b"c")
     changes = [RowChange(0, here, there), RowChange(0, there, back), RowChange(0, back, there)]
@@ -174,7 +174,7 @@ def chunk(
     return ChunkProgress(number, ITEM.name, low, high, last_key, done)
 
 
-def test_coverage_of_chunks() -> None:
+def test_chunks_determine_the_coverage() -> None:
     (name,) = {ITEM.name}
 
     assert coverages([]) == {}
@@ -188,7 +188,7 @@ def test_coverage_of_chunks() -> None:
     }
 
 
-def test_a_chunk_that_is_done_covers_keys_behind_its_last_row() -> None:
+def test_a_finished_chunk_covers_the_keys_after_its_last_row() -> None:
     """Its last page was read at L, and so it has no row there: what comes later is in the log alone."""
     chunks = [chunk(0, None, 9, key(2), done=True), chunk(1, 10, None)]
     late, beyond = RowChange(0, None, (b"9", b"0", b"")), RowChange(0, None, (b"10", b"0", b""))
@@ -210,7 +210,7 @@ OTHER = table("other", ("id", "v"), PRIMARY)
 PART = PartlyCovered((KeyRange(None, None, (b"2",)),))
 
 
-def test_a_plan_is_another_one_where_coverage_is() -> None:
+def test_plans_with_different_coverage_have_different_fingerprints() -> None:
     plans = [
         plan_of(ITEM, OTHER, coverage={ITEM.name: one})
         for one in (ALL, PART, NONE, PartlyCovered((KeyRange(None, None, (b"3",)),)))
@@ -222,7 +222,7 @@ def test_a_plan_is_another_one_where_coverage_is() -> None:
         assert pickle.loads(pickle.dumps(one)).fingerprint() == one.fingerprint()
 
 
-def test_a_table_that_is_not_covered_is_known_and_passed_over() -> None:
+def test_changes_of_a_table_that_is_not_covered_are_skipped() -> None:
     plan = plan_of(ITEM, OTHER, coverage={ITEM.name: NONE})
 
     assert [source.table for source in plan.sources] == [OTHER]

@@ -70,7 +70,7 @@ def judged(sql: str, schema: str = "shop", sql_mode: int = 0, rules: BlockAllowR
         "CREATE TABLE other.t (a int) COMMENT 'it''s \\' DROP TABLE shop.t'",
     ],
 )
-def test_passed_over(sql: str) -> None:
+def test_statements_that_are_skipped(sql: str) -> None:
     assert isinstance(judged(sql), SkipDdl)
 
 
@@ -108,7 +108,7 @@ def test_passed_over(sql: str) -> None:
         "",
     ],
 )
-def test_stops(sql: str) -> None:
+def test_statements_that_stop_or_are_followed(sql: str) -> None:
     assert isinstance(judged(sql), RelevantDdl)
 
 
@@ -145,7 +145,7 @@ def test_quotes_are_read_under_the_mode_of_the_statement(sql: str, mode: int, pa
         "DROP SEQUENCE IF EXISTS s",
     ],
 )
-def test_what_changed_nothing_is_passed_over(sql: str) -> None:
+def test_statements_without_effect_are_skipped(sql: str) -> None:
     assert isinstance(judged(sql), SkipDdl)
 
 
@@ -168,7 +168,7 @@ def test_what_changed_nothing_is_passed_over(sql: str) -> None:
         "DROP VIEW other.v, v",
     ],
 )
-def test_what_may_have_changed_something_stops(sql: str) -> None:
+def test_statements_that_may_have_an_effect_are_relevant(sql: str) -> None:
     assert isinstance(judged(sql), RelevantDdl)
 
 
@@ -180,7 +180,7 @@ def test_a_schema_without_tables_of_the_task_may_have_views() -> None:
 
 
 @pytest.mark.parametrize("sql", ["SOMETHING NEW ON t", "FROB `a`", "FROB x.y"])
-def test_unreadable_ddl_passes_if_it_can_only_concern_an_excluded_schema(sql: str) -> None:
+def test_unreadable_ddl_is_skipped_if_it_can_only_affect_an_excluded_schema(sql: str) -> None:
     assert isinstance(judged(sql, schema="other"), SkipDdl)
     assert isinstance(judged(sql, schema="shop"), RelevantDdl)
     assert isinstance(judged(f"{sql}, shop", schema="other"), RelevantDdl)
@@ -193,7 +193,7 @@ def test_unreadable_ddl_passes_if_it_can_only_concern_an_excluded_schema(sql: st
     )
 
 
-def test_so_does_a_text_that_is_not_decoded() -> None:
+def test_an_undecoded_text_is_judged_like_any_other() -> None:
     def undecoded(sql: bytes, schema: str) -> Verdict:
         text = sql.decode("utf-8", "backslashreplace")
         return _judge(DdlStatement(HERE, HERE, schema, text, 0, undecoded=sql), RULES, TABLES)
@@ -216,7 +216,7 @@ def test_so_does_a_text_that_is_not_decoded() -> None:
         (f"DROP DATABASE `{UNSURE}`", False),
     ],
 )
-def test_a_character_that_is_not_known_matters_only_in_a_name_that_may_be_ours(sql: str, passes: bool) -> None:
+def test_an_unknown_character_matters_only_in_the_name_of_a_possible_table(sql: str, passes: bool) -> None:
     assert isinstance(judged(sql), SkipDdl if passes else RelevantDdl)
 
 
@@ -225,7 +225,7 @@ def test_the_rest_of_a_harmless_statement_is_not_parsed() -> None:
     assert isinstance(judged("CREATE FUNCTION f() RETURNS INT LANGUAGE JAVASCRIPT AS $$ it's $$"), SkipDdl)
 
 
-def test_the_error_shows_the_head_and_a_way_out() -> None:
+def test_the_error_shows_the_head_and_a_remedy() -> None:
     error = stop_error(ddl("ALTER TABLE t ADD b int DEFAULT 'secret'"), "it concerns shop.t")
 
     assert isinstance(error, NotSupportedYet)

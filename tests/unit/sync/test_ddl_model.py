@@ -263,7 +263,7 @@ def nothing_remembered() -> Iterator[None]:
 
 @pytest.mark.usefixtures("nothing_remembered")
 @pytest.mark.parametrize("rule", RULES, ids=[rule.description.replace(" ", "-") for rule in RULES])
-def test_without_this_rule_harm_is_done(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
+def test_without_a_rule_the_model_finds_a_wrong_row(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
     rule.broken(monkeypatch)
 
     assert _harm(rule)

@@ -56,7 +56,7 @@ def test_a_null_is_equal_to_nothing() -> None:
     assert sorted_out(nullable, (None, "1,7,7"), ("2,7,7", None)) == ([0, 1], [0, 0])
 
 
-def test_values_of_several_columns_are_not_taken_for_others() -> None:
+def test_values_of_several_columns_are_not_confused() -> None:
     """DM joins them as text: ('1.1', '2') and ('1', '1.2') are one there."""
     nullable = table("t", "abc", A, PAIR)
 
@@ -70,17 +70,17 @@ PREFIX = Table(CAUSALITY.name, (CAUSALITY.columns[0], TEXT), (A, Index("b", ("b"
 
 
 @pytest.mark.parametrize("one", [WITH_TEXT, EXPRESSION, PREFIX], ids=["collation", "expression", "prefix"])
-def test_where_equality_is_not_known_only_neighbours_of_one_kind_go_together(one: Table) -> None:
+def test_with_unknown_equality_only_successive_changes_are_combined(one: Table) -> None:
     log = (None, "1,x"), (None, "2,y"), ("3,z", None), ("4,p", None), (None, "5,Z"), ("5,Z", "5,q"), ("1,x", "1,r")
 
     assert sorted_out(one, *log) == ([0, 0, 1, 1, 2, 3, 3], [0] * 7)
 
 
-def test_where_equality_is_not_known_a_row_keeps_its_order() -> None:
+def test_with_unknown_equality_changes_keep_their_order() -> None:
     assert sorted_out(WITH_TEXT, ("1,x", "1,y"), ("1,y", "1,z"), ("2,a", "2,b"))[0] == [0, 1, 1]
 
 
-def test_the_same_image_may_come_many_times() -> None:
+def test_the_same_image_may_occur_several_times() -> None:
     keyless = table("t", "ab")
     log = (None, "1,1"), (None, "1,1"), ("1,1", None), ("1,1", "2,2"), ("1,1", "2,2"), (None, "3,3")
 
@@ -92,7 +92,7 @@ LOGS = st.lists(st.tuples(ROWS, ROWS).filter(any), max_size=30)
 
 
 @given(LOGS)
-def test_what_shares_a_value_is_in_one_bucket_and_in_order(log: list[tuple[str | None, str | None]]) -> None:
+def test_changes_that_share_a_value_are_in_one_bucket_and_in_order(log: list[tuple[str | None, str | None]]) -> None:
     kept = changes(*log)
     order = ChangeOrder.of(marks_of(part_of(CAUSALITY)), kept)
     buckets = list(order.buckets(8))

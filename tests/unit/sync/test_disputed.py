@@ -145,7 +145,7 @@ def test_rows_never_collide(name: str, data: st.DataObject, *, folds: bool) -> N
     applied(plan_with(keys, folds=folds), keys, data.draw(logs(keys)), data)
 
 
-def test_values_that_the_target_takes_for_equal_are_disputed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_the_target_equates_are_disputed(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = KEYS["one"]
     log: list[Logged] = [(0, None, (b"1", b"a", None)), (0, (b"1", b"a", None), None), (0, None, (b"2", b"A", None))]
     plan = plan_with(keys, folds=True)
@@ -157,7 +157,7 @@ def test_values_that_the_target_takes_for_equal_are_disputed(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("after", "waits"), [((b"1", b"c", None), False), ((b"1", b"b", b"x"), False), (None, False)])
-def test_a_value_that_no_row_takes_is_not_waited_for(after: Row | None, *, waits: bool) -> None:
+def test_a_released_value_that_no_row_needs_causes_no_wave_1(after: Row | None, *, waits: bool) -> None:
     plan = plan_with(KEYS["each"], folds=True)
     waves = make_waves(plan, fold(plan, [(0, (b"1", b"b", b"b"), after), (0, None, (b"2", b"a", b"a"))]))
 

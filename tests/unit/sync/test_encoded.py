@@ -157,7 +157,7 @@ def log_of_history(chance: random.Random, folder: Path, *, lies: float, wild: fl
 @pytest.mark.parametrize("safe", [False, True])
 @pytest.mark.parametrize(("lies", "wild"), [(0, 0), (0.01, 0), (0, 0.05), (0.01, 0.05)])
 @pytest.mark.parametrize(("fewest", "part_bytes"), [(1, encoding.PART_BYTES), (256, encoding.PART_BYTES), (256, 500)])
-def test_they_mean_what_ordinary_changes_mean(
+def test_encoded_changes_have_the_result_of_the_compactor(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lies: float, wild: float, fewest: int, part_bytes: int, safe: bool
 ) -> None:
     """`fewest`: of the changes of a piece that are joined on their way to the compactor. `part_bytes`: a range is a
@@ -228,7 +228,7 @@ def test_a_malformed_image_is_located(monkeypatch: pytest.MonkeyPatch, tmp_path:
         fold_of(plan_of(replace(ONE, columns=(NOT_NULL, members))), planned.ranges, {0})
 
 
-def test_a_null_in_a_key_of_the_target_is_left_to_the_target(tmp_path: Path) -> None:
+def test_a_null_in_a_key_is_rejected_by_the_target(tmp_path: Path) -> None:
     """At the source the key is UNIQUE, and its column is nullable."""
     log, of_null = Log(), b"\xfd" + order(1, b"x")[5:]
     log.begin()
@@ -249,7 +249,7 @@ def test_a_null_in_a_key_of_the_target_is_left_to_the_target(tmp_path: Path) -> 
     assert sorted(folded.keyed[0], key=repr) == [None, b"5"]
 
 
-def test_only_the_table_with_a_row_that_moves_becomes_ordinary(tmp_path: Path) -> None:
+def test_only_the_table_with_a_moved_key_uses_the_compactor(tmp_path: Path) -> None:
     ranges = log_of([[(0, None, 1), (1, None, 1), (2, None, 1)], [(1, 1, 2), (2, None, 2)], [(1, None, 3)]], tmp_path)
     plan = plan_of(*TABLES)
 
@@ -260,7 +260,7 @@ def test_only_the_table_with_a_row_that_moves_becomes_ordinary(tmp_path: Path) -
     assert folded.changes == 6
 
 
-def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
+def test_tables_with_another_write_mode_use_the_compactor() -> None:
     plan = plan_of(ONE)
     (source,) = plan.sources
 

@@ -101,7 +101,7 @@ def test_worker_count_is_how_many_connections_write(
 
 
 @pytest.mark.parametrize("plan", [replace(PLAN, compact=False), replace(PLAN, whole=True)], ids=["all", "whole"])
-def test_what_is_not_folded_is_one_task(plan: SyncPlan) -> None:
+def test_an_unfolded_epoch_is_one_task(plan: SyncPlan) -> None:
     assert WriteConcurrency.of(SyncerConfig(worker_count=6), plan, tasks=8).tasks == 1
 
 
@@ -175,7 +175,7 @@ def test_a_configured_batch_is_never_exceeded() -> None:
     assert {len(batch) for batch in writer._batches([wave], range(64))} <= {1, 2}
 
 
-def test_a_bucket_of_a_batch_that_another_task_has_done_is_left_out() -> None:
+def test_a_bucket_that_another_task_has_applied_is_left_out_of_the_batch() -> None:
     """An epoch that is repeated may be divided into batches in another way."""
     world = World()
     writer = WaveWriter(PLAN, world.writes, world.loop.state.step(LO.at(200)))
@@ -251,7 +251,7 @@ def test_what_is_held_back_for_an_unknown_time_makes_the_lag_unknown() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "total", "recent"), [(10, 10.0, 10.0), (100, 1.0, 0.0)])
-def test_what_is_recent_is_half_a_minute(seconds: int, total: float, recent: float) -> None:
+def test_the_recent_speed_covers_half_a_minute(seconds: int, total: float, recent: float) -> None:
     meter = Meter()
     meter.record({"rows": 0}, now=0.0)
     meter.record({"rows": 100}, now=5.0)
@@ -262,7 +262,7 @@ def test_what_is_recent_is_half_a_minute(seconds: int, total: float, recent: flo
     assert (speed.total, speed.recent) == (total, recent)
 
 
-def test_a_location_comes_back_from_its_sort_key() -> None:
+def test_a_location_is_restored_from_its_sort_key() -> None:
     known = Location("mysql-bin.000003", 99, gtid_set="0-1-5", suffix=2)
 
     assert location_at(known.sort_key, known) == known
@@ -307,7 +307,7 @@ def test_a_group_sees_its_blobs_in_the_order_of_the_items() -> None:
     ]
 
 
-def test_a_group_never_acts_on_a_part() -> None:
+def test_a_group_is_never_applied_without_all_its_blobs() -> None:
     def produce(item: int) -> list[bytes]:
         if item == 1:
             raise TargetDenied("no")

@@ -53,7 +53,7 @@ def ended(error: DmError) -> PrivateRelayEnded:
 
 
 @pytest.mark.parametrize("reaction", ["retry", "stop"])
-def test_where_both_logs_fail_the_upstream_decides_about_a_retry(reaction: str) -> None:
+def test_if_both_logs_fail_the_error_of_the_upstream_decides_about_a_retry(reaction: str) -> None:
     ended_by = {"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone. Do it.", "Reaction": reaction}
     upstream = PrivateRelayEnded(ReportedError.read(ended_by | {"Workaround": "Do it."}))
     error = both_logs_failed("one", str(HERE), MalformedEvent("f:4", "damaged"), upstream, by_gtid=False)
@@ -81,7 +81,7 @@ UNREACHABLE = ServerUnreachable("one (dm@host:3306)", "no route to host")
         (ChecksumMismatch("f:4", 1, 2), ChecksumMismatch("f:4", 1, 2), False, "its own file is damaged"),
     ],
 )
-def test_where_neither_serves_only_what_is_still_open_is_advised(
+def test_if_both_logs_fail_only_possible_remedies_are_named(
     local: DmError, upstream: DmError, by_gtid: bool, advice: str
 ) -> None:
     error = both_logs_failed("one", str(HERE), local, upstream, by_gtid=by_gtid)

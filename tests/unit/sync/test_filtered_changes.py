@@ -44,7 +44,7 @@ def filtered(counts: RowFilter, one: Table = ITEM, buckets: int = 4) -> SyncPlan
     return replace(plan, sources=(replace(plan.sources[0], filter=counts),))
 
 
-def test_where_deletes_are_missing_the_first_before_and_the_last_after_stay() -> None:
+def test_if_deletes_are_filtered_the_fold_keeps_first_before_and_last_after() -> None:
     plan = filtered(DELETES)
     assert plan.losses == {0: FilterLoss.DELETES}
     assert fold(plan, [(0, None, A), (0, None, B)]).keyed[0] == {b"1": Change(None, B)}
@@ -79,7 +79,7 @@ def test_folding_loosely_in_pieces_is_folding_the_whole() -> None:
     assert unpack(plan, blobs).keyed[0] == {b"1": Change(None, None), b"2": Change(None, C)}
 
 
-def test_a_kept_row_is_written_over_by_its_key_alone() -> None:
+def test_a_row_whose_delete_was_filtered_is_overwritten_by_its_key() -> None:
     """REPLACE would also remove a row that is gone at the source and has the same unique value; and what only the
     target has in the row."""
     (plain,) = make_waves(filtered(DELETES, buckets=1), fold(filtered(DELETES), [(0, None, A)])).second[0].values()
@@ -173,13 +173,13 @@ MOVED = Change((b"1", b"a"), (b"2", b"b"))
         (UNIQUE, MOVED, [b"1", b"2"], ["delete (1)", "delete (2)", "insert (2,b)"]),
     ],
 )
-def test_an_update_takes_the_place_of_a_row_that_was_kept(
+def test_an_update_replaces_a_row_whose_delete_was_filtered(
     one: Table, change: Change, there: list[bytes], done: list[str]
 ) -> None:
     assert written(one, [change], there) == done
 
 
-def test_the_fingerprint_knows_the_filter() -> None:
+def test_the_fingerprint_depends_on_the_filter() -> None:
     assert len({plan_of(ITEM).fingerprint(), filtered(DELETES).fingerprint(), filtered(INSERTS).fingerprint()}) == 3
 
 
@@ -200,7 +200,7 @@ def test_runs_are_the_changes_and_no_row_is_twice_in_one(changes: list[Change]) 
         assert sum(map(len, keys)) == len(set().union(*keys))
 
 
-def test_rows_that_a_collation_may_take_for_one_go_alone() -> None:
+def test_rows_that_a_collation_may_equate_are_written_alone() -> None:
     column = Column("id", 0, "varchar", "varchar(9)", False, "utf8mb4", "utf8mb4_general_ci")
     part = plan_of(Table(TableName("shop", "item"), (column,), (PRIMARY,))).targets[0]
     changes = [Change(None, (b"a",)), Change(None, (b"A",))]
@@ -217,7 +217,7 @@ def test_inserts_into_a_table_without_a_key_go_together() -> None:
     ]
 
 
-def test_what_is_added_to_rows_is_part_of_them() -> None:
+def test_values_added_by_routing_are_part_of_the_row() -> None:
     plan = plan_of(ITEM)
     source = replace(plan.sources[0], added=(b"x",))
     row: Row = (b"1", b"a")

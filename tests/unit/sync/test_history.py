@@ -7,7 +7,7 @@ from airflow_provider_dm.engine.sync.progress import CheckpointHistory
 BEAT = 2
 
 
-def test_a_day_of_beats_is_six_hours_of_points_the_last_minutes_finer() -> None:
+def test_the_history_covers_six_hours_in_at_most_130_points() -> None:
     history, day = CheckpointHistory(), 24 * 3600
     for now in range(0, day, BEAT):
         history.note(now, 500.0 if now == day - 3600 else 1.0, 3.0)

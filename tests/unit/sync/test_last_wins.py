@@ -191,7 +191,7 @@ def test_tables_of_one_source_that_are_folded_apart_lose_their_order(monkeypatch
     assert harms(plan_of())
 
 
-def test_an_update_does_not_take_the_row_of_another_table_for_its_own() -> None:
+def test_an_update_does_not_change_the_row_of_another_table() -> None:
     """An upsert would make (9, 2) its row by the unique value, and count as if it had met its own."""
     for shards in (1, 2):
         world = World(random.Random(1))
@@ -212,7 +212,7 @@ def test_a_source_that_is_alone_in_the_target_folds_its_changes() -> None:
     assert world.counts == {"missing 0": 1, "present 0": 2}
 
 
-def test_half_an_epoch_of_the_other_law_is_known_by_its_plan() -> None:
+def test_a_half_applied_epoch_of_the_other_mode_is_recognized_by_its_plan() -> None:
     safe = plan_of()
     owned = replace(safe, safe=False)
     assert safe.fingerprint() != owned.fingerprint()
@@ -222,7 +222,7 @@ def test_half_an_epoch_of_the_other_law_is_known_by_its_plan() -> None:
         assert one.fingerprint() in {mode.fingerprint() for mode in other.in_all_modes()}
 
 
-def test_a_table_whose_rows_may_be_one_in_the_target_keeps_to_its_owners() -> None:
+def test_rows_that_may_be_equal_in_the_target_are_not_overwritten() -> None:
     narrower = replace(UNIQUE, unique_keys=(*UNIQUE.unique_keys, Index("v", ("v",), prefixes=(None,))))
     plan = plan_of(target=narrower)
     assert (plan.overwritable, plan.contended, plan.not_overwritable) == (
@@ -294,7 +294,7 @@ def test_rows_whose_places_are_known_are_not_examined(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("ours", "theirs", "is_refused"), [(True, True, False), (True, False, True)])
-def test_two_laws_in_one_table_are_refused(*, ours: bool, theirs: bool, is_refused: bool) -> None:
+def test_different_safe_modes_in_one_table_are_refused(*, ours: bool, theirs: bool, is_refused: bool) -> None:
     feeders = [Feeder(name, TableName("shop", "o"), UNIQUE.name) for name in ("one", "two", "gone")]
     safe = {"one": ours, "two": theirs}
     check_same_safe_mode([TableName("shop", "other")], safe, "one", feeders)

@@ -49,7 +49,7 @@ def test_a_piece_is_planned_then_applied_and_then_noted(monkeypatch: pytest.Monk
     assert (world.positions(), world.noted()) == ({300}, LO.at(300))
 
 
-def test_what_was_applied_is_counted() -> None:
+def test_applied_changes_are_counted() -> None:
     world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
     world.run()
     shown = world.loop.progress
@@ -90,7 +90,7 @@ def test_a_stop_request_lets_the_current_epoch_finish() -> None:
     assert world.happened("apply", "Stopped") == ["apply 100..200", "Stopped 200"]
 
 
-def test_no_epoch_crosses_the_end_of_a_past_that_is_not_exact_or_the_goal() -> None:
+def test_no_epoch_crosses_the_end_of_safe_mode_or_the_goal() -> None:
     script = epoch(100, 200), epoch(200, 300), epoch(300, 400)
     world = World(*script, goal=LO.at(400), safe_mode=SafeMode(until=LO.at(300)))
     world.run()
@@ -99,7 +99,7 @@ def test_no_epoch_crosses_the_end_of_a_past_that_is_not_exact_or_the_goal() -> N
     assert [job.plan.value.safe for job in world.tasks.jobs] == [True, True, False]
 
 
-def test_a_past_that_has_ended_stays_so_in_another_servers_log() -> None:
+def test_safe_mode_that_has_ended_stays_off_in_another_servers_log() -> None:
     """The place has no GTID set, so it could not be compared with a later sub-directory of the relay log."""
     there = [replace(LO.at(position), suffix=2) for position in (300, 400)]
     script = epoch(100, 200), replace(epoch(200, 300), hi=there[0]), replace(epoch(300, 400), lo=there[0], hi=there[1])
@@ -135,14 +135,14 @@ def test_a_metadata_db_that_is_away_stops_nothing() -> None:
 # Nothing to do
 
 
-def test_events_that_change_nothing_are_passed_but_move_no_bucket() -> None:
+def test_events_without_changes_are_skipped_and_move_no_bucket() -> None:
     world = World(UpToDate(LO.at(150)), epoch(150, 200), goal=LO.at(200))
     world.run()
 
     assert world.happened("plan", "apply") == ["plan 100", "plan 150", "apply 100..200"]
 
 
-def test_buckets_come_to_a_goal_that_lies_behind_such_events() -> None:
+def test_buckets_reach_a_goal_after_events_without_changes() -> None:
     world = World(UpToDate(LO.at(150)), goal=LO.at(150))
 
     assert world.run()
@@ -183,7 +183,7 @@ def test_a_sync_that_waits_for_the_log_has_not_caught_up(*, waiting: bool) -> No
     assert world.loop.progress.caught_up is not waiting
 
 
-def test_a_goal_that_the_new_server_does_not_have_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_goal_that_the_new_server_lacks_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SILENT_SECONDS", -1.0)
     goal = replace(LO, position=900, gtid_set="0-1-9")
     world = World(UpToDate(Location("new.000001", 4, gtid_set="0-1-7", suffix=2)), goal=goal)
@@ -195,7 +195,7 @@ def test_a_goal_that_the_new_server_does_not_have_is_lost(monkeypatch: pytest.Mo
 # DDL
 
 
-def test_ddl_that_is_nothing_to_the_task_is_passed_over() -> None:
+def test_ddl_of_tables_outside_of_the_task_is_skipped() -> None:
     world = World(ddl("CREATE TABLE other.x (a INT)", 100, 150), epoch(150, 200), goal=LO.at(200))
 
     assert world.run()
@@ -230,7 +230,7 @@ DDL_OF_ANOTHER_SERVER = DdlStatement(
         pytest.param(UpToDate(LO.at(150)), (), False, id="nothing but events"),
     ],
 )
-def test_what_is_injected_is_executed_before_the_log_leaves_its_place(
+def test_injected_statements_are_executed_before_the_log_leaves_the_file(
     comes: Planned, noted: tuple[int, ...], injected: bool
 ) -> None:
     """Some of it may be already, and another file does not come to that place. DDL there is the statement's matter."""

@@ -26,7 +26,7 @@ from tests.unit.sync.target_tables import TARGETS
 BUSY, DENIED = TargetBusy(1213, "ER_LOCK_DEADLOCK"), TargetDenied("no")
 
 
-def test_what_may_pass_is_tried_again_with_the_same_bounds() -> None:
+def test_a_transient_error_is_retried_with_the_same_bounds() -> None:
     world = World(epoch(100, 200), goal=LO.at(200))
     world.tasks.accidents = [(10, BUSY), (30, BUSY)]
 
@@ -35,7 +35,7 @@ def test_what_may_pass_is_tried_again_with_the_same_bounds() -> None:
     assert world.stop.waits == [0.5, 1.0]
 
 
-def test_in_the_end_it_is_raised() -> None:
+def test_a_repeated_transient_error_is_raised_at_last() -> None:
     world = World(epoch(100, 200))
     world.tasks.accidents = [(0, BUSY)] * 9
 
@@ -45,7 +45,7 @@ def test_in_the_end_it_is_raised() -> None:
     assert world.events[-1] == "Paused 100"
 
 
-def test_an_epoch_that_was_cut_otherwise_is_for_the_next_run() -> None:
+def test_changed_transaction_groups_are_left_to_the_next_run() -> None:
     world = World(epoch(100, 200))
     world.tasks.accidents = [(0, TransactionGroupsChanged("100", "200", "150"))]
 
@@ -63,7 +63,7 @@ def test_a_stopped_source_does_not_retry() -> None:
     assert len(world.tasks.jobs) == 1
 
 
-def test_what_does_not_pass_is_not_tried_again() -> None:
+def test_a_permanent_error_is_not_retried() -> None:
     world = World(epoch(100, 200))
     world.tasks.accidents = [(10, DENIED)]
 
@@ -93,7 +93,7 @@ def test_an_error_ahead_waits_until_what_lies_before_it_is_applied() -> None:
 # Half an epoch
 
 
-def test_a_stretch_that_could_not_be_decoded_is_read_elsewhere_with_the_same_end() -> None:
+def test_an_epoch_that_cannot_be_decoded_is_read_from_the_other_log() -> None:
     world = World(epoch(100, 200), epoch(100, 200), epoch(200, 300), goal=LO.at(300), at_fault=True)
     world.tasks.accidents = [(10, ChecksumMismatch("bin.000001:150", 1, 2))]
 
@@ -105,7 +105,7 @@ def test_a_stretch_that_could_not_be_decoded_is_read_elsewhere_with_the_same_end
     assert [(lo.position, limit) for lo, goal, limit in world.log.asked if goal == LO.at(200)] == [(100, UNLIMITED)]
 
 
-def test_what_was_found_ahead_of_it_counts_for_nothing() -> None:
+def test_an_error_found_ahead_of_a_half_written_epoch_is_ignored() -> None:
     """Whatever is wrong behind the stretch: half of it is written, so it comes first."""
     found = ChecksumMismatch("bin.000001:250", 1, 2)
     world = World(
@@ -141,7 +141,7 @@ def test_a_sync_that_has_half_an_epoch_is_not_caught_up() -> None:
     assert not world.loop.progress.caught_up
 
 
-def test_an_epoch_that_ends_behind_the_edge_is_not_applied() -> None:
+def test_an_epoch_that_ends_after_the_edge_is_not_applied() -> None:
     world = World(epoch(100, 300), edge=LO.at(200))
 
     with pytest.raises(InvariantBroken, match="at the location of the advanced buckets"):
@@ -200,21 +200,21 @@ def test_in_safe_mode_a_source_that_started_meanwhile_may_delete_the_row(error: 
     assert [job.plan.value for job in world.tasks.jobs] == [replace(PLAN, safe=True), replace(APART, safe=True)]
 
 
-def test_in_a_task_of_one_source_it_is_a_strangers() -> None:
+def test_in_a_task_of_one_source_the_colliding_row_is_foreign() -> None:
     world = with_another_source(World(epoch(100, 200)))
 
     with pytest.raises(DuplicateInTarget):
         world.run()
 
 
-def test_an_epoch_that_was_begun_in_another_mode_is_not_gone_on_with_in_this_one() -> None:
+def test_a_half_applied_epoch_is_not_continued_in_another_mode() -> None:
     world = World(epoch(100, 200), plan=EACH, written_by=PLAN, edge=LO.at(200), several=True)
 
     with pytest.raises(DuplicateInTarget):
         with_another_source(world).run()
 
 
-def test_behind_it_the_plan_of_this_run_holds() -> None:
+def test_after_a_half_applied_epoch_the_current_plan_is_used() -> None:
     script = epoch(100, 200), epoch(200, 300)
     world = World(*script, plan=APART, written_by=PLAN, edge=LO.at(200), goal=LO.at(300))
 
@@ -222,7 +222,7 @@ def test_behind_it_the_plan_of_this_run_holds() -> None:
     assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
 
 
-def test_so_it_is_behind_the_rows_of_a_statement() -> None:
+def test_after_the_rows_of_a_statement_the_current_plan_is_used() -> None:
     """CREATE TABLE … SELECT: the statement was followed, and half of its rows written, before the mode was another."""
     inside: Any = SimpleNamespace(start=120, end=200, cut=lambda _seams: ())
     create = replace(ddl("CREATE TABLE plain SELECT 1", 100, 200), rows=inside)

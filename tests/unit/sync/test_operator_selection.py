@@ -49,7 +49,7 @@ def test_an_exact_location_overrides_a_pattern() -> None:
     assert operator_for([exact], at(500), SQL) is None
 
 
-def test_an_event_inside_of_the_transaction_means_it() -> None:
+def test_a_location_inside_a_transaction_selects_that_transaction() -> None:
     inside = operator(at(465))
 
     assert operator_for([inside], at(400), SQL, end=at(600)) is inside
@@ -63,7 +63,7 @@ def test_a_place_of_another_file_or_sub_directory_is_another_place(elsewhere: Lo
     assert operator_for([operator(at(400))], elsewhere, SQL) is None
 
 
-def test_a_pattern_that_was_bound_means_that_place_and_no_other() -> None:
+def test_a_pattern_that_was_used_matches_at_no_other_location() -> None:
     """A run that died behind its DDL must not let the pattern meet a second one."""
     bound = operator("DROP COLUMN", state=OperatorState.USED, used_at=at(400))
 
@@ -83,7 +83,7 @@ def test_an_operator_with_a_location_overrides_another_pattern() -> None:
     assert operator_for([older, bound], at(400), SQL) is bound
 
 
-def test_what_the_task_has_passed_is_only_a_record() -> None:
+def test_a_passed_operator_has_no_effect() -> None:
     passed = operator(at(400), "inject", state=OperatorState.PASSED, used_at=at(400))
 
     assert operator_for([passed], at(400), SQL) is None
@@ -174,7 +174,7 @@ def test_a_text_may_hold_several_statements() -> None:
         (" ; ", "`replace` needs a statement"),
     ],
 )
-def test_only_ddl_that_is_understood_takes_the_place_of_ddl(sql: str, why: str) -> None:
+def test_only_readable_ddl_replaces_ddl(sql: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=f"{why}.*Nothing was stored"):
         operator_statements(OperatorKind.REPLACE, [SQL, sql] if sql.strip(" ;") else [sql])
 

@@ -43,7 +43,7 @@ def at_start(today: TablesToday, *statements: str) -> dict[str, list[str]]:
     return {one.table: [column.name for column in known.table.columns] for one, known in found.items()}
 
 
-def test_the_first_statement_about_a_table_tells() -> None:
+def test_the_first_statement_shows_whether_a_table_existed() -> None:
     source = {**known("a", ", n int"), **known("b", ", x int"), **known("new", ""), **known("moved", "")}
     target = {**known("a", ""), **known("b", ""), **known("dropped", ""), **known("old", ""), **known("alone", "")}
     found = at_start(
@@ -80,7 +80,7 @@ FAMILIES = [(MYSQL, MARIADB), (MARIADB, MYSQL), (MYSQL, MYSQL), (MARIADB, MARIAD
 
 
 @pytest.mark.parametrize("servers", FAMILIES)
-def test_the_ddl_since_is_undone(servers: tuple[Server, Server]) -> None:
+def test_ddl_since_the_start_is_undone(servers: tuple[Server, Server]) -> None:
     def found(source: str, target: str, *statements: str) -> list[str]:
         columns = columns_at_start(source, target, *statements, servers=servers)
         return [one.replace("int(11)", "int").replace("bigint(20)", "bigint") for one in columns]
@@ -115,7 +115,7 @@ def test_another_order_in_the_target() -> None:
     assert found == ["id int", "gone int", "x int", "y date"]
 
 
-def test_a_table_that_was_renamed_or_dropped_since() -> None:
+def test_a_table_that_was_renamed_or_dropped_since_the_start() -> None:
     alter = "ALTER TABLE a ADD n int"
     assert columns_at_start(", n int", "", alter, "RENAME TABLE a TO b", table="b") == ["id int"]
     assert columns_at_start(", n int", "", "ALTER TABLE a ADD n int, RENAME TO b", table="b") == ["id int"]
@@ -125,7 +125,7 @@ def test_a_table_that_was_renamed_or_dropped_since() -> None:
     assert columns_at_start("", ", v json", "DROP TABLE a", "CREATE TABLE a LIKE b") == ["id int", "v json"]
 
 
-def test_if_exists_finds_what_the_target_has() -> None:
+def test_if_exists_is_evaluated_with_the_targets_columns() -> None:
     both = (MARIADB, MYSQL)
     drop, add = "ALTER TABLE a DROP COLUMN IF EXISTS v", "ALTER TABLE a ADD COLUMN IF NOT EXISTS v int"
     assert columns_at_start("", "", drop, servers=both) == ["id int(11)"]
@@ -152,7 +152,7 @@ def test_between_families_the_start_is_proven_or_refused(statements: Sequence[st
     assert at_start(TablesToday(source, known("a", ""), (MYSQL, MYSQL)), *statements) == {"a": ["id"]}, "as DM takes it"
 
 
-def test_two_tables_that_rows_are_read_by_alike() -> None:
+def test_tables_whose_rows_are_decoded_equally() -> None:
     def is_alike(one: str, other: str, server: Server = MYSQL) -> bool:
         ours, theirs = known("a", one)[name("a")], known("a", other, server)[name("a")]
         return are_alike(ours, theirs, (MYSQL, server))
@@ -165,7 +165,7 @@ def test_two_tables_that_rows_are_read_by_alike() -> None:
     assert [is_alike(members[0], one, MARIADB) for one in members] == [True, False, False]
 
 
-def test_the_log_is_read_to_its_end_and_waited_for() -> None:
+def test_the_log_is_read_to_its_end_and_awaited() -> None:
     (statement,) = log("TRUNCATE a")
     pieces: Sequence[Planned] = [
         Epoch(LO, statement.at, (), 1, 96, 0), statement, UpToDate(statement.end),

@@ -40,11 +40,11 @@ def pauses(backoff: Backoff, lives: list[LoopLife], *, every: float = 1.0) -> li
     return found
 
 
-def test_a_pause_is_doubled_from_a_second_to_five_minutes() -> None:
+def test_a_delay_is_doubled_from_a_second_to_five_minutes() -> None:
     assert pauses(Backoff(PLAIN, bounded=False), [DEAD] * 11) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
 
 
-def test_half_of_a_pause_is_left_to_chance() -> None:
+def test_half_of_a_delay_is_random() -> None:
     found = {Backoff(CheckerConfig(), bounded=False, steps=3).pause_seconds(now=0.0) for _ in range(50)}
 
     assert len(found) > 1
@@ -85,7 +85,7 @@ def test_a_bounded_run_gives_up_without_progress() -> None:
     assert pauses(Backoff(steady, bounded=True), [DEAD] * 3 + [WELL] + [DEAD] * 2, every=every) == [1] * 6
 
 
-def test_a_pause_that_would_be_too_long_is_not_begun() -> None:
+def test_a_delay_that_would_exceed_the_limit_is_not_begun() -> None:
     found = pauses(Backoff(PLAIN, bounded=True), [DEAD] * 10, every=0.0)
 
     assert found == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
@@ -105,7 +105,7 @@ def test_a_pause_that_would_be_too_long_is_not_begun() -> None:
         (OtherSourcesNeeded("s", 3, "why"), False),
     ],
 )
-def test_only_what_may_pass_for_this_very_run_is_waited_for(error: DmError, expected: bool) -> None:
+def test_only_transient_errors_are_retried(error: DmError, expected: bool) -> None:
     assert is_transient(error) is expected
 
 
@@ -163,7 +163,7 @@ def gate(stage: Stage) -> Gate:
     return made
 
 
-def test_a_gate_opens_and_closes_until_the_end_of_all() -> None:
+def test_a_gate_opens_and_closes_until_the_run_ends() -> None:
     ending = threading.Event()
     one = Gate(ending)
     seen = []
@@ -181,7 +181,7 @@ def test_a_gate_opens_and_closes_until_the_end_of_all() -> None:
 
 
 @pytest.mark.parametrize("first", [result(finished=False), LOST], ids=["between two epochs", "while it fails anyway"])
-def test_it_waits_and_continues(first: SyncResult | DmError) -> None:
+def test_a_paused_sync_waits_and_continues(first: SyncResult | DmError) -> None:
     paused = gate(Stage.PAUSED)
 
     ended, times = pausing(paused, [first, result(finished=True)], lambda: paused.request(Stage.RUNNING))
@@ -202,7 +202,7 @@ def test_a_run_at_its_goal_does_not_pause() -> None:
 @pytest.mark.parametrize(
     ("stage", "error"), [(Stage.PAUSED, InvariantBroken("a", "b")), (Stage.RUNNING, LOST), (Stage.STOPPED, LOST)]
 )
-def test_an_error_that_a_person_has_to_see_is_one(stage: Stage, error: DmError) -> None:
+def test_an_error_that_needs_a_user_is_raised(stage: Stage, error: DmError) -> None:
     with pytest.raises(type(error)):
         pausing(gate(stage), [error], lambda: None)
 

@@ -117,7 +117,7 @@ def test_half_an_epoch_is_completed_by_the_plan_that_began_it(monkeypatch: pytes
     assert lane.world.log.open_places[-2:] == [half, rest], "what was held back is known in its own log only"
 
 
-def test_it_is_not_completed_by_other_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_applied_re_sync_is_not_completed_by_other_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(monkeypatch)
     with pytest.raises(TargetDenied):
         lane.run(PLAN, DIES)
@@ -135,7 +135,7 @@ def test_between_two_epochs_any_plan_continues(monkeypatch: pytest.MonkeyPatch) 
     assert lane.stored().plan == OTHER.fingerprint()
 
 
-def test_it_is_exact_from_the_end_of_safe_mode_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_re_sync_is_exact_after_the_end_of_safe_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     lane, safe = Lane(monkeypatch), list[bool]()
     lane.world.tasks.meanwhile = lambda: safe.append(lane.world.tasks.jobs[-1].plan.value.safe)
     lane.world.loop.state = replace(lane.world.loop.state, safe_mode=SafeMode(until=BEGIN.at(300)))

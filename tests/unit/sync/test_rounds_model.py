@@ -69,7 +69,7 @@ def world() -> Iterator[None]:
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS.keys())
-def test_the_law_holds_after_every_commit(options: dict[str, Any], mode: dict[str, Any]) -> None:
+def test_the_target_is_exact_after_every_commit(options: dict[str, Any], mode: dict[str, Any]) -> None:
     done: Counter[str] = Counter()
     each = EACH // 3 if "ddls" in options else EACH
     for seed in range(each):
@@ -206,7 +206,7 @@ def test_a_page_of_a_merged_table_replaces_nothing(monkeypatch: pytest.MonkeyPat
     assert harms(**KINDS["two sources"])
 
 
-def test_a_table_whose_key_changes_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_finds_that_a_changed_key_needs_a_new_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not harms(30)
     monkeypatch.setattr(chunks_after, "copied_by", lambda _table: None)
 
@@ -220,7 +220,7 @@ def test_rows_of_a_restarted_table_are_removed_from_the_target(monkeypatch: pyte
     assert harms()
 
 
-def test_what_is_not_covered_is_not_written_in_safe_mode_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_finds_that_uncovered_rows_must_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """An exact plan would miss the row that an UPDATE finds nowhere; this one writes it."""
     real = vars(SyncPlan)["parts"].func
     monkeypatch.setattr(SyncPlan, "parts", property(lambda plan: {} if plan.safe else real(plan)))
@@ -237,7 +237,7 @@ def test_a_round_is_opened_where_its_snapshots_are() -> None:
     assert harms(quirks=both, first=260, **KINDS["one source, failover"])
 
 
-def test_what_another_server_repeats_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_finds_that_repeated_transactions_must_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Remaining, "of", lambda *_sets: None)
 
     assert harms(**KINDS["one source, failover"])
@@ -294,7 +294,7 @@ def test_an_epoch_ends_where_it_did_even_if_the_frontier_only_moved_forward(monk
     assert not harms(30)
 
 
-def test_one_wave_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_finds_that_one_wave_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         causality,
         "_exact_in_two_waves",
@@ -356,7 +356,7 @@ def test_every_transaction_checks_the_generation() -> None:
     assert harms(quirks=Quirks(keeps_generation=True, haunted=0.6), first=122)
 
 
-def test_wave_1_leaves_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_finds_that_wave_1_needs_a_frontier_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wave 1 without its frontier statement: late ones delete what wave 2 has written."""
     real = frontier.fenced_transaction
 

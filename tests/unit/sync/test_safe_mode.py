@@ -76,7 +76,7 @@ def test_the_worked_example() -> None:
         (SafeModeWindow(60), True, None, "aaaaaa"),
     ],
 )
-def test_it_ends_by_time_only_behind_the_location(
+def test_safe_mode_ends_by_time_only_after_the_location(
     window: SafeModeWindow | None, always: bool, until: Location | None, expected: str
 ) -> None:
     letters = {
@@ -90,7 +90,7 @@ def test_it_ends_by_time_only_behind_the_location(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_it_ends_at_one_location_for_any_epochs_and_crashes(seed: int, tmp_path: Path) -> None:
+def test_safe_mode_ends_at_one_location_for_any_epochs_and_crashes(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     times = [1000 + chance.randint(0, 9) * 10 for _ in range(30)]
     log = Log()
@@ -158,7 +158,7 @@ def in_window(*script: Planned, seconds: int = 150, goal: Location | None = None
     return world
 
 
-def test_the_loop_leaves_it_where_the_time_comes_and_shows_it() -> None:
+def test_the_loop_leaves_safe_mode_at_its_time_and_reports_it() -> None:
     world = in_window(epoch(100, 200), epoch(200, 300), epoch(300, 400), epoch(400, 500), goal=LO.at(500))
     world.tasks.meanwhile = lambda: shown.append(world.loop.progress.to_json()["safe_mode"])
     shown: list[dict[str, object]] = []
@@ -206,7 +206,7 @@ def test_an_unclean_stop_has_an_exit_point_and_its_restart_needs_no_safe_mode() 
     assert lenient(world) == "-"
 
 
-def test_ddl_may_be_what_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ddl_may_end_the_safe_mode_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noting, "NOTE_SECONDS", 0.0)
     statement = replace(ddl("ALTER TABLE t COMMENT ''", 200, 300), timestamp=350)
     world = in_window(epoch(100, 200), statement, epoch(300, 400))
@@ -259,14 +259,14 @@ def collide(world: World, *feeders: str) -> list[Collision]:
     return writer.collisions
 
 
-def test_what_is_written_over_is_counted_once_for_each_row() -> None:
+def test_an_overwritten_row_is_counted_once() -> None:
     world = World()
 
     assert collide(world, "one") == [Collision("shop.plain", missing=1, present=2)]
     assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"1"), (b"2", b"2")]
 
 
-def test_nothing_is_written_over_once_another_source_feeds_the_table() -> None:
+def test_nothing_is_overwritten_once_another_source_feeds_the_table() -> None:
     """It has begun since the plan was made."""
     world = World()
 
@@ -275,7 +275,7 @@ def test_nothing_is_written_over_once_another_source_feeds_the_table() -> None:
     assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"7"), (b"3", b"7")]
 
 
-def test_no_row_gives_way_where_the_target_takes_two_for_one() -> None:
+def test_rows_are_not_overwritten_if_the_target_may_equate_two_keys() -> None:
     mapping = PLAN.targets[0].mapping
     narrower = replace(mapping.target, unique_keys=(*mapping.target.unique_keys, Index("v", ("v",))))
 

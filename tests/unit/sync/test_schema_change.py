@@ -91,7 +91,7 @@ def test_an_altered_table_is_altered_and_read_by_its_new_form() -> None:
     assert [column.name for column in schema.table.columns] == ["c", "id", "v"]
 
 
-def test_what_the_source_has_passed_over_is_nothing_for_the_target() -> None:
+def test_clauses_that_if_exists_skips_at_the_source_are_not_executed() -> None:
     """MariaDB evaluates IF EXISTS for a column and its inline key separately; MySQL has no IF EXISTS."""
     known = tables("a", server=Server(Flavour.MARIADB, (11, 8, 0)))
 
@@ -109,7 +109,7 @@ def test_rows_are_renumbered_only_if_the_target_has_exactly_these_rows() -> None
         change(sql, tables("a"), replace(AROUND, overwrites=True))
 
 
-def test_a_default_that_is_set_by_a_column_s_new_name_is_the_column_s() -> None:
+def test_a_default_set_by_the_new_name_of_a_column_is_applied() -> None:
     known = tables("a", server=Server(Flavour.MARIADB, (11, 8, 0)))
 
     found = change("ALTER TABLE a CHANGE v w int FIRST, ALTER w SET DEFAULT 7", known)
@@ -128,7 +128,7 @@ def test_a_new_table_joins_the_task() -> None:
     ]
 
 
-def test_a_name_that_is_no_table_is_renamed_where_it_may_be_of_a_temporary_one() -> None:
+def test_renaming_an_unknown_table_is_ignored_as_it_may_be_temporary() -> None:
     """MariaDB logs that; its IF EXISTS may be about nothing. An excluded table has rows that would be missing."""
     for sql in ("RENAME TABLE x TO y, a TO c", "RENAME TABLE IF EXISTS x TO y, y TO z, a TO c"):
         found = change(sql, tables("a", server=MARIADB))
@@ -153,7 +153,7 @@ def test_a_dropped_table_ends_and_others_of_the_statement_do_not_matter() -> Non
     assert (sql_of(found), names_of(found), found.ended) == (["DROP TABLE IF EXISTS one.a"], ["b"], (named("a"),))
 
 
-def test_a_table_that_was_copied_as_it_is_later_is_left_alone() -> None:
+def test_ddl_before_the_location_of_a_copied_table_is_ignored() -> None:
     copied = tables("a", skip_until="later")
 
     for sql in ("ALTER TABLE a ADD c int", "TRUNCATE a", "DROP TABLE a", "CREATE TABLE a (id int)"):
@@ -164,7 +164,7 @@ def test_a_table_that_was_copied_as_it_is_later_is_left_alone() -> None:
     "sql",
     ["ALTER TABLE part_1 ADD c int", "TRUNCATE part_1", "RENAME TABLE part_1 TO p", "CREATE INDEX i ON part_1 (id)"],
 )
-def test_a_shard_does_not_alter_alone_what_it_shares(sql: str) -> None:
+def test_a_shard_does_not_alter_the_merged_table_alone(sql: str) -> None:
     refusal = RoutedElsewhere if sql.startswith("RENAME") else NeedsAgreement
     with pytest.raises(refusal):
         change(sql, tables("part_1", "part_2"))
@@ -210,7 +210,7 @@ def test_names_are_those_that_the_server_keeps() -> None:
     assert (names_of(found), found.renamed) == (["c"], ((named("a"), named("c")),))
 
 
-def test_rows_behind_a_skipped_statement_are_read_by_its_definition() -> None:
+def test_rows_after_a_skipped_statement_are_read_by_its_definition() -> None:
     original = parse("ALTER TABLE a ADD c int", 0, "shop")
 
     skipped = change_by_hand(original, (), tables("a"), AROUND)
@@ -223,7 +223,7 @@ def test_rows_behind_a_skipped_statement_are_read_by_its_definition() -> None:
     ]
 
 
-def test_what_the_target_cannot_have_is_followed_where_a_person_skips_it() -> None:
+def test_ddl_that_the_target_cannot_have_is_followed_if_a_user_skips_it() -> None:
     original = parse("ALTER TABLE a ADD c int, ENGINE=MyISAM", 0, "shop")
     skipped = change_by_hand(original, (), tables("a"), AROUND)
     assert len(skipped.tables.schemas[0].table.columns) == 3
@@ -261,7 +261,7 @@ def test_a_skipped_unreadable_statement_removes_the_tables_model() -> None:
     ],
     ids=["keys behind columns", "drops first", "a swap"],
 )
-def test_parts_come_in_an_order_in_which_each_may_run_or_there_are_none(sql: str, parts: list[str]) -> None:
+def test_parts_are_in_an_executable_order_or_there_are_none(sql: str, parts: list[str]) -> None:
     (one,) = change(sql, tables("a")).statements
 
     actions = [" ".join(part.replace("`", "").removeprefix("ALTER TABLE one.a ").split()[:2]) for part in one.parts]
@@ -287,7 +287,7 @@ def ignoring(*events: str, **more: object) -> DdlContext:
     return filtered({"schema-pattern": "shop", "events": events, "action": "Ignore", **more})
 
 
-def test_a_clause_that_is_left_out_changes_the_source_alone() -> None:
+def test_a_filtered_clause_changes_only_the_model_of_the_source() -> None:
     found = change("ALTER TABLE a ADD c int, DROP COLUMN v", tables("a"), ignoring("drop column"))
 
     assert sql_of(found) == ["ALTER TABLE one.a ADD COLUMN c int NULL"]
@@ -295,7 +295,7 @@ def test_a_clause_that_is_left_out_changes_the_source_alone() -> None:
     assert found.notes == ("a filter rule skips: drop column of shop.a",)
 
 
-def test_a_statement_that_is_left_out_is_followed_all_the_same() -> None:
+def test_a_filtered_statement_is_still_followed_by_the_model() -> None:
     found = change("ALTER TABLE a MODIFY v varchar(9)", tables("a"), ignoring("value range decrease"))
 
     assert sql_of(found) == []
@@ -312,7 +312,7 @@ def test_ddl_that_would_remove_rows_can_be_excluded(sql: str) -> None:
     assert sql_of(found) == []
 
 
-def test_the_tables_of_a_statement_are_judged_each_by_itself() -> None:
+def test_each_table_of_a_statement_is_filtered_separately() -> None:
     around = filtered({"schema-pattern": "shop", "table-pattern": "b", "events": ["drop table"], "action": "Ignore"})
     found = change("DROP TABLE a, b", tables("a", "b"), around)
 
@@ -332,7 +332,7 @@ def test_a_merged_table_needs_no_agreement_about_what_is_left_out() -> None:
     assert sql_of(change("ALTER TABLE part_1 ADD c int", known, ignoring("all ddl"))) == []
 
 
-def test_an_error_stops_and_names_what_it_is() -> None:
+def test_an_error_stops_with_its_name() -> None:
     around = filtered({"schema-pattern": "*", "events": ["incompatible ddl changes"], "action": "Error"})
     with pytest.raises(RefusedByFilter, match=r"drop column of shop\.a"):
         change("ALTER TABLE a ADD c int, DROP COLUMN v", tables("a"), around)
@@ -346,7 +346,7 @@ def test_a_text_decides_about_the_whole_statement() -> None:
     assert sql_of(found) == []
 
 
-def test_a_persons_decision_overrides_the_filter() -> None:
+def test_a_users_decision_overrides_the_filter() -> None:
     around = filtered({"schema-pattern": "*", "events": ["all ddl"], "action": "Error"})
     statement = parse("ALTER TABLE a ADD c int", 0, "shop")
     found = change_by_hand(statement, (parse("ALTER TABLE a ADD d int", 0, "shop"),), tables("a"), around)
@@ -355,7 +355,7 @@ def test_a_persons_decision_overrides_the_filter() -> None:
     assert [column.name for column in found.tables.schemas[0].table.columns] == ["id", "v", "c"]
 
 
-def test_what_a_tool_has_done_is_judged_as_done_to_the_real_table() -> None:
+def test_filters_apply_to_the_changes_of_an_online_ddl_tool() -> None:
     texts = ("ALTER TABLE a ADD c int", "ALTER TABLE a DROP COLUMN v")
     changes = [RealChange(parse(one, 0, "shop"), LoggedText(one, 0, "shop")) for one in texts]  # type: ignore[arg-type]
     found = repeated(changes, tables("a"), ignoring("drop column"))
@@ -413,7 +413,7 @@ def test_a_column_with_the_name_of_a_dropped_column_is_new() -> None:
         change("ALTER TABLE a RENAME COLUMN id TO i, CHANGE v v int", tables("a"), UNLIKE)
 
 
-def test_what_a_person_decides_converts_rows() -> None:
+def test_a_users_decision_converts_rows() -> None:
     statement = parse("ALTER TABLE a MODIFY v int", 0, "shop")
     found = change_by_hand(statement, (statement,), tables("a"), UNLIKE)
     assert sql_of(found) == ["ALTER TABLE one.a MODIFY COLUMN v int NULL"]

@@ -120,7 +120,7 @@ def test_the_target_becomes_what_the_source_is(ours: Flavour, theirs: Flavour) -
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
-def test_a_statement_shows_or_may_be_repeated(ours: Flavour, theirs: Flavour) -> None:
+def test_a_statement_is_visible_in_the_tables_or_may_be_repeated(ours: Flavour, theirs: Flavour) -> None:
     """A run that resumes after a crash decides by the tables whether to execute it again."""
     for played in _played(ours, theirs):
         for one, before, there in played.steps:

@@ -61,26 +61,26 @@ def test_with_all_buckets_at_one_location_no_epoch_is_half_applied() -> None:
     assert lo.gtid_set == "0-1-5", "it is where the last epoch was noted"
 
 
-def test_reading_begins_behind_the_slowest_bucket_and_ends_first_at_the_fastest() -> None:
+def test_reading_begins_at_the_slowest_bucket_and_stops_first_at_the_fastest() -> None:
     assert applied_and_edge(frontier_of(300, 200), SUBTASK, no_base) == (LO.at(200), LO.at(300))
 
 
-def test_a_bucket_that_did_its_first_wave_only_makes_an_edge_too() -> None:
+def test_a_bucket_after_wave_1_only_counts_as_half_applied() -> None:
     """What that wave deleted is written again by the very same epoch, or never."""
     assert applied_and_edge(frontier_of(100, 100, released=(0, 200)), SUBTASK, no_base) == (LO, LO.at(200))
 
 
-def test_a_first_wave_of_an_epoch_that_is_over_makes_none() -> None:
+def test_wave_1_of_a_completed_epoch_is_no_half_applied_epoch() -> None:
     assert applied_and_edge(frontier_of(100, 100, released=(50, 100)), SUBTASK, no_base) == (LO, None)
 
 
-def test_the_gtid_set_of_another_place_is_not_taken_for_that_of_this_one() -> None:
+def test_the_gtid_set_of_another_location_is_not_used() -> None:
     lo, _ = applied_and_edge(frontier_of(200, 200), SUBTASK, no_base)
 
     assert (lo.position, lo.gtid_set) == (200, "")
 
 
-def test_files_of_another_sub_directory_are_called_as_they_are_there() -> None:
+def test_the_base_name_of_a_file_is_that_of_its_sub_directory() -> None:
     place = Location("new.000004", 50, suffix=2)
     frontier = [FrontierRow(bucket, place.sort_key, "", 7) for bucket in range(2)]
 
@@ -240,7 +240,7 @@ def test_a_log_that_ends_before_the_checkpoint_is_another_log() -> None:
 
 
 @pytest.mark.parametrize(("here", "newest", "suffix"), [(1, None, 1), (1, 1, 1), (1, 3, 3), (2, 1, 2)])
-def test_a_place_is_meant_in_the_newest_log_that_is_known(here: int, newest: int | None, suffix: int) -> None:
+def test_a_goal_is_in_the_newest_known_sub_directory(here: int, newest: int | None, suffix: int) -> None:
     place = Location("bin.000009", 4)
 
     assert goal_at_place(place, replace(LO, suffix=here), newest) == replace(place, suffix=suffix)
@@ -250,6 +250,6 @@ def test_a_passed_location_is_a_reached_goal() -> None:
     assert goal_at_place(LO.at(4), LO, 1) == LO.at(4)
 
 
-def test_a_place_in_files_of_another_name_is_none_in_this_log() -> None:
+def test_a_goal_with_another_base_name_is_refused() -> None:
     with pytest.raises(InvalidInput, match="is not in the same log"):
         goal_at_place(Location("mysql-bin.000001", 200), LO, 1)

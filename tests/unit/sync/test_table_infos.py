@@ -14,7 +14,7 @@ DEFINITIONS = {T: "CREATE TABLE t (id int PRIMARY KEY, v varchar(9))", U: "CREAT
 BINARY, GENERAL = {"shop": "utf8mb4_bin"}, {"shop": "utf8mb4_general_ci"}
 
 
-def test_an_info_lasts_as_long_as_what_it_is_made_of() -> None:
+def test_a_table_info_is_cached_until_its_definition_changes() -> None:
     infos = TableInfos()
     first = infos.of(MYSQL, DEFINITIONS, BINARY)
     assert _columns(first[T]) == {"id": "binary", "v": "utf8mb4_bin"}

@@ -80,7 +80,7 @@ class Pauses(threading.Event):
         return False
 
 
-def test_a_wait_ends_when_the_log_grows_and_else_in_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_ends_when_the_log_grows_or_at_its_time_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tail, file = tail_of(root), root / "9f2c.000001" / "bin.000001"
     planned(tail, monkeypatch, UpToDate(LO))
     grows, quiet = Pauses(file), Pauses()
@@ -112,7 +112,7 @@ def test_bytes_that_were_cut_off_while_they_were_read_are_no_damage(
 @pytest.mark.parametrize(
     "answers", [(ZEROS, ZEROS), (ChangeNotInLog("bin.000001:4", "UPDATE t", ""),)], ids=["damage", "another error"]
 )
-def test_without_something_to_fall_back_to_the_error_is_what_it_is(
+def test_without_a_fallback_the_error_is_raised_unchanged(
     root: Path, monkeypatch: pytest.MonkeyPatch, answers: tuple[DmError, ...]
 ) -> None:
     with pytest.raises(type(answers[-1])) as caught:
@@ -120,7 +120,7 @@ def test_without_something_to_fall_back_to_the_error_is_what_it_is(
     assert caught.value is answers[-1]
 
 
-def test_a_file_that_disappears_while_it_is_read_is_gone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_disappears_while_it_is_read_no_longer_exists(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RelayFileGone):
         planned(tail_of(root), monkeypatch, FileNotFoundError(2, "No such file", str(root / "bin.000001")))
 
@@ -140,7 +140,7 @@ def test_the_read_position_of_a_private_log_is_written(root: Path, monkeypatch: 
     ],
     ids=["any piece will do", "it has to come to the goal", "it does", "no goal"],
 )
-def test_half_an_epoch_is_not_enough_where_a_whole_one_is_due(
+def test_half_an_epoch_is_not_enough_to_complete_a_half_applied_epoch(
     root: Path, monkeypatch: pytest.MonkeyPatch, limit: int, goal: int | None, mark: LogPosition
 ) -> None:
     """Else a log that is smaller than the epoch to be completed would wait for its reader, and that for it."""
@@ -157,7 +157,7 @@ def test_a_shared_log_is_only_read(root: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("private", "shown"), [(False, "local"), (True, "remote")])
-def test_where_it_is_read_is_shown(root: Path, *, private: bool, shown: str) -> None:
+def test_the_kind_of_log_that_is_read_is_reported(root: Path, *, private: bool, shown: str) -> None:
     tail = tail_of(root, private=private)
     assert tail.progress.to_json()["binlog_type"] == shown
     tail.store.close()
@@ -214,7 +214,9 @@ def test_an_error_in_a_segment_of_the_previous_log_keeps_the_current_log(root: P
             tail.distrust(gone, read_from(pulled.root, 4, 80), Cursor(LO.at(4)))
 
 
-def test_a_piece_is_pulled_from_where_what_it_commits_was_prepared(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pulling_begins_at_the_prepare_of_the_xa_transaction_to_commit(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The look-ahead is behind the commit, where nothing is prepared any more; the piece in front of it fails."""
     tail, pulled = tail_of(root), Pulled(root.parent / "upstream")
     tail.upstream = pulled  # type: ignore[assignment]

@@ -69,7 +69,7 @@ def test_the_last_group_ends_where_the_epoch_does() -> None:
     assert cut(hi=350) == [(key(350), [])]
 
 
-def test_an_epoch_that_prepares_is_one() -> None:
+def test_an_epoch_with_xa_prepare_is_one_unit() -> None:
     assert cut(a_range(100, 200), a_range(200, 300), hi=300, together=True) == [(key(300), [100, 200])]
 
 
@@ -109,7 +109,7 @@ class World:
         self.database.sqlite.execute(f"UPDATE {META}.dm_frontier SET position = ? WHERE {where}", (key(position),))
 
 
-def test_each_moves_all_buckets_once() -> None:
+def test_each_transaction_moves_all_buckets_once() -> None:
     world = World()
 
     assert (world.write(), world.rows(), world.began) == (3, [1, 2, 3], 3)
@@ -167,7 +167,7 @@ def test_a_driver_without_the_frontier_gets_an_error(rows: list[FrontierRow], er
         common_position(rows, EpochRange(FENCE, key(100), key(200)), [0])
 
 
-def test_what_the_target_does_not_take_as_one_has_a_way_out() -> None:
+def test_a_transaction_too_large_for_the_target_has_a_remedy() -> None:
     def refuse(body: object) -> None:
         raise TargetRefused("shop.plain", 1197, "TRANS_CACHE_FULL")
 

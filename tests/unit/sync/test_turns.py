@@ -144,13 +144,13 @@ def test_the_last_change_decides(
         assert written(sync, older, [log[:cut], log[cut:]]) == in_order(older, log)
 
 
-def test_keys_that_cannot_be_one_have_one_turn() -> None:
+def test_distinct_keys_need_only_one_wave() -> None:
     log: list[Logged] = [(0, None, (b"a", b"1")), (0, None, (b"b", b"2")), (0, (b"d", b"3"), None)]
     for one in (plan(ITEM), plan(UNIQUE)):
         assert make_waves(one, fold(one, log)).later == []
 
 
-def test_a_task_of_several_writes_all_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_writes_all_later_waves_of_its_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     one, rows = plan(ITEM), Target()
 
     class Writer:

@@ -56,7 +56,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("answers", "collides"), CASES.values(), ids=CASES)
-def test_which_row_collides(answers: Answers, collides: bytes) -> None:
+def test_the_verdict_names_the_colliding_row(answers: Answers, collides: bytes) -> None:
     found = verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, answers)
     assert isinstance(found, Collides)
     assert found.holder.identity["k"] == collides
@@ -70,5 +70,5 @@ def test_which_row_collides(answers: Answers, collides: bytes) -> None:
         (Answers([ONE, TWO], [BOTH], []), CollisionVerdict.FOREIGN),
     ],
 )
-def test_none_collides(answers: Answers, verdict: CollisionVerdict) -> None:
+def test_verdicts_without_a_collision(answers: Answers, verdict: CollisionVerdict) -> None:
     assert verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, answers) is verdict

@@ -47,7 +47,7 @@ def noted(world: World) -> list[PreparedXa]:
     return read_prepared(world.database.connection(), FENCE.ref)
 
 
-def test_what_an_epoch_prepares_counts_once_the_epoch_does() -> None:
+def test_prepared_transactions_of_an_epoch_count_once_it_is_applied() -> None:
     world = World()
     note(world, here(world), epoch_with(100, 200, X, Y))
     assert noted(world) == [X, Y]
@@ -56,7 +56,7 @@ def test_what_an_epoch_prepares_counts_once_the_epoch_does() -> None:
     assert noted(world) == []
 
 
-def test_what_an_epoch_ends_is_prepared_until_all_of_it_is_applied() -> None:
+def test_a_transaction_stays_prepared_until_its_epoch_is_applied() -> None:
     world = World()
     one = here(world)
     note(world, one, epoch_with(100, 200, X, Y))
@@ -67,7 +67,7 @@ def test_what_an_epoch_ends_is_prepared_until_all_of_it_is_applied() -> None:
     assert noted(world) == [Y]
 
 
-def test_bounds_may_be_others_when_an_epoch_was_noted_and_not_begun() -> None:
+def test_an_epoch_that_was_recorded_and_not_begun_may_get_other_bounds() -> None:
     world = World()
     one = here(world)
     note(world, one, epoch_with(100, 200, X))
@@ -103,7 +103,7 @@ def test_a_replaced_driver_writes_nothing() -> None:
     assert noted(world) == []
 
 
-def test_the_loop_plans_each_piece_with_what_is_prepared_there() -> None:
+def test_the_loop_plans_each_piece_with_the_prepared_transactions() -> None:
     world, seen = World(epoch_with(100, 200, X), epoch(200, 300), epoch_with(300, 400)), list[list[PreparedXa]]()
     world.tasks.meanwhile = lambda: seen.append(noted(world))
     world.run()

@@ -24,5 +24,5 @@ def test_it_has_two_hundred_migrations_with_rows_around_each() -> None:
     assert [str(one) for one in migrations if not has_rows_around(one)] == []
 
 
-def test_few_are_left_out_between_families() -> None:
+def test_few_migrations_are_left_out_between_families() -> None:
     assert sum(bool(one.only_within) for one in the_year()) <= EXEMPT_AT_MOST

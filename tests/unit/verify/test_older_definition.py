@@ -13,7 +13,7 @@ PRIMARY = Index("PRIMARY", ("id",), prefixes=(None,))
 KNOWN = Table(TableName("shop", "t"), (ID, V), (PRIMARY,))
 
 
-def test_a_column_more_is_left_out() -> None:
+def test_a_new_column_of_the_source_is_left_out() -> None:
     assert readable_definition(KNOWN, replace(KNOWN, columns=(ID, V, W))) == KNOWN
 
 
@@ -23,7 +23,7 @@ def test_pages_are_read_by_a_key_of_today() -> None:
     assert readable_definition(KNOWN, now) == replace(KNOWN, unique_keys=(by_v,))
 
 
-def test_what_the_source_has_no_more_cannot_be_compared() -> None:
+def test_a_dropped_column_is_not_compared_by_the_older_definition() -> None:
     for columns in ((ID,), (ID, replace(V, charset="latin1")), (ID, replace(V, data_type="text")), (ID, W)):
         now = replace(KNOWN, columns=columns)
         assert readable_definition(KNOWN, now) is now

@@ -24,7 +24,7 @@ def test_packing_is_what_splitting_undoes(row: TextCells) -> None:
 
 
 @given(cells)
-def test_a_packet_is_canonical_as_it_is(row: TextCells) -> None:
+def test_a_packet_without_conversions_is_canonical(row: TextCells) -> None:
     packet = packed(row)
 
     assert RowForm("", ((), (), ())).packer()(packet) == packet

@@ -63,7 +63,7 @@ def test_a_directory_that_others_can_write_into_is_refused(tmp_path: Path, monke
     assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o700
 
 
-def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert build.ready()
     monkeypatch.setenv(build.SWITCH, "off")
     assert not build.ready()

@@ -27,7 +27,7 @@ def _by_table(data: np.ndarray, start: int, end: int) -> int:
 
 
 @pytest.mark.parametrize("kernel", [_checksum, _by_table], ids=["this processor's way", "by table"])
-def test_it_is_zlibs(kernel: Callable[[np.ndarray, int, int], int]) -> None:
+def test_the_checksum_equals_zlibs(kernel: Callable[[np.ndarray, int, int], int]) -> None:
     data = np.frombuffer(BYTES, np.uint8)
     for size in SIZES:
         for start in (0, 1, 5, 8):

@@ -119,19 +119,21 @@ def assert_one_truth(layout: Layout, data: bytes, places: Places) -> None:
 @pytest.mark.parametrize("one", WAYS, ids=described)
 @given(st.data())
 @settings(max_examples=60)
-def test_every_kind_alone(one: Cell, choose: st.DataObject) -> None:
+def test_the_kernel_equals_the_reference_for_each_kind(one: Cell, choose: st.DataObject) -> None:
     assert_one_truth(*choose.draw(images(st.just([one]))))
 
 
 @given(images(st.lists(st.sampled_from(WAYS), min_size=1, max_size=20)))
 @settings(max_examples=150)
-def test_kinds_together(made: tuple[Layout, bytes, Places]) -> None:
+def test_the_kernel_equals_the_reference_for_kinds_together(made: tuple[Layout, bytes, Places]) -> None:
     assert_one_truth(*made)
 
 
 @given(images(st.lists(st.sampled_from(WAYS), min_size=1, max_size=6)), st.data())
 @settings(max_examples=150)
-def test_damage_is_refused_by_both_or_read_alike(made: tuple[Layout, bytes, Places], choose: st.DataObject) -> None:
+def test_damaged_images_are_refused_by_both_readers_or_read_equally(
+    made: tuple[Layout, bytes, Places], choose: st.DataObject
+) -> None:
     layout, data, places = made
     if not places:
         return
@@ -173,7 +175,7 @@ def test_every_day_of_a_timestamp_and_the_end_of_its_time() -> None:
     assert_one_truth(layout, data, list(pairwise(range(0, len(data) + 1, 5))))
 
 
-def test_columns_that_only_python_reads_among_others() -> None:
+def test_columns_that_only_python_decodes_among_others() -> None:
     ways = [Cell(CellKind.SIGNED, 1), Cell(CellKind.INET4, prefix=1)]
     layout = layout_of([ways[1], *ways, *ways])
     image = b"\xe4" + b"\x04\x7f\0\0\1" + b"\x05" + b"\x07" + b"\x01\x0a"
