@@ -4,10 +4,9 @@ Rows of the target's tables are not changed. The progress, the owners of rows, a
 that a load has postponed are built first. No run may be working: every source is claimed before (claim.py), so a run
 with the lease causes a refusal, and a frozen run is fenced. The generation is kept, as it only grows.
 
-The applied locations are removed first, in the metadata DB: otherwise the target would appear to have lost commits
-(DM-6015).
-The task's needs of the log, and users' decisions for its locations, are removed last: if the target fails, the task is
-unchanged and still has its log.
+The applied locations are removed first: otherwise the target would appear to have lost commits (DM-6015). The task's
+needs of the log, and users' decisions for its locations, are removed last: if the target fails, the task is unchanged
+and still has its log.
 """
 
 from __future__ import annotations

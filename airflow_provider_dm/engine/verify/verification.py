@@ -289,6 +289,7 @@ def _report(one: Compared, source: Sums, target: Sums, runner: PieceRunner, serv
         log.error("%s differs from its sources in %d of %d classes of rows", one.target, len(unequal), CLASSES)
     if one.why:
         log.error("%s is compared by an older definition of the table: %s", one.target, one.why)
+    foci = _small_foci(one, source, target, runner, servers) if unequal else []
     return {
         "target": str(one.target),
         "sources": [f"{source_id}:{mapping.source.name}" for source_id, mapping in one.mappings],
@@ -296,7 +297,7 @@ def _report(one: Compared, source: Sums, target: Sums, runner: PieceRunner, serv
         "target_rows": target.rows,
         "equal": not unequal and not one.why,
         "unequal_classes": len(unequal),
-        "differing": _differing(one, (source, target), runner, servers) if unequal else [],
+        "differing": _differing(one, foci, runner, servers) if foci else [],
         "why": one.why,
     }
 
@@ -304,11 +305,8 @@ def _report(one: Compared, source: Sums, target: Sums, runner: PieceRunner, serv
 # Rows
 
 
-def _differing(
-    one: Compared, sides: tuple[Sums, Sums], runner: PieceRunner, servers: dict[str, Endpoint]
-) -> list[Json]:
-    """Return the differing rows of some unequal classes, by key. A changed row is counted on both sides."""
-    foci = _small_foci(one, *sides, runner, servers)
+def _differing(one: Compared, foci: list[HashFocus], runner: PieceRunner, servers: dict[str, Endpoint]) -> list[Json]:
+    """Return the differing rows of these unequal classes, by key. A changed row is counted on both sides."""
     work = [(piece, focus) for focus in foci for piece in one.source_pieces + one.target_pieces]
     ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
     for (piece, _), rows in zip(work, runner.run(FindRows(servers, FEW_ROWS), work), strict=True):

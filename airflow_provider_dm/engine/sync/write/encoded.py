@@ -3,7 +3,6 @@
 The changes of the whole epoch are joined (`chains`). If each key has one change then, there is nothing left to fold.
 Before that, each part of the epoch is joined as it is read, and only the remaining images are kept. So an epoch may be
 larger than the memory.
-
 The rows stay in the compact form that a kernel has written (`binlog.images.Cells`) until a kernel makes statements of
 them (`downstream.insertion`); only keys and deleted rows become Python objects. Otherwise (a key with two changes that
 do not fit byte by byte, a row that is inserted and deleted, a key that changes, a disputed value of a further unique
