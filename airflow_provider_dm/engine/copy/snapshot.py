@@ -32,8 +32,9 @@ from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy.errors import NotGathered, ReadLockNotGranted, ReadLockNotPermitted
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, CONNECTION_LOST, LOCK_WAIT
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import list_tables
@@ -78,17 +79,19 @@ class SourceLock(Enum):
         locked = ", ".join(f"{table.quoted()} READ" for table in tables) if self is SourceLock.TABLES else ""
         return f"{self.value} {locked}"
 
-    def privileges(self, flavour: Flavour) -> tuple[str, ...]:
-        """Return the privileges that the lock needs. On MySQL, PROCESS shows the statements that a flush waits for."""
+    def privileges(self, server: Capabilities) -> tuple[str, ...]:
+        """Return the privileges that the lock needs. PROCESS shows the statements that a flush waits for."""
         if self is SourceLock.TABLES:
             return ("LOCK TABLES",)
-        return ("RELOAD", "PROCESS") if flavour is Flavour.MYSQL else ("RELOAD",)
+        return ("RELOAD", "PROCESS") if server.flush_waits else ("RELOAD",)
 
 
-def locks_of(consistency: Consistency, flavour: Flavour) -> tuple[SourceLock, ...]:
+def locks_of(consistency: Consistency, server: Capabilities) -> tuple[SourceLock, ...]:
     """Return the locks that may be taken, the preferred one first.
 
-    >>> [lock.name for lock in locks_of(Consistency.AUTO, Flavour.MYSQL)]
+    >>> from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
+    >>> from airflow_provider_dm.engine.mysql.endpoint import Flavour
+    >>> [lock.name for lock in locks_of(Consistency.AUTO, CAPABILITIES[Flavour.MYSQL])]
     ['TABLES', 'GLOBAL']
     """
     match consistency:
@@ -98,7 +101,7 @@ def locks_of(consistency: Consistency, flavour: Flavour) -> tuple[SourceLock, ..
             return (SourceLock.GLOBAL,)
         case _:
             both = (SourceLock.TABLES, SourceLock.GLOBAL)
-            return both if flavour is Flavour.MYSQL else both[::-1]
+            return both if server.flush_waits else both[::-1]
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,8 @@ def read_under_lock(
     """
     began = time.monotonic()
     with connected(endpoint) as guard:
-        flavour = server_info(guard).flavour
-        locker = _Locker(endpoint, guard, flavour, locks_of(consistency, flavour))
+        server = server_info(guard).capabilities
+        locker = _Locker(endpoint, guard, server, locks_of(consistency, server))
         for attempt in range(LOCK_ATTEMPTS):
             if attempt:
                 time.sleep(LOCK_PAUSE_SECONDS)
@@ -193,7 +196,7 @@ class _Locker:
 
     endpoint: Endpoint
     guard: Connection
-    flavour: Flavour
+    server: Capabilities
     locks: tuple[SourceLock, ...]
     """The locks that may be taken, the preferred one first."""
     denied: dict[SourceLock, str] = field(default_factory=dict)
@@ -213,7 +216,7 @@ class _Locker:
             except _Denied as denied:
                 self.denied[lock] = str(denied)
             except _NotGranted:
-                if lock is SourceLock.GLOBAL and self.flavour is Flavour.MYSQL:
+                if lock is SourceLock.GLOBAL and self.server.flush_waits:
                     self._check_no_flush_pends()
                 raise
 
@@ -226,7 +229,7 @@ class _Locker:
                 return lock
         if any(lock not in self.denied for lock in self.locks):
             raise _NotGranted("statements run that a global read lock would wait for")
-        privileges = " or ".join(" and ".join(lock.privileges(self.flavour)) for lock in self.locks)
+        privileges = " or ".join(" and ".join(lock.privileges(self.server)) for lock in self.locks)
         raise ReadLockNotPermitted(
             self.endpoint.name, privileges, " or ".join(self.denied[lock] for lock in self.locks)
         )
@@ -280,9 +283,9 @@ class _Locker:
     def _check_flush(self) -> bool:
         """Return True if no statement runs that a flush could wait for long.
 
-        MariaDB's flush waits for no SELECT. On MySQL that cannot be known without PROCESS: then `denied` has the error.
+        If a flush waits, that cannot be known without PROCESS: then `denied` has the error.
         """
-        if SourceLock.GLOBAL in self.denied or self.flavour is not Flavour.MYSQL:
+        if SourceLock.GLOBAL in self.denied or not self.server.flush_waits:
             return SourceLock.GLOBAL not in self.denied
         try:
             query(self.guard, "SELECT 1 FROM information_schema.innodb_trx LIMIT 1")  # fails without PROCESS

@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.copy.gather import (
 from airflow_provider_dm.engine.copy.snapshot import snapshot_place
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, LOCK_WAIT
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BinlogFile
@@ -219,7 +219,7 @@ class SnapshotReader:
 
 def _releases_metadata_locks(connection: Connection) -> bool:
     """Return True if ROLLBACK TO SAVEPOINT will release metadata locks; on MariaDB, try to enable that."""
-    if server_info(connection).flavour is Flavour.MYSQL:
+    if server_info(connection).capabilities.savepoints_release_locks:
         return True
     try:
         query(connection, "SET SESSION sql_log_bin = 0")

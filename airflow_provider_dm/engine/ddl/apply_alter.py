@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import BINARY, Collation, collation_named
@@ -39,7 +38,6 @@ Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
 """Columns that the statement defines, resolved, with their inline constraints, by the index of the clause."""
 ByOldName = dict[str, ddl.ColumnDefinition | None]
 """The old name of each existing column, in lower case -> its new definition; None if it is dropped."""
-_HIDDEN: Final = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
 """The option of an index that the optimizer ignores: in MariaDB (True), in MySQL (False)."""
 
 
@@ -323,7 +321,7 @@ def _altered_key(context: Context, key: ddl.KeyDefinition, specs: Sequence[ddl.S
             case ddl.RenameKey(name, to) if _is_named(key, name):
                 altered = replace(altered, name=to)
             case ddl.SetKeyVisibility(name, invisible) if _is_named(key, name):
-                hidden = _HIDDEN[context.server.mariadb]
+                hidden = (context.server.can.key_visibility[True], "")
                 options = tuple(option for option in altered.options if option != hidden)
                 altered = replace(altered, options=(*options, *[hidden] * invisible))
     return altered

@@ -1,10 +1,9 @@
 """Character sets and collations: the default collation of each charset, and the bytes that a character takes.
 
-Releases differ in two ways. MySQL 8.0 made `utf8mb4_0900_ai_ci` the default of utf8mb4. The charset that is named
-utf8mb3 today was named `utf8` before MySQL 8.0.28 (its collations before 8.0.30) and MariaDB 10.6. In MariaDB `utf8`
-can be configured to mean utf8mb4 (old_mode without UTF8_IS_UTF8MB3), which no log shows: it is read as utf8mb3, the
-default. A session's own defaults (MySQL's default_collation_for_utf8mb4, MariaDB's character_set_collations) are logged
-with the statement.
+Releases differ in the default of utf8mb4, and in the name of utf8mb3, which was `utf8` (`capabilities`). In MariaDB
+`utf8` can be configured to mean utf8mb4 (old_mode without UTF8_IS_UTF8MB3), which no log shows: it is read as utf8mb3,
+the default. A session's own defaults (MySQL's default_collation_for_utf8mb4, MariaDB's character_set_collations) are
+logged with the statement.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.server import Server
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 _GENERAL: Final = (
     "armscii8 ascii cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 geostd8 greek hebrew keybcs2 koi8r koi8u latin2 "
@@ -28,7 +26,7 @@ DEFAULTS: Final = {name: f"{name}_general_ci" for name in _GENERAL.split()} | {
     "latin5": "latin5_turkish_ci", "sjis": "sjis_japanese_ci", "swe7": "swe7_swedish_ci", "tis620": "tis620_thai_ci",
     "ujis": "ujis_japanese_ci",
 }  # fmt: skip
-"""Charset -> its built-in default collation (both flavours; utf8mb4 as before MySQL 8.0)."""
+"""Charset -> its built-in default collation (of all servers; that of utf8mb4 differs)."""
 _WIDE: Final = {
     "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
     "ujis": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "utf8mb4": 4,
@@ -55,6 +53,7 @@ def collation_named(server: Server, name: str, charset: str | None = None) -> Co
 
     Raises CannotTrack.
 
+    >>> from airflow_provider_dm.engine.mysql.endpoint import Flavour
     >>> collation_named(Server(Flavour.MYSQL, (8, 0, 20)), "utf8_bin")
     Collation(charset='utf8mb3', name='utf8mb3_bin')
     """
@@ -62,7 +61,7 @@ def collation_named(server: Server, name: str, charset: str | None = None) -> Co
     own, _, rest = name.partition("_")
     if own == "utf8":
         own, name = "utf8mb3", f"utf8mb3_{rest}"
-    if server.flavour is Flavour.MARIADB and own == "uca1400" and charset is not None:
+    if server.mariadb and own == "uca1400" and charset is not None:
         return Collation(charset, f"{charset}_{name}")
     if own not in DEFAULTS:
         raise CannotTrack(f"the collation {name} is not known")
@@ -72,16 +71,15 @@ def collation_named(server: Server, name: str, charset: str | None = None) -> Co
 def default_collation(server: Server, charset: str, chosen: Mapping[str, str]) -> Collation:
     """Return a charset's default collation. `chosen`: charset -> collation, as the session sets it. Raises CannotTrack.
 
+    >>> from airflow_provider_dm.engine.mysql.endpoint import Flavour
     >>> default_collation(Server(Flavour.MARIADB, (10, 11, 8)), "UTF8", {})
     Collation(charset='utf8mb3', name='utf8mb3_general_ci')
     """
     charset = {"utf8": "utf8mb3"}.get(charset.lower(), charset.lower())
     if charset not in DEFAULTS:
         raise CannotTrack(f"the character set {charset} is not known")
-    name = chosen.get(charset, DEFAULTS[charset])
-    if charset == "utf8mb4" and charset not in chosen and server.flavour is Flavour.MYSQL and server.version >= (8,):
-        name = "utf8mb4_0900_ai_ci"
-    return collation_named(server, name)
+    built_in = server.can.utf8mb4_default if charset == "utf8mb4" else DEFAULTS[charset]
+    return collation_named(server, chosen.get(charset, built_in))
 
 
 def binary_collation(charset: str) -> Collation:
@@ -92,14 +90,13 @@ def binary_collation(charset: str) -> Collation:
 def shown_charset(server: Server, charset: str) -> str:
     """Return how the server's catalogue writes a charset.
 
+    >>> from airflow_provider_dm.engine.mysql.endpoint import Flavour
     >>> shown_charset(Server(Flavour.MYSQL, (5, 7, 44)), "utf8mb3")
     'utf8'
     """
-    modern = (10, 6) if server.flavour is Flavour.MARIADB else (8, 0, 28)
-    return "utf8" if charset == "utf8mb3" and server.version < modern else charset
+    return server.can.utf8mb3_charset if charset == "utf8mb3" else charset
 
 
 def shown_collation(server: Server, name: str) -> str:
     """Return how the server's catalogue writes a collation."""
-    modern = (10, 6) if server.flavour is Flavour.MARIADB else (8, 0, 30)
-    return name.replace("utf8mb3", "utf8") if server.version < modern else name
+    return name.replace("utf8mb3", server.can.utf8mb3_collations)

@@ -144,7 +144,7 @@ def _smallest(family: Mapping[str, int], size: int) -> str:
 
 def _integer(server: Server, kind: ColumnType) -> ColumnType:
     width = kind.arguments[0] if kind.arguments and int(kind.arguments[0]) else ""
-    if not server.shows_widths and not kind.zerofill:
+    if not server.can.shows_widths and not kind.zerofill:
         is_bool = kind.name == "tinyint" and width == "1" and not kind.unsigned
         return replace(kind, arguments=("1",) if is_bool else ())
     return replace(kind, arguments=(width or str(WIDTHS[kind.name][kind.unsigned]),))
@@ -160,7 +160,7 @@ def _arguments(server: Server, kind: ColumnType) -> tuple[str, ...]:
         case "bit" | "char" | "binary":
             return given or ("1",)
         case "year":
-            return ("4",) if server.shows_widths else ()
+            return ("4",) if server.can.shows_widths else ()
         case "vector":
             return given or (_MYSQL_VECTOR,)
         case name if name in _FRACTIONS:

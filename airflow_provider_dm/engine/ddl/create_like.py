@@ -31,7 +31,6 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def create_schema_like(name: str, collation: str, servers: ServerPair) -> NewSch
     """Return a schema whose tables get the same default collation as the source's, or its replacement."""
     if servers.strict:
         return NewSchema(name, collation, strict=True)
-    if servers.target is not Flavour.MYSQL and charset_of(collation) in MYSQL_ONLY_CHARSETS:
+    if charset_of(collation) == "gb18030" and not CAPABILITIES[servers.target].gb18030:
         return NewSchema(name, None, (f"the target has no {collation}; the schema has the target's default",))
     becomes = collation_for(collation, servers.source, servers.target)
     return NewSchema(name, becomes, () if becomes == collation else (replaced(collation, becomes),))

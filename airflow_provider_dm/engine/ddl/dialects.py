@@ -19,7 +19,6 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabili
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.schema.codec import RAW
-from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
 MYSQL_TO_MARIADB: Final = {
     "utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_nopad_ci",
@@ -134,7 +133,7 @@ def column_for(
         return column
     if column.generated is not None and target.computes_as_sources:
         raise NotCopyable(f"the generated column {name}, whose expression the other flavour may evaluate differently")
-    if target.flavour is Flavour.MARIADB and kind.charset in MYSQL_ONLY_CHARSETS:
+    if kind.charset == "gb18030" and not target.gb18030:
         raise NotCopyable(f"the character set {kind.charset}")
     if kind.name == "vector":
         raise NotCopyable(f"a type that only some versions have: {name} {kind.name}")
@@ -182,4 +181,4 @@ def key_for(
 
 
 def _is_one_family(source: Flavour, target: Capabilities) -> bool:
-    return (source is Flavour.MARIADB) is (target.flavour is Flavour.MARIADB)
+    return CAPABILITIES[source].family is target.family

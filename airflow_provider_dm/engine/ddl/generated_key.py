@@ -15,12 +15,11 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.server import Server
 
 _COLUMN: Final = "my_row_id"
-_SINCE: Final = (8, 0, 30)
 
 
 def behind_generated_key(server: Server, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> tuple[ddl.Spec, ...]:
     """Return the clauses, FIRST replaced by AFTER the generated key's column, if the table keeps a generated key."""
-    if server.mariadb or server.version < _SINCE or not _is_generated(table) or any(map(_drops_it, specs)):
+    if not server.can.generates_keys or not _is_generated(table) or any(map(_drops_it, specs)):
         return tuple(specs)
     return tuple(
         replace(spec, place=ddl.After(_COLUMN))

@@ -180,7 +180,7 @@ def _settled(
     longest = _LONGEST.get(engine.lower(), _LONGEST["innodb"])
     of_geometry = key.parts[0].column is not None and columns[key.parts[0].column.lower()].type.name in GEOMETRIES
     kind = ddl.KeyKind.SPATIAL if of_geometry and key.kind is ddl.KeyKind.PLAIN and not server.mariadb else key.kind
-    descends = server.keeps_descending and not hashed
+    descends = server.can.keeps_descending and not hashed
     parts = []
     for part in key.parts:
         if part.column is not None:
@@ -221,7 +221,7 @@ def _options(server: Server, given: ddl.Options, *, hashed: bool, engine: str) -
             continue
         if (name, value) == ("USING", "HASH") and not server.mariadb and engine.lower() in _LONGEST:
             continue  # the engine has no hash indexes, and MySQL drops the option
-        name = {"IGNORED": "INVISIBLE"}.get(name, name) if not server.mariadb else name
+        name = server.can.key_visibility[True] if name == "IGNORED" else name
         options[name] = "HASH" if hashed and name == "USING" else value
     return tuple(sorted(options.items()))
 

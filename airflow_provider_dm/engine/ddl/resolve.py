@@ -39,7 +39,6 @@ _UNICODE_OF_TWO_BYTES: Final = frozenset({"utf8mb3", "ucs2"})
 _WITHOUT_LITERALS: Final = LARGE | {"vector"}
 """Types that cannot have a literal as default in MySQL."""
 _WITH_FOREIGN_KEYS: Final = frozenset({"innodb", "ndb", "ndbcluster"})
-_INLINE_REFERENCES: Final = (9,)
 """MySQL evaluates inline REFERENCES from this release on; MariaDB always does."""
 
 
@@ -116,7 +115,7 @@ def _column(
     constraints: list[ddl.Constraint] = []
     if column.key is not None:
         constraints.append(ddl.KeyDefinition(column.key, (ddl.KeyPart(column.name),)))
-    if column.references is not None and (server.mariadb or server.version >= _INLINE_REFERENCES):
+    if column.references is not None and server.can.inline_references:
         constraints.append(ddl.ForeignKey((column.name,), column.references))
     if server.mariadb:
         checks = tuple(ddl.CheckConstraint(check.expression) for check in checks)
@@ -246,7 +245,7 @@ def settled(
         server,
         context.name,
         [constraint for constraint in table.constraints if isinstance(constraint, ddl.CheckConstraint)],
-        [one for one in new if isinstance(one, ddl.CheckConstraint) and server.keeps_checks],
+        [one for one in new if isinstance(one, ddl.CheckConstraint) and server.can.keeps_checks],
     )
     return replace(table, columns=columns, constraints=(*keys, *foreign_keys, *checks))
 

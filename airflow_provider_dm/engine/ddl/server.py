@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities, capabilities_of
 from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
@@ -25,19 +26,8 @@ class Server:
         return self.flavour is Flavour.MARIADB
 
     @property
-    def shows_widths(self) -> bool:
-        """Return True if the server shows integers and YEAR with a display width: `int(11)`."""
-        return self.mariadb or self.version < (8, 0, 19)
-
-    @property
-    def keeps_checks(self) -> bool:
-        """Return True if the server stores CHECK constraints instead of ignoring them."""
-        return self.mariadb or self.version >= (8, 0, 16)
-
-    @property
-    def keeps_descending(self) -> bool:
-        """Return True if the server stores DESC in a key instead of ignoring it."""
-        return self.version >= ((10, 8) if self.mariadb else (8,))
+    def can(self) -> Capabilities:
+        return capabilities_of(self.flavour, self.version)
 
 
 def server_of(connection: Connection) -> Server:

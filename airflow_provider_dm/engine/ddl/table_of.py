@@ -58,7 +58,7 @@ def _column(server: Server, position: int, column: ddl.ColumnDefinition) -> Colu
 
 
 def _data_type(server: Server, kind: ddl.ColumnType) -> str:
-    if kind.name == "geometrycollection" and not server.mariadb and server.version >= (8,):
+    if kind.name == "geometrycollection" and server.can.shows_geomcollection:
         return "geomcollection"
     return kind.name
 

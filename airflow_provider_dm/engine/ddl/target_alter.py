@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
 from airflow_provider_dm.engine.ddl.target_code import is_maintenance, is_moment
 from airflow_provider_dm.engine.ddl.target_definitions import TableConverter
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 
@@ -46,7 +47,7 @@ def target_clauses(statement: ddl.AlterTable, carrier: TableConverter) -> tuple[
     table = None if carrier.way.target_can.changes_charsets else carrier.way.was(carrier.table)
     found = (_spec(spec, carrier) for spec in (specs if table is None else _by_columns(specs, table, carrier)))
     steps = (step for spec in found if spec is not None for step in _by_a_longer_type(spec, carrier))
-    return (*steps, *_first_number(statement.specs, carrier.way.target))
+    return (*steps, *_first_number(statement.specs, carrier.way.target_can))
 
 
 def _by_columns(specs: Sequence[ddl.Spec], table: ddl.TableDefinition, carrier: TableConverter) -> Iterator[ddl.Spec]:
@@ -101,12 +102,12 @@ def _by_a_longer_type(spec: ddl.Spec, carrier: TableConverter) -> tuple[ddl.Spec
     return (ddl.ChangeColumn(old.name, ddl.ColumnDefinition(old.name, longer, nullable=old.nullable)), spec)
 
 
-def _first_number(specs: Sequence[ddl.Spec], target: Flavour) -> tuple[ddl.Spec, ...]:
-    """Return the option AUTO_INCREMENT if the statement numbers rows with it; TiDB numbers no existing rows."""
+def _first_number(specs: Sequence[ddl.Spec], target: Capabilities) -> tuple[ddl.Spec, ...]:
+    """Return the option AUTO_INCREMENT if the statement numbers existing rows with it."""
     numbering = any(isinstance(spec, ddl.AddColumn | ddl.ChangeColumn) and spec.column.auto_increment for spec in specs)
     options = [option for spec in specs if isinstance(spec, ddl.SetOptions) for option in spec.options]
     found = tuple(option for option in options if option[0] == _FIRST_NUMBER)
-    return (ddl.SetOptions(found[-1:]),) if found and numbering and target is not Flavour.TIDB else ()
+    return (ddl.SetOptions(found[-1:]),) if found and numbering and target.numbers_rows else ()
 
 
 def _with_their_defaults(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
@@ -153,7 +154,7 @@ def _spec(spec: ddl.Spec, carrier: TableConverter) -> ddl.Spec | None:
         case ddl.SetDefault(name, default):
             return replace(spec, default=carrier.changed_default(name, default))
         case ddl.SetColumnVisibility(name):
-            if way.target is Flavour.MYSQL:
+            if way.target_can.alters_visibility:
                 return spec
             carrier.note(f"the visibility of {quote(name)} is not changed")
             return None

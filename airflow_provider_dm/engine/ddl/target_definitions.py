@@ -44,10 +44,10 @@ from airflow_provider_dm.engine.ddl.target_code import (
     plain_default,
     rounded,
 )
-from airflow_provider_dm.engine.mysql.capabilities import Capabilities
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.schema.strings import CHARSETS, MYSQL_ONLY_CHARSETS
+from airflow_provider_dm.engine.schema.strings import CHARSETS
 
 _CHANGES_ROWS: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 
@@ -100,7 +100,7 @@ class ConversionContext:
 
     @property
     def one_family(self) -> bool:
-        return (self.source is Flavour.MARIADB) is (self.target is Flavour.MARIADB)
+        return CAPABILITIES[self.source].family is self.target_can.family
 
     @property
     def carries_code(self) -> bool:
@@ -216,7 +216,7 @@ class TableConverter:
         self.note(f"{text} (of {of})")
 
     def charset(self, name: str) -> str:
-        if self.way.target is not Flavour.MYSQL and name.lower() in MYSQL_ONLY_CHARSETS:
+        if name.lower() == "gb18030" and not self.way.target_can.gb18030:
             raise NotCopyable(f"the character set {name}")
         return name
 
@@ -364,8 +364,8 @@ class TableConverter:
                 self.note(f"{option} {value} of {name} is left out")
             elif option == "USING" and value != "BTREE" and key.kind is not ddl.KeyKind.UNIQUE:
                 pass  # InnoDB has only BTREE; HASH marks a UNIQUE key longer than an index (`dialects`)
-            elif option == "IGNORED" and self.way.target is not Flavour.MARIADB:
-                options.append(("INVISIBLE", ""))
+            elif option == "IGNORED":
+                options.append((self.way.target_can.key_visibility[True], value))
             else:
                 options.append((option, value))
         key = replace(key, parts=tuple(map(self._part, key.parts)), options=tuple(options))

@@ -26,6 +26,7 @@ from typing import Final, assert_never
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.errors import NotWritten
 from airflow_provider_dm.engine.ddl.lexer import NO_BACKSLASH_ESCAPES
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 
@@ -306,8 +307,7 @@ def _spec_sql(spec: ddl.Spec, sql_mode: int, flavour: Flavour) -> str:
         case ddl.RenameKey(name, to, if_exists):
             return f"RENAME KEY {_if(exists=if_exists)}{quote(name)} TO {quote(to)}"
         case ddl.SetKeyVisibility(name, invisible):
-            shown, hidden = ("NOT IGNORED", "IGNORED") if flavour is Flavour.MARIADB else ("VISIBLE", "INVISIBLE")
-            return f"ALTER INDEX {quote(name)} {hidden if invisible else shown}"
+            return f"ALTER INDEX {quote(name)} {CAPABILITIES[flavour].key_visibility[invisible]}"
         case ddl.EnforceCheck(name, enforced):
             return f"ALTER CHECK {quote(name)} {'' if enforced else 'NOT '}ENFORCED"
         # The table

@@ -2,7 +2,7 @@
 
 Code asks for a fact by its name and never for a family, so that adding a family means adding a row. Not here: the
 formats of binlogs, GTID sets and the replication protocol, the translation of CREATE TABLE from one family to another,
-and the session variables of each server (`pinned`).
+how a source executes its DDL (`ddl.tracker`), and the session variables of each server (`pinned`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class Capabilities:
     """The usual name of the family."""
     oldest: Version
     """The oldest release that was tested: binlogs and catalogues of older releases are unknown."""
+    family: Flavour = Flavour.MYSQL
+    """The family whose dialect of SQL it has. Expressions and constraints are copied within a family only."""
 
     # Identity and catalogue
     identity: str | None
@@ -35,6 +37,20 @@ class Capabilities:
     """SHOW GRANTS omits privileges granted by roles, unless the roles are named."""
     isolation_is_tx: bool = False
     """transaction_isolation and transaction_read_only are called tx_isolation and tx_read_only."""
+    utf8mb4_default: str = "utf8mb4_general_ci"
+    """The built-in default collation of utf8mb4."""
+    utf8mb3_charset: str = "utf8mb3"
+    """The catalogue's name of the charset utf8mb3."""
+    utf8mb3_collations: str = "utf8mb3"
+    """The beginning of the catalogue's names of the collations of utf8mb3."""
+    shows_widths: bool = False
+    """Integers and YEAR are shown with a display width: `int(11)`."""
+    shows_geomcollection: bool = False
+    """The catalogue calls a GEOMETRYCOLLECTION `geomcollection`."""
+    numbers_tables: bool = False
+    """information_schema.innodb_tables gives each table a number, which no later table of the same name has."""
+    weighs_text: bool = True
+    """WEIGHT_STRING returns the weights by which text is compared. TiDB's have not been verified."""
 
     # Binlog
     writes_binlog: bool = True
@@ -62,6 +78,10 @@ class Capabilities:
     """Statement that lists prepared XA transactions, with their names in ASCII."""
     snapshots_are_located: bool = False
     """A read transaction reports its binlog location, so that a copy needs no lock."""
+    flush_waits: bool = False
+    """FLUSH TABLES WITH READ LOCK waits for running SELECTs, and PROCESS is needed to see them."""
+    savepoints_release_locks: bool = False
+    """ROLLBACK TO SAVEPOINT releases metadata locks, also while the session's changes are logged."""
 
     # Writing
     under_sql_mode: bytes | None = b"%(verb)b /*+ SET_VAR(sql_mode='%(mode)b') */ %(rest)b"
@@ -74,6 +94,8 @@ class Capabilities:
     """The only collations of text columns; None: those of MySQL or MariaDB."""
     raw_types: bool = True
     """A column may be a GEOMETRY, or a VECTOR that is written as bytes. TiDB's VECTOR takes text only."""
+    gb18030: bool = False
+    """A text column may have the charset gb18030, which is never converted."""
     text_is_utf8: bool = False
     """Text columns of every charset take UTF-8 only; no introducer and no CONVERT produces other bytes."""
     updates_index_0: bool = True
@@ -95,8 +117,28 @@ class Capabilities:
     anew (its checkModifyTypes), and from utf8mb3 and latin1 to utf8mb4."""
     alters_columns_of_keys: bool = True
     """A column of a key over several columns may be dropped, and a column of any key may get another collation."""
+    shrinks_unique_keys: bool = False
+    """A dropped column leaves a unique key over several columns; other servers reject that."""
+    cuts_keys: bool = False
+    """A key's part is shortened if its column becomes a text, or longer than an index; other servers reject that."""
+    numbers_rows: bool = True
+    """A column that becomes AUTO_INCREMENT numbers the rows that exist."""
+    nulls_become_now: bool = True
+    """In a TIMESTAMP that becomes NOT NULL, the current time replaces NULL, also in a strict mode."""
     invisible_columns: bool = True
     """A column may be INVISIBLE."""
+    alters_visibility: bool = False
+    """ALTER COLUMN … SET INVISIBLE exists."""
+    generates_keys: bool = False
+    """sql_generate_invisible_primary_key adds a primary key to a table without one."""
+    key_visibility: tuple[str, str] = ("VISIBLE", "INVISIBLE")
+    """The words of ALTER INDEX for a key that queries use, and for one that they ignore."""
+    keeps_descending: bool = True
+    """DESC in a key is stored instead of ignored."""
+    inline_references: bool = True
+    """REFERENCES in the definition of a column creates a foreign key instead of being ignored."""
+    keeps_checks: bool = True
+    """CHECK constraints are stored instead of ignored."""
     checks_need: str = ""
     """The global variable without which CHECKs are ignored, silently."""
     spreads_rows: bool = False
@@ -132,6 +174,16 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             binlog_status="SHOW BINARY LOG STATUS",
             gtids_can_be_off=True,
             dumps_by_gtid=True,
+            utf8mb4_default="utf8mb4_0900_ai_ci",
+            shows_geomcollection=True,
+            numbers_tables=True,
+            flush_waits=True,
+            savepoints_release_locks=True,
+            gb18030=True,
+            shrinks_unique_keys=True,
+            nulls_become_now=False,
+            alters_visibility=True,
+            generates_keys=True,
             cascades_can_be_logged=True,
             lists_prepared="XA RECOVER CONVERT XID",
             row_alias=True,
@@ -143,6 +195,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             flavour=Flavour.MARIADB,
             title="MariaDB",
             oldest=(10, 5),
+            family=Flavour.MARIADB,
             identity="SELECT @@server_id, @@gtid_domain_id",
             server_uuid="{identity}-{server_id}",  # DM's form
             monitor_privilege="BINLOG MONITOR",
@@ -154,6 +207,9 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             compression_variable="log_bin_compress",
             lists_prepared="XA RECOVER FORMAT='SQL'",
             snapshots_are_located=True,
+            shows_widths=True,
+            cuts_keys=True,
+            key_visibility=("NOT IGNORED", "IGNORED"),
             under_sql_mode=b"SET STATEMENT sql_mode='%(mode)b' FOR %(verb)b %(rest)b",
             conditional_alters=True,
             foreign_keys_need=(),
@@ -165,6 +221,10 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             oldest=(6, 2),  # the first with GET_LOCK and SAVEPOINT; not tested
             identity=None,
             writes_binlog=False,
+            utf8mb4_default="utf8mb4_bin",
+            utf8mb3_charset="utf8",
+            utf8mb3_collations="utf8",
+            weighs_text=False,
             collations=frozenset(
                 {"ascii_bin", "binary", "gbk_bin", "gbk_chinese_ci", "latin1_bin"}
                 | {f"utf8{kind}_{rule}" for kind in ("", "mb3", "mb4") for rule in ("bin", "general_ci", "unicode_ci")}
@@ -180,7 +240,11 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             changes_charsets=False,
             default_functions=frozenset({"json_array", "json_object", "rand", "uuid"}),
             alters_columns_of_keys=False,
+            numbers_rows=False,
+            nulls_become_now=False,
             invisible_columns=False,
+            keeps_descending=False,
+            inline_references=False,
             checks_need="tidb_enable_check_constraint",
             spreads_rows=True,
             fulltext_keys=False,
@@ -197,10 +261,18 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
 """The facts about the newest release of each family."""
 
 _BEFORE: Final[tuple[tuple[Flavour, Version, dict[str, Any]], ...]] = (
+    (Flavour.MYSQL, (9,), {"inline_references": False}),
     (Flavour.MYSQL, (8, 2), {"binlog_status": "SHOW MASTER STATUS"}),
-    (Flavour.MYSQL, (8, 0, 19), {"row_alias": False}),
-    (Flavour.MYSQL, (8,), {"grants_name_roles": False}),
+    (Flavour.MYSQL, (8, 0, 30), {"utf8mb3_collations": "utf8", "generates_keys": False}),
+    (Flavour.MYSQL, (8, 0, 28), {"utf8mb3_charset": "utf8"}),
+    (Flavour.MYSQL, (8, 0, 23), {"invisible_columns": False, "alters_visibility": False}),
+    (Flavour.MYSQL, (8, 0, 19), {"row_alias": False, "shows_widths": True}),
+    (Flavour.MYSQL, (8, 0, 16), {"keeps_checks": False}),
+    (Flavour.MYSQL, (8,), {"grants_name_roles": False, "utf8mb4_default": "utf8mb4_general_ci"}),
+    (Flavour.MYSQL, (8,), {"shows_geomcollection": False, "numbers_tables": False, "keeps_descending": False}),
     (Flavour.MARIADB, (11, 1), {"isolation_is_tx": True}),
+    (Flavour.MARIADB, (10, 8), {"keeps_descending": False}),
+    (Flavour.MARIADB, (10, 6), {"utf8mb3_charset": "utf8", "utf8mb3_collations": "utf8"}),
 )
 
 

@@ -26,7 +26,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
@@ -110,7 +110,7 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
         existing = [name for name, value in shown.items() if value is not None]
         seconds = _seconds(connection, existing)
         info = server_info(connection)
-        numbers = _numbers(connection) if info.flavour is Flavour.MYSQL else {}
+        numbers = _numbers(connection) if info.capabilities.numbers_tables else {}
         ((milliseconds,),) = query(connection, _NOW)
     now = int(milliseconds) / 1000
     tables = {

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.rules.errors import ExtractNotPossible, TargetTableMismatch
 from airflow_provider_dm.engine.schema.codec import BINARIES, GEOMETRIES, TEXTS
 from airflow_provider_dm.engine.schema.model import Column, Table
-from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS, charset_bytes
+from airflow_provider_dm.engine.schema.strings import charset_bytes
 
 FAMILIES: Final[dict[str, frozenset[str]]] = {
     "integer": frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"}),
@@ -202,7 +202,7 @@ def objection(source: Column, target: Column) -> str | None:
         return None if source.generated else "the target generates it"
     if family(source) != family(target) and not (_json_as_text(source, target) or _text_as_json(source, target)):
         return "a different kind of value"
-    if source.charset in MYSQL_ONLY_CHARSETS and target.charset != source.charset:
+    if source.charset == "gb18030" != target.charset:
         return f"the character set {source.charset} is not converted"
     match family(source):
         case "decimal" if (target.numeric_scale or 0) < (source.numeric_scale or 0):

@@ -26,7 +26,6 @@ ASCII_CHARSETS: Final = frozenset(_ASCII.split())
 OTHER_CHARSETS: Final = frozenset({"sjis", "swe7", "ucs2", "utf16", "utf16le", "utf32"})
 CHARSETS: Final = UTF8_CHARSETS | ASCII_CHARSETS | OTHER_CHARSETS
 """Charsets of text columns: all of MySQL 9.7 and MariaDB 10.11. `binary` is not text."""
-MYSQL_ONLY_CHARSETS: Final = frozenset({"gb18030"})
 
 INVALID_MEMBER: Final = b"\xff"
 """The canonical value of an ENUM's index 0, which is shown as the empty string: not UTF-8, so never a member."""

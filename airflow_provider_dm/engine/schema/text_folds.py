@@ -42,7 +42,6 @@ import pymysql
 from pymysql.constants import ER
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.schema.collation_weights import weight_of, weights_in
 from airflow_provider_dm.engine.schema.strings import LATIN1, UTF8_CHARSETS, latin1_text
 
@@ -162,13 +161,10 @@ _known: dict[tuple[str, int, str, str], TextFold | None] = {}
 
 
 def read_folds(connection: Connection, collations: Iterable[str]) -> dict[str, TextFold]:
-    """Return the folds of these collations, of those that have one. Raises IncompleteResult.
-
-    TiDB's weights have not been verified against its comparisons, so none of its collations has a fold.
-    """
+    """Return the folds of these collations, of those that have one. Raises IncompleteResult."""
     wanted = sorted(name for name in set(collations) if can_fold(name))
     info = server_info(connection) if wanted else None
-    if info is None or info.flavour is Flavour.TIDB:
+    if info is None or not info.capabilities.weighs_text:
         return {}
     folds: dict[str, TextFold] = {}
     for name in wanted:

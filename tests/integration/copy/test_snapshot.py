@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.copy import snapshot
 from airflow_provider_dm.engine.copy.errors import ReadLockNotGranted, ReadLockNotPermitted
 from airflow_provider_dm.engine.copy.snapshot import HeldLock, SourceLock, read_under_lock
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -230,7 +231,7 @@ def test_the_whole_request_is_bounded(
     monkeypatch.setattr(snapshot, "READ_LOCK_SECONDS", 100_000)
     here = endpoint("one", mysql_source)
     with connected(here) as guard, open_transaction(mysql_source, tables[0]):
-        locker = snapshot._Locker(here, guard, Flavour.MYSQL, tuple(SourceLock))
+        locker = snapshot._Locker(here, guard, CAPABILITIES[Flavour.MYSQL], tuple(SourceLock))
         with pytest.raises(snapshot._NotGranted):
             locker._request(SourceLock.TABLES, tables, end_of_log)
 

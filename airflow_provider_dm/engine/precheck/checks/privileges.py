@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy.gather import LOCKLESS
 from airflow_provider_dm.engine.copy.snapshot import SourceLock, locks_of
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, short_list, verdict
@@ -70,7 +69,7 @@ def _locks(facts: SourceFacts) -> Findings:
             what = f"`consistency: {consistency}` is not supported on {server.title}"
             yield State.FAIL, what, "Choose auto, lock or flush (`consistency` of the mydumper)."
         return
-    locks = locks_of(consistency, facts.info.flavour)
+    locks = locks_of(consistency, server)
     missing = [one for lock in locks if (one := _missing(facts, lock)) is not None]
     if len(missing) < len(locks):
         return
@@ -88,7 +87,7 @@ def _missing(facts: SourceFacts, lock: SourceLock) -> tuple[str, str] | None:
         schemas = {name.schema for name in facts.selected if not facts.grants.allow("LOCK TABLES", name.schema)}
         what = f"LOCK TABLES on {short_list(sorted(schemas))}"
         return (what, _grants(facts, ("LOCK TABLES",), schemas)) if schemas else None
-    lacking = [privilege for privilege in lock.privileges(facts.info.flavour) if not facts.grants.allow(privilege)]
+    lacking = [privilege for privilege in lock.privileges(facts.info.capabilities) if not facts.grants.allow(privilege)]
     return (" and ".join(lacking), f"GRANT {', '.join(lacking)} ON *.* TO {facts.account};") if lacking else None
 
 
@@ -142,8 +141,8 @@ def check_target(facts: TargetFacts) -> Findings:
 
 def _schemas_with_new_foreign_keys(facts: TargetFacts) -> set[str]:
     """Return the schemas in which a copy creates tables with foreign keys: only within a family."""
-    is_mariadb = facts.info.flavour is Flavour.MARIADB
-    alike = [one for one in facts.sources if one.copies and (one.info.flavour is Flavour.MARIADB) is is_mariadb]
+    family = facts.info.capabilities.family
+    alike = [one for one in facts.sources if one.copies and one.info.capabilities.family is family]
     made = [one.rules.router.route(table.name) for one in alike for table in one.tables if table.has_foreign_keys]
     return {name.schema for name in made if name not in facts.tables}
 

@@ -73,7 +73,6 @@ from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.ddl.zones import NO_ZONE, ZoneNeed, need_of_create
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, RealChange
@@ -277,7 +276,7 @@ class _Change:
         if shared and wanted is not None:
             if self.context.executed is Execution.ITSELF:
                 definitions = before.definition(name), self.tables.tracker.definition(new)
-                check_same_everywhere(statement, *definitions, self.context.session.sql_mode, before.server.flavour)
+                check_same_everywhere(statement, *definitions, self.context.session.sql_mode, before.server.can)
             self.agreed = new
         if wanted is not None:
             self.zone |= zone_of_rows(wanted, before, self.context)
@@ -462,17 +461,17 @@ class _Change:
             return statement
         specs = behind_generated_key(before.server, old, statement.specs)
         statement = replace(statement, specs=specs)
-        match before.server.flavour, self.context.target.flavour:
-            case Flavour.MYSQL, Flavour.MARIADB if not self.context.rules.router.extracted(statement.table):
-                return with_shrunk_keys(statement, old, new)  # not with extracted columns, which keys would lose
-            case Flavour.MARIADB, Flavour.MYSQL:
-                return with_cut_keys(statement, old, new)
-            case Flavour.MARIADB, Flavour.TIDB:
-                statement = with_cut_keys(statement, old, new)
-        if self.context.target.alters_columns_of_keys or self.context.rules.router.extracted(statement.table):
+        source, target = before.server.can, self.context.target
+        if source.cuts_keys and not target.cuts_keys:
+            statement = with_cut_keys(statement, old, new)
+        if self.context.rules.router.extracted(statement.table):  # its keys would lose the extracted columns
             return statement
-        becomes = partial(collation_for, source=before.server.flavour, target=self.context.target.flavour)
-        return with_recollated_keys(without_dropped_columns(statement, old, new), old, new, becomes)
+        if not target.alters_columns_of_keys:
+            becomes = partial(collation_for, source=source.flavour, target=target.flavour)
+            return with_recollated_keys(without_dropped_columns(statement, old, new), old, new, becomes)
+        if source.shrinks_unique_keys and not target.shrinks_unique_keys:
+            statement = with_shrunk_keys(statement, old, new)
+        return statement
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column's definition after the statement. `table`: the name before the statement."""

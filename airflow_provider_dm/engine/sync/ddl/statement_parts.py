@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.ddl.zones import ZoneNeed, need_of_alter
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.sql_modes import mode_names
@@ -111,17 +112,17 @@ def renames(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
 
 
 def check_same_everywhere(
-    statement: Statement, before: TableDefinition, after: TableDefinition, sql_mode: int, flavour: Flavour
+    statement: Statement, before: TableDefinition, after: TableDefinition, sql_mode: int, source: Capabilities
 ) -> None:
     """Raise CannotFollow if the statement gives existing rows different values in each shard.
 
     The target executes the statement once, for the rows of all shards. Affected are columns that are filled with the
     current time or with AUTO_INCREMENT numbers: a new column is filled with its default; NULL in a TIMESTAMP that
-    becomes NOT NULL is replaced by the current time, whatever the default, except by MySQL in a strict mode, which
-    rejects such rows. `flavour`: of the source.
+    becomes NOT NULL is replaced by the current time, whatever the default, except where a strict mode rejects such
+    rows. `source`: the server.
     """
     specs = statement.specs if isinstance(statement, AlterTable) else ()
-    strict = flavour is Flavour.MYSQL and any(name.startswith("STRICT_") for name in mode_names(sql_mode))
+    strict = not source.nulls_become_now and any(name.startswith("STRICT_") for name in mode_names(sql_mode))
     for was, column in column_pairs(before, after, specs):
         if column.auto_increment and (was is None or not was.auto_increment):
             raise CannotFollow(f"each shard assigns its own AUTO_INCREMENT numbers in {column.name}")

@@ -37,7 +37,6 @@ from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.downstream.schema_by_hand import definition_at
 from airflow_provider_dm.engine.downstream.table_definitions import explicit_sql
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
@@ -178,7 +177,7 @@ class TablesToday:
 
     @property
     def is_one_family(self) -> bool:
-        return len({Flavour.MYSQL if one.flavour is Flavour.TIDB else one.flavour for one in self.servers}) == 1
+        return len({one.can.family for one in self.servers}) == 1
 
     def at_start(self, source: str, log: Sequence[LoggedStatement]) -> dict[TableName, KnownTable]:
         """Return the tables at the start. `log`: the DDL since. Raises DefinitionNeeded."""
