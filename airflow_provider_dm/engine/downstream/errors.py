@@ -188,6 +188,8 @@ class RowTooLarge(RowStatementError):
     bytes: int
     limit: int
     variable: str = "max_allowed_packet"
+    key: str = ""
+    """Its primary key, or the unique key that identifies it."""
 
     code = "DM-6009"
     what = "one row of {table} takes {bytes} bytes, but the target accepts less than {limit} ({variable})."
@@ -195,6 +197,9 @@ class RowTooLarge(RowStatementError):
         "Raise {variable} on the target (in its configuration too), then resume; or leave the table out by "
         "block-allow-list."
     )
+
+    def happened(self) -> str:
+        return " ".join((super().happened(), *[f"The row's key is {self.key}."] * bool(self.key)))
 
 
 class NoTargetTable(DescribedError):
@@ -340,11 +345,16 @@ class KeyDemanded(DownstreamError):
 
 
 def translate(
-    error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target", statement: str = ""
+    error: pymysql.err.Error,
+    *,
+    table: str = "(no table)",
+    server: str = "target",
+    statement: str = "",
+    key: str = "",
 ) -> DmError:
     """Translate a driver's error; `reaction` decides whether the same transaction may be retried.
 
-    `statement`: its kind and its number of rows, for the message.
+    `statement`: its kind and its number of rows, for the message; `key`: of its only row.
     """
     number, message = number_of(error), message_of(error)
     if number in CONNECTION_LOST or isinstance(error, pymysql.err.InterfaceError):
@@ -356,7 +366,8 @@ def translate(
     if number in ACCESS_DENIED:
         return TargetDenied(message)
     if number == _ENTRY_TOO_LARGE and (sizes := _ENTRY.search(message)):
-        return RowTooLarge(table, int(sizes[2]), int(sizes[1]), "tidb_txn_entry_size_limit", statement=statement)
+        bytes_, limit = int(sizes[2]), int(sizes[1])
+        return RowTooLarge(table, bytes_, limit, "tidb_txn_entry_size_limit", key, statement=statement)
     if number in _DUPLICATE:
         return DuplicateInTarget(table, key_name(message), statement=statement)
     return TargetRefused(table, number, redacted(number, message), statement=statement)

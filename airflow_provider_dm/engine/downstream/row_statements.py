@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import groupby
+from itertools import groupby, islice, tee
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
@@ -51,6 +51,9 @@ _MOST_OF_AN_INDEX: Final = 3072 * 2
 
 MOST_COMPARED: Final = 100
 """Rows in one comparison of generated values: each row that is found is compared with all of them."""
+
+_MOST_SHOWN: Final = 200
+"""Bytes of a value in a message."""
 
 Literals = tuple[bytes, ...]
 """A row, or a key, as SQL literals."""
@@ -84,6 +87,8 @@ class SqlStatement:
     """The sql_mode that the session needs for this statement alone; empty: its own."""
     computing: Computing | None = None
     """For tables with columns that the target generates."""
+    key: str = ""
+    """The identity key of its row, if it has only one."""
 
     def __str__(self) -> str:
         return f"{self.verb.value} of {self.rows} {'row' if self.rows == 1 else 'rows'}"
@@ -187,16 +192,11 @@ def _written(
     max_bytes, max_rows = dialect.most_bytes, dialect.most_rows
     plain, tail = around(mapping, verb, dialect)
     for run, invalid in _runs(mapping, rows):
-        if not (invalid or lenient or mapping.computed):
-            for batch in _batches(_row_texts(mapping, run), max_rows, max_bytes - len(plain) - len(tail)):
-                yield SqlStatement(plain + b",".join(batch) + tail, len(batch), mapping.target.name, verb)
-            continue
         head, mode = _leniently(plain, dialect) if invalid or lenient else (plain, "")
         most = max(1, min(max_rows, MAX_INVALID // len(mapping.enums))) if invalid else max_rows
-        held, start = list(run), 0
-        for batch in _batches(_row_texts(mapping, held), most, max_bytes - len(head) - len(tail)):
-            mine = tuple(held[start : start + len(batch)])
-            start += len(batch)
+        texts, again = tee(run)
+        for batch in _batches(_row_texts(mapping, texts), most, max_bytes - len(head) - len(tail)):
+            mine = tuple(islice(again, len(batch)))
             yield SqlStatement(
                 head + b",".join(batch) + tail,
                 len(batch),
@@ -205,6 +205,7 @@ def _written(
                 _invalid(mapping, mine) if invalid else frozenset(),
                 mode,
                 Computing(mapping, dialect, verb, mine, bool(invalid or lenient)) if mapping.computed else None,
+                key_text(mapping, mine[0]) if len(mine) == 1 else "",
             )
 
 
@@ -214,6 +215,13 @@ def around(mapping: TableMapping, verb: Verb, dialect: Dialect) -> tuple[bytes, 
     word = "REPLACE" if verb is Verb.REPLACE else "INSERT"
     head = f"{word} INTO {mapping.target.name.quoted()} ({', '.join(names)}) VALUES "
     return head.encode(), _on_duplicate(names, dialect).encode() if verb is Verb.UPSERT else b""
+
+
+def key_text(mapping: TableMapping, row: Literals) -> str:
+    """Return the identity key of a row for a message: "`id` = 7"; empty without a key."""
+    names = mapping.target.identity.columns if mapping.target.identity else ()
+    values = (row[place][:_MOST_SHOWN].decode("utf-8", "replace") for place in mapping.key_places)
+    return ", ".join(f"{quote(name)} = {value}" for name, value in zip(names, values, strict=True))
 
 
 def _runs(mapping: TableMapping, rows: Iterable[Literals]) -> Iterable[tuple[Iterable[Literals], bool]]:

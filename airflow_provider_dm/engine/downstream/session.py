@@ -151,7 +151,7 @@ def execute(connection: Connection, statement: SqlStatement) -> int:
     try:
         affected, clipped = _run(connection, statement)
     except pymysql.err.Error as error:
-        refused = translate(error, table=table, statement=str(statement))
+        refused = translate(error, table=table, statement=str(statement), key=statement.key)
         if computing is None or computing.lenient or not clips_computed(error, computing.columns):
             raise refused from None  # None: the driver's text may quote row values
         try:
@@ -192,7 +192,8 @@ def _send(cursor: Cursor, statement: SqlStatement) -> int:
     try:
         return int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes are sent unchanged
     except PacketTooLarge as error:
-        raise RowTooLarge(str(statement.table), error.bytes, error.limit, statement=str(statement)) from None
+        table, key = str(statement.table), statement.key
+        raise RowTooLarge(table, error.bytes, error.limit, key=key, statement=str(statement)) from None
 
 
 def _check_computed(connection: Connection, computing: Computing) -> None:

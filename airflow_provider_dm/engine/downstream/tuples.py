@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.downstream.row_statements import (
     Verb,
     around,
     deletes_first,
+    key_text,
     write_rows,
 )
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -79,13 +80,16 @@ def write_tuple_cells(
     """Yield INSERT, REPLACE or UPSERT statements for the rows of `cells` with these row numbers (int64)."""
     plain = deletes_first(mapping, verb, dialect)
     tuples = None if plain else _tuples(cells, numbers, mapping, dialect.server.flavour)
+    literals = row_literals(mapping.source, dialect.server.flavour)
     if tuples is None:
-        literals = row_literals(mapping.source, dialect.server.flavour)
         yield from write_rows(mapping, map(literals, cells.some_rows(numbers)), verb, dialect=dialect)
         return
     head, tail = around(mapping, verb, dialect)
+    done = 0
     for text, rows in tuples.pieces(dialect.most_rows, dialect.most_bytes - len(head) - len(tail)):
-        yield SqlStatement(head + text + tail, rows, mapping.target.name, verb)
+        key = key_text(mapping, literals(*cells.some_rows(numbers[done : done + 1]))) if rows == 1 else ""
+        yield SqlStatement(head + text + tail, rows, mapping.target.name, verb, key=key)
+        done += rows
 
 
 def _tuples(cells: Cells, numbers: Any, mapping: TableMapping, target: Flavour) -> _Tuples | None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_dm.engine.downstream.errors import RowTooLarge
-from tests.integration.sync.conftest import SyncKit
+from testbed import Server
+from tests.integration.sync.conftest import NewKit, SyncKit
 
 LIMIT = 256 << 10
 
@@ -50,8 +51,28 @@ def test_one_row_that_is_too_large_is_named_at_once(
     ):
         small_kit.sync()
     assert LIMIT < caught.value.bytes < LIMIT + 500
+    assert caught.value.key == {"t": "`id` = 2", "keyless": ""}[table]
     assert "retrying" not in caplog.text
     assert small_kit.target.sql(f"SELECT COUNT(*) FROM {small_kit.schema}.{table}") == [(0,)]
+
+
+def test_a_row_above_tidbs_limit_is_named_by_its_key(
+    mysql_source: Server, tidb_target: Server, new_kit: NewKit
+) -> None:
+    ((usual,),) = tidb_target.sql("SELECT @@GLOBAL.tidb_txn_entry_size_limit")
+    tidb_target.sql("SET GLOBAL tidb_txn_entry_size_limit = 2097152")
+    try:
+        kit = new_kit(SyncKit, mysql_source, tidb_target)
+        kit.both("CREATE TABLE t (a VARCHAR(9), b LONGTEXT, n INT, PRIMARY KEY (n, a))")
+        kit.tables = ("t",)
+        kit.begin()
+        kit.write("INSERT INTO t VALUES ('a', 'small', 1), ('b', REPEAT('x', 3000000), 2)")
+        with pytest.raises(RowTooLarge, match=r"less than 2097152 \(tidb_txn_entry_size_limit\)") as caught:
+            kit.sync()
+    finally:
+        tidb_target.sql(f"SET GLOBAL tidb_txn_entry_size_limit = {usual}")
+    assert (caught.value.table, caught.value.key) == (f"{kit.schema}.t", "`n` = 2, `a` = 'b'")
+    assert "xxx" not in str(caught.value)
 
 
 def test_a_row_image_that_is_too_large_to_search_for_is_reported(small_kit: SyncKit) -> None:

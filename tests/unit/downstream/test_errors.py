@@ -67,12 +67,14 @@ def test_a_refusal_names_the_column() -> None:
     assert "'price'" in str(error)
 
 
-def test_a_row_beyond_tidbs_limit_names_the_sizes_and_the_variable() -> None:
+def test_a_row_beyond_tidbs_limit_names_its_key_the_sizes_and_the_variable() -> None:
     text = "entry too large, the max entry size is 6291456, the size of data is 7000034"
-    error = translate(pymysql.err.OperationalError(8025, text), table="shop.item", statement="INSERT of 1 row")
+    refused = pymysql.err.OperationalError(8025, text)
+    error = translate(refused, table="shop.item", statement="INSERT of 1 row", key="`id` = 7")
 
     assert isinstance(error, RowTooLarge)
     assert (error.bytes, error.limit, error.variable) == (7000034, 6291456, "tidb_txn_entry_size_limit")
+    assert "The statement is INSERT of 1 row. The row's key is `id` = 7." in error.message()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,13 @@ def test_rows_of_one_table_are_one_statement(verb: Verb, head: str, tail: str) -
     assert (statement.rows, statement.table) == (2, TableName("shop", "item"))
 
 
+def test_the_key_of_an_only_row_is_known() -> None:
+    parts = write_rows(PAIR, [(b"1", b"'a'"), (b"2", b"'b'")], Verb.INSERT, dialect=Dialect(most_rows=1))
+    assert [part.key for part in parts] == ["`na``me` = 'a', `id` = 1", "`na``me` = 'b', `id` = 2"]
+    assert [part.key for part in write_rows(PAIR, [(b"1", b"'a'"), (b"2", b"'b'")], Verb.INSERT)] == [""]
+    assert [part.key for part in write_rows(LOG, [(b"1", b"'a'")], Verb.INSERT)] == [""]
+
+
 def test_mysql_needs_an_alias_where_others_need_values() -> None:
     (statement,) = write_rows(ITEM, ROWS, Verb.UPSERT, dialect=Dialect(CAPABILITIES[Flavour.MYSQL]))
 

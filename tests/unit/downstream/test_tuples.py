@@ -71,9 +71,10 @@ def mapping_of(*kinds: str) -> TableMapping:
 def both(mapping: TableMapping, rows: list[Row], verb: Verb, dialect: Dialect) -> tuple[list[bytes], list[bytes]]:
     """Return the statements that are made by row, and by the kernel."""
     literals = row_literals(mapping.source, dialect.server.flavour)
-    by_row = write_rows(mapping, map(literals, rows), verb, dialect=dialect)
+    by_row = [*write_rows(mapping, map(literals, rows), verb, dialect=dialect)]
     numbers = np.arange(len(rows))
-    by_kernel = write_tuple_cells(mapping, Cells.of(rows), numbers, verb, dialect) if rows else iter(())
+    by_kernel = [*write_tuple_cells(mapping, Cells.of(rows), numbers, verb, dialect)] if rows else []
+    assert [one.key for one in by_row] == [one.key for one in by_kernel]
     return [one.sql for one in by_row], [one.sql for one in by_kernel]
 
 
