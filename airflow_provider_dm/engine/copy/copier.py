@@ -62,7 +62,7 @@ def _copy_pages(
         began = time.monotonic()
         try:
             with reader.reading(name) as snapshot:
-                page = page_reader.page(snapshot, after, sizes.rows(name))
+                page = page_reader.page(snapshot, after, sizes.rows(name), dialect.transaction_bytes)
                 check_birth(source, name, after.birth)
         except (pymysql.err.Error, OSError) as error:
             raise source_error(source, error) from error
@@ -76,7 +76,7 @@ def _copy_pages(
             ahead = None if page.last else reader.ahead.submit(read, replace(progress, last_key=last_key))
             began = time.monotonic()
             written = write_page(target, job, progress, page.cells, dialect, last_key=last_key, done=page.last)
-            sizes.learn(name, page, seconds + time.monotonic() - began)
+            sizes.learn(name, page, seconds + time.monotonic() - began, dialect.transaction_bytes)
             if written is None:
                 return run_transaction(target, partial(load_chunk, fence=job.fence, known=progress))
             progress = written

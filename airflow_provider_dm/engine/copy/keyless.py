@@ -67,7 +67,7 @@ def write_whole_table(
     if not advance_chunk(connection, job.fence, seen, rows=0, last_key=None, done=True):
         return
     counted = 0
-    with closing(_pieces(snapshot, job)) as pieces:
+    with closing(_pieces(snapshot, job, dialect)) as pieces:
         for some in pieces:
             write_rows_of(job, some, dialect)(connection)
             counted += len(some)
@@ -80,7 +80,7 @@ def write_in_pages(
     """Write a table that is the only one of its target. Raises the errors of `write_whole_table`, and
     SchemaChangedDuringCopy.
     """
-    with closing(_pieces(snapshot, job)) as pieces:
+    with closing(_pieces(snapshot, job, dialect)) as pieces:
         for some in pieces:
             written = write_page(target, job, seen, some, dialect, last_key=None, done=False)
             if written is None:
@@ -116,7 +116,7 @@ def _remove(connection: Connection, fence: Fence, chunk: ChunkProgress, into: Ta
     return False
 
 
-def _pieces(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, None]:
+def _pieces(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
     """Yield all rows of the table, some MB at a time. Raises IncompleteResult, and reading's errors."""
     table, expected = job.mapping.source, _count(snapshot, job)
     columns, to_row = row_reader(table)
@@ -128,7 +128,7 @@ def _pieces(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, N
                 some.append(block.cells)
                 rows += len(block.cells)
                 weight += block.bytes
-                if rows >= PAGE_ROWS or weight >= PAGE_BYTES:
+                if rows >= PAGE_ROWS or weight >= min(PAGE_BYTES, dialect.transaction_bytes):
                     counted += rows
                     yield Cells.joined(some)
                     some, rows, weight = [], 0, 0

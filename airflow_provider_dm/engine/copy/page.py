@@ -3,7 +3,7 @@
 A result with fewer rows than requested does not end the chunk: the rows after its last row are queried again, until a
 result is empty. So a server that truncates results makes a copy slow, but no row is lost.
 
-A page ends after `limit` rows, or when its rows exceed CUT_BYTES: then the rest of the result is read and discarded,
+A page ends after `limit` rows, or when its rows exceed `most_bytes`: then the rest of the result is read and discarded,
 because the snapshot ends with its connection. So the memory does not depend on the size of a table's rows."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.downstream.row_statements import MAX_TRANSACTION_BYTES
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.blocks import RowBlock, blocks
@@ -28,8 +29,6 @@ FIRST_ROWS: Final = 1_000
 MOST_ROWS: Final = 20_000
 PAGE_BYTES: Final = 4 << 20
 """The intended size of a page in bytes: one target transaction of some hundred milliseconds."""
-CUT_BYTES: Final = 32 << 20
-"""The size in bytes at which a page ends that is larger than estimated."""
 PAGE_SECONDS: Final = 1.0
 """Longer transactions hold locks for longer, and lose more work after a failure."""
 GROWTH: Final = 4.0
@@ -58,16 +57,18 @@ class PageReader:
     def of(cls, table: Table, order: KeyOrder) -> PageReader:
         return cls(table, order, *row_reader(table))
 
-    def page(self, snapshot: Connection, progress: ChunkProgress, limit: int) -> Page:
+    def page(
+        self, snapshot: Connection, progress: ChunkProgress, limit: int, most_bytes: int = MAX_TRANSACTION_BYTES
+    ) -> Page:
         """Return the next rows of the chunk. Raises pymysql's errors."""
         after = None if progress.last_key is None else read_key(progress.last_key)
         found: list[Cells] = []
         rows = weight = 0
-        while rows < limit and weight < CUT_BYTES:
+        while rows < limit and weight < most_bytes:
             before = rows
             with closing(self._behind(snapshot, after, progress, limit - before)) as some:
                 for block in some:
-                    if weight < CUT_BYTES:
+                    if weight < most_bytes:
                         found.append(block.cells)
                         rows += len(block.cells)
                         weight += block.bytes
@@ -115,12 +116,12 @@ class PageSizes:
     def rows(self, table: TableName) -> int:
         return self._rows.get(table, FIRST_ROWS)
 
-    def learn(self, table: TableName, page: Page, seconds: float) -> None:
+    def learn(self, table: TableName, page: Page, seconds: float, most_bytes: int) -> None:
         """Update the page size by the bytes of a page and the time to read and write it."""
-        self._rows[table] = next_limit(self.rows(table), page, seconds)
+        self._rows[table] = next_limit(self.rows(table), page, seconds, most_bytes)
 
 
-def next_limit(limit: int, page: Page, seconds: float) -> int:
+def next_limit(limit: int, page: Page, seconds: float, most_bytes: int = PAGE_BYTES) -> int:
     """Return the number of rows of the next page, from the size and the time of this one.
 
     >>> next_limit(1000, Page(Cells.of([(b"1",)] * 1000), 100_000, last=False, last_key=None), seconds=0.05)
@@ -128,5 +129,5 @@ def next_limit(limit: int, page: Page, seconds: float) -> int:
     """
     if not len(page.cells):
         return limit
-    room = min(PAGE_BYTES / max(page.bytes, 1), PAGE_SECONDS / max(seconds, 0.001), GROWTH)
+    room = min(min(PAGE_BYTES, most_bytes) / max(page.bytes, 1), PAGE_SECONDS / max(seconds, 0.001), GROWTH)
     return max(1, min(MOST_ROWS, int(len(page.cells) * room)))

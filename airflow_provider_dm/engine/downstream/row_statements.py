@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby, islice, tee
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS: Final = 500
 MAX_BYTES: Final = 1 << 20
+MAX_TRANSACTION_BYTES: Final = 32 << 20
 _BETWEEN: Final = 4
 """Bytes between two rows, or two conditions."""
 _ROUND_A_STATEMENT: Final = 64
@@ -112,10 +113,12 @@ class Dialect:
     most_rows: int = MAX_ROWS
     """Maximum rows of a statement; less than MAX_ROWS if the user wants so."""
     loads: LoadData = LoadData.NONE
+    transaction_bytes: int = MAX_TRANSACTION_BYTES
+    """Bytes of rows after which a transaction ends, if it may."""
 
     @classmethod
-    def of(cls, server: Capabilities, *, max_allowed_packet: int, loads: LoadData = LoadData.NONE) -> Dialect:
-        return cls(server, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT), loads=loads)
+    def of(cls, server: Capabilities, *, max_allowed_packet: int, **options: Any) -> Dialect:
+        return cls(server, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT), **options)
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,15 @@ from airflow_provider_dm.engine.downstream.errors import (
     translate,
     translate_connect,
 )
-from airflow_provider_dm.engine.downstream.row_statements import Computing, Dialect, LoadData, SqlStatement
+from airflow_provider_dm.engine.downstream.row_statements import (
+    MAX_TRANSACTION_BYTES,
+    Computing,
+    Dialect,
+    LoadData,
+    SqlStatement,
+)
 from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.errors import AccessDenied, PacketTooLarge, ServerUnreachable
@@ -57,6 +64,8 @@ RETRY_SECONDS: Final = 60.0
 # literal of bytes that mean nothing in their charset (1300): they are stored as they are, and converting is an error.
 _IGNORED_WARNINGS: Final = frozenset({1287, 1300, 1592, 3719, 3778})
 
+ENTRIES_BYTES: Final = 16
+"""The bytes of a transaction in TiDB for each byte of its rows: a row has an entry for itself and for each index."""
 MOST_WARNINGS: Final = 65_535
 WARN_DATA_TRUNCATED: Final = 1265
 _TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL)
@@ -315,6 +324,15 @@ def _loads(connection: Connection) -> LoadData:
     return LoadData.ALL if int(mode) == _NO_COUNTER_LOCK else LoadData.UNCOUNTED
 
 
+def _transaction_bytes(connection: Connection, server: Capabilities) -> int:
+    """Return the bytes of rows that a transaction may take. TiDB Cloud hides its limits."""
+    limits: list[int] = []
+    if server.transaction_limits is not None:
+        with contextlib.suppress(pymysql.err.OperationalError):
+            limits = [int(limit or 0) for limit in query(connection, server.transaction_limits)[0]]
+    return min((MAX_TRANSACTION_BYTES, *(limit // ENTRIES_BYTES for limit in limits if limit > 0)))
+
+
 def _answers(session: _Session) -> bool:
     try:
         session.connection.ping(reconnect=False)
@@ -331,9 +349,12 @@ def _open(endpoint: Endpoint) -> _Session:
         if server.max_error_count_rises:
             _keep_all_warnings(connection)
         loads = _loads(connection) if server.loads else LoadData.NONE
+        transaction_bytes = _transaction_bytes(connection, server)
     except (ServerUnreachable, AccessDenied) as error:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
-    dialect = Dialect.of(server, max_allowed_packet=connection.most_bytes, loads=loads)
+    dialect = Dialect.of(
+        server, max_allowed_packet=connection.most_bytes, loads=loads, transaction_bytes=transaction_bytes
+    )
     return _Session(connection, dialect, os.getpid())

@@ -158,9 +158,13 @@ class Capabilities:
     """ALTER TABLE and CREATE INDEX have IF EXISTS and IF NOT EXISTS."""
     foreign_keys_need: tuple[str, ...] = ("REFERENCES",)
     """The further privileges needed to create a foreign key."""
+    transaction_limits: str | None = None
+    """Query of the limits for the bytes of a transaction; NULL, 0 or less: no limit."""
     loads: bool = False
     """LOAD DATA LOCAL is a part of its transaction, and the variable `local_infile` allows it."""
 
+
+_TOTAL: Final = "CAST(JSON_EXTRACT(@@tidb_config, '$.performance.\"txn-total-size-limit\"') AS UNSIGNED)"
 
 CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
     row.flavour: row
@@ -253,6 +257,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
                 "SELECT db_name, table_name, job_id, job_type, state, row_count FROM information_schema.ddl_jobs "
                 "WHERE state NOT IN ('synced', 'cancelled', 'rollback done')"
             ),
+            transaction_limits=f"SELECT @@tidb_mem_quota_query, NULLIF({_TOTAL}, 104857600)",  # its default: no limit
             names_lock_holders=False,
             kill="KILL TIDB {}",
         ),
@@ -272,6 +277,7 @@ _BEFORE: Final[tuple[tuple[Flavour, Version, dict[str, Any]], ...]] = (
     (Flavour.MYSQL, (8,), {"shows_geomcollection": False, "numbers_tables": False, "keeps_descending": False}),
     (Flavour.MARIADB, (11, 1), {"isolation_is_tx": True}),
     (Flavour.MARIADB, (10, 8), {"keeps_descending": False}),
+    (Flavour.TIDB, (6, 5), {"transaction_limits": f"SELECT {_TOTAL}"}),
     (Flavour.MARIADB, (10, 6), {"utf8mb3_charset": "utf8", "utf8mb3_collations": "utf8"}),
 )
 

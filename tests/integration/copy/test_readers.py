@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.copy.migration import LoadStopped
 from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
+from airflow_provider_dm.engine.downstream.row_statements import Dialect
 from airflow_provider_dm.engine.mysql.errors import AccessDenied
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.sync.runner import LocalRunner
@@ -41,10 +42,10 @@ def test_a_keyless_table_of_a_lost_reader_is_copied_again(
     """The other reader has listed the table before, as one that nothing is copied of."""
     lost, pieces = threading.Event(), keyless._pieces
 
-    def loses(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, None]:
+    def loses(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
         if job.mapping.source.name.table == "one":
             assert lost.wait(60)
-        for number, some in enumerate(pieces(snapshot, job)):
+        for number, some in enumerate(pieces(snapshot, job, dialect)):
             yield some
             if job.mapping.source.name.table == "two" and number == 0 and not lost.is_set():
                 lost.set()
@@ -66,8 +67,8 @@ def test_readers_that_always_lose_their_snapshots_end_the_load(
 ) -> None:
     """Also where a copy that breaks off writes some rows each time: they are removed again."""
 
-    def loses(snapshot: ReaderSnapshot, job: ChunkJob) -> Generator[Cells, None, None]:
-        yield next(pieces(snapshot, job))
+    def loses(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
+        yield next(pieces(snapshot, job, dialect))
         raise SnapshotLost("one", "it is lost here")
 
     pieces = keyless._pieces

@@ -149,7 +149,8 @@ class WaveWriter:
         if self.plan.safe or self.plan.merged:
             return min(SMALL_BATCH, BATCH_ROWS)
         most = min(max(SMALL_BATCH, -(-rows // self.connections)), BATCH_ROWS)
-        return min(most, max(1, rows * BATCH_BYTES // max(1, self.log_bytes)))
+        most_bytes = min(BATCH_BYTES, self.target.access().dialect.transaction_bytes)
+        return min(most, max(1, rows * most_bytes // max(1, self.log_bytes)))
 
     def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: FrontierMove) -> int:
         return with_careful_retry(partial(self._transaction, waves, batch, act), safe=self.plan.safe)

@@ -49,7 +49,8 @@ SMALL_CHANGE_BYTES: Final = 16
 """The size of the smallest change in the log, from which the size of ranges with at most `batch` rows is estimated."""
 RANGE_BYTES: Final = 50_000
 """The size of a range if `batch` is not configured."""
-_TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
+_TOO_LARGE: Final = frozenset({1197, 8004, 8175})
+"""Of max_binlog_cache_size (MySQL, MariaDB), txn-total-size-limit and tidb_mem_quota_query (TiDB)."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +199,9 @@ class TransactionalWriter:
                 raise TargetLimit(
                     f"the target does not accept the transactions from {here} to {transaction.hi} as one: "
                     f"{error.number} {error.reason}.",
-                    "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then "
-                    "resume; or let the sync pass that location with `apply: concurrent`.",
+                    "Raise max_binlog_cache_size of the target (TiDB: tidb_mem_quota_query; txn-total-size-limit if it "
+                    "is set) or lower `batch`, then resume; or let the sync pass that location with "
+                    "`apply: concurrent`.",
                 ) from error
             raise
 
