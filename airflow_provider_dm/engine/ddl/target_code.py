@@ -102,13 +102,18 @@ def plain_default(code: Code, sql_mode: int, functions: Collection[str]) -> Code
 
 
 def rounded(default: Code, kind: ColumnType) -> Code:
-    """Return a default of a DECIMAL with no more decimals than its column, as the source stores it.
+    """Return a default as the source stores it: of a DECIMAL with the column's decimals, of a YEAR with four digits.
 
-    TiDB keeps all of them, and warns whenever it writes to a row from before the column (1292).
+    TiDB keeps all decimals, and warns whenever it writes to a row from before the column (1292). It reads a YEAR's 0 as
+    the text '0', which means 2000.
 
     >>> rounded("'-1.005'", ColumnType("decimal", ("9", "2"))), rounded("1.005", ColumnType("double"))
     ('-1.01', '1.005')
+    >>> rounded("0", ColumnType("year")), rounded("'0'", ColumnType("year"))
+    ("'0000'", "'0'")
     """
+    if kind.name == "year" and default.strip("0.") == "":
+        return "'0000'"
     if kind.name != "decimal":
         return default
     decimals = int(kind.arguments[1]) if len(kind.arguments) > 1 else 0
