@@ -39,7 +39,7 @@ LARGE: Final = frozenset({*TEXT_SIZES, *BLOBS, *GEOMETRIES, "json"})
 _BYTES: Final = dict(zip(TEXT_SIZES, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}
 """The type that a character type becomes under the charset `binary`."""
 _WITH_ASCII: Final = ASCII_CHARSETS | UTF8_CHARSETS | {BINARY}
-_LONGEST_VARCHAR: Final = 0xFFFF
+LONGEST_VARCHAR: Final = 0xFFFF
 
 WIDTHS: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
@@ -133,7 +133,7 @@ def _sized(server: Server, kind: ColumnType, character_bytes: int) -> ColumnType
         return replace(kind, name=name, arguments=())
     if kind.name in ("varchar", "varbinary") and kind.arguments:
         size = int(kind.arguments[0]) * character_bytes
-        if size > _LONGEST_VARCHAR:  # accepted by a session that is not strict
+        if size > LONGEST_VARCHAR:  # accepted by a session that is not strict
             return replace(kind, name=_smallest(family, size), arguments=())
     return kind
 

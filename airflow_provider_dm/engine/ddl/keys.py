@@ -230,13 +230,19 @@ def _is_too_long(server: Server, columns: Columns, key: ddl.KeyDefinition, engin
     """Return True if a unique key of MariaDB is longer than an index can be. Raises CannotTrack."""
     if not server.mariadb or key.kind is not ddl.KeyKind.UNIQUE or engine.lower() == _WITH_HASHES:
         return False
-    parts = [(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
-    if any(column.type.name in GEOMETRIES - {"point"} for column, _ in parts):
+    named = [columns[part.column.lower()] for part in key.parts if part.column is not None]
+    if any(column.type.name in GEOMETRIES - {"point"} for column in named):
         raise CannotTrack("a unique key over a geometry is not supported")
-    size = sum(_part_bytes(column, prefix) for column, prefix in parts)
+    size = key_bytes(columns, key)
     if engine.lower() not in _LONGEST and size > min(_LONGEST.values()):
         raise CannotTrack(f"the maximum length of a unique key of the engine {engine} is not known")
     return size > _LONGEST.get(engine.lower(), size)
+
+
+def key_bytes(columns: Columns, key: ddl.KeyDefinition) -> int:
+    """Return the maximum bytes of a key's columns in an index."""
+    parts = ((columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None)
+    return sum(_part_bytes(column, prefix) for column, prefix in parts)
 
 
 def _part_bytes(column: ddl.ColumnDefinition, prefix: int | None) -> int:

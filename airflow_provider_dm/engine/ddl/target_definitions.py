@@ -19,12 +19,13 @@ one, NotCopyable is raised. Between flavours the rules of `dialects` apply, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
-from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES, LARGE
+from airflow_provider_dm.engine.ddl.collations import character_bytes
+from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES, LARGE, LONGEST_VARCHAR, octets
 from airflow_provider_dm.engine.ddl.dialects import (
     charset_of,
     check_default,
@@ -35,6 +36,7 @@ from airflow_provider_dm.engine.ddl.dialects import (
     replaced,
 )
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
+from airflow_provider_dm.engine.ddl.keys import key_bytes
 from airflow_provider_dm.engine.ddl.target_code import (
     checked_default,
     checked_expression,
@@ -49,6 +51,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.strings import CHARSETS
 
+_LONGEST_KEY: Final = 3072
+"""Bytes of a key, by default of innodb_page_size, and of TiDB's max-index-length."""
 _CHANGES_ROWS: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
@@ -130,6 +134,8 @@ class TableConverter:
     way: ConversionContext
     table: TableName
     notes: list[str]
+    wider: set[str] = field(default_factory=set)
+    """Columns whose charset becomes one with longer characters."""
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -152,18 +158,47 @@ class TableConverter:
 
     def definition(self, table: ddl.TableDefinition) -> ddl.TableDefinition:
         """Return the definition of a new table. Raises NotCopyable."""
-        constraints = [self.constraint(constraint) for constraint in table.constraints]
+        constraints = [one for one in map(self.constraint, table.constraints) if one is not None]
+        columns = self._columns(table.columns)
+        self._stop_at_long_keys(columns, constraints)
         return ddl.TableDefinition(
-            tuple(self.column(column) for column in table.columns),
-            tuple(constraint for constraint in constraints if constraint is not None),
+            columns,
+            tuple(constraints),
             self.options(self._with_default(table.options)),
             None if table.partitioning is None else self.partitions(table.partitioning),
         )
 
+    def _columns(self, columns: Sequence[ddl.ColumnDefinition]) -> tuple[ddl.ColumnDefinition, ...]:
+        """Return the columns of a new table. Raises NotCopyable, which names all columns that are refused."""
+        made: list[ddl.ColumnDefinition] = []
+        refused: list[str] = []
+        for column in columns:
+            try:
+                made.append(self.column(column))
+            except NotCopyable as error:
+                refused.append(str(error))
+        if refused:
+            raise NotCopyable("; ".join(dict.fromkeys(refused)))
+        return tuple(made)
+
+    def _stop_at_long_keys(
+        self, columns: Sequence[ddl.ColumnDefinition], constraints: Sequence[ddl.Constraint]
+    ) -> None:
+        by_name = {column.name.lower(): column for column in columns}
+        for key in constraints:
+            if not isinstance(key, ddl.KeyDefinition) or key.kind is ddl.KeyKind.FULLTEXT:
+                continue
+            wider = any(str(part.column).lower() in self.wider for part in key.parts)
+            if wider and (size := key_bytes(by_name, key)) > _LONGEST_KEY:
+                raise NotCopyable(f"the key {key.name}, which takes {size} bytes in utf8mb4, above {_LONGEST_KEY}")
+
     def partitions(self, code: str) -> str:
         if not self.way.carries_code:
             raise NotCopyable("partitions, which may differ in the other flavour")
-        return checked_partitions(code, self.way.sql_mode)
+        made = checked_partitions(code, self.way.sql_mode)
+        if "SUBPARTITION" in made.upper() and not self.way.target_can.subpartitions:
+            self.note("the subpartitions are left out")
+        return made
 
     def _with_default(self, options: ddl.Options) -> ddl.Options:
         known = self.way.collation(self.table)
@@ -334,7 +369,12 @@ class TableConverter:
             raise NotCopyable(f"the character set of {name}, which has the collation {collation}")
         becomes = self.collation(collation, name)
         charset = self.charset(charset) if becomes == collation else charset_of(becomes)
-        return replace(kind, charset=charset, collation=becomes, binary=False)
+        made = replace(kind, charset=charset, collation=becomes, binary=False)
+        if character_bytes(becomes) > character_bytes(collation):
+            self.wider.add(column.name.lower())
+            if kind.name == "varchar" and (octets(made) or 0) > LONGEST_VARCHAR:
+                raise NotCopyable(f"{name}, which is too long for a VARCHAR in {charset}")
+        return made
 
     def _generated(self, code: str) -> str:
         # Between families `column_for` refuses generated columns.

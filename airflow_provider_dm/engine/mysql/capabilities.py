@@ -143,6 +143,8 @@ class Capabilities:
     """The global variable without which CHECKs are ignored, silently."""
     spreads_rows: bool = False
     """CREATE TABLE takes AUTO_RANDOM and PRE_SPLIT_REGIONS."""
+    subpartitions: bool = True
+    """Partitions may have subpartitions; TiDB ignores them, silently."""
     fulltext_keys: bool = True
     """A table may have FULLTEXT keys."""
     adds_indexes_faster: bool = True
@@ -251,6 +253,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             inline_references=False,
             checks_need="tidb_enable_check_constraint",
             spreads_rows=True,
+            subpartitions=False,
             fulltext_keys=False,
             adds_indexes_faster=False,
             ddl_jobs=(

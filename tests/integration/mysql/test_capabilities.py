@@ -123,6 +123,14 @@ PROBES: Final[dict[str, Callable[[Session], object]]] = {
         == "t"
     ),
     "keeps_checks": _keeps_checks,
+    "subpartitions": lambda on: (
+        on.cell(
+            "CREATE TABLE t (a INT) PARTITION BY RANGE (a) SUBPARTITION BY HASH (a) (PARTITION p VALUES LESS THAN (9))",
+            "SELECT subpartition_method FROM information_schema.partitions WHERE table_name = 't' AND "
+            "table_schema = DATABASE()",
+        )
+        == "HASH"
+    ),
     "fulltext_keys": lambda on: on.shows("a TEXT, FULLTEXT KEY k (a)", "FULLTEXT"),
     "spreads_rows": lambda on: on.takes("CREATE TABLE t (a BIGINT AUTO_RANDOM PRIMARY KEY)"),
     "conditional_alters": lambda on: on.takes("ALTER TABLE IF EXISTS t DROP COLUMN IF EXISTS b"),

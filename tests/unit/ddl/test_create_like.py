@@ -287,3 +287,35 @@ def test_new_tables_in_tidb_are_spread_over_the_cluster(lines: list[str], column
     assert f"( `id` {column} , " in sql
     assert sql.endswith(f"{options}_REGIONS=3" if options else "COLLATE=utf8mb4_bin")
     assert made(*lines, way=(MYSQL, MYSQL), spread=Spread(5, 3)).sql == made(*lines, way=(MYSQL, MYSQL)).sql
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["`a` varchar(16384)"], "`a`, which is too long for a VARCHAR in utf8mb4"),
+        (["`a` varchar(1000)", "KEY `k` (`a`)"], "the key k, which takes 4000 bytes in utf8mb4, above 3072"),
+        (["`a` varchar(1000)", "`b` int", "KEY `k` (`b`,`a`(768))"], "the key k, which takes 3076 bytes"),
+        (["`a` varchar(1000)", "KEY `k` (`a`(768))"], ""),
+        (["`a` varchar(16383)", "FULLTEXT KEY `k` (`a`)"], ""),
+    ],
+)
+def test_text_that_becomes_too_long_in_another_charset_is_named(lines: list[str], found: str) -> None:
+    options = "ENGINE=InnoDB DEFAULT CHARSET=cp1251"
+    if not found:
+        assert "utf8mb4" in made(*lines, options=options, way=(MYSQL, TIDB), collation="cp1251_general_ci").sql
+        return
+    with pytest.raises(CannotCreateTarget, match=re.escape(found)):
+        made(*lines, options=options, way=(MYSQL, TIDB), collation="cp1251_general_ci")
+
+
+def test_all_columns_that_the_target_lacks_are_named() -> None:
+    with pytest.raises(CannotCreateTarget) as caught:
+        made("`a` point", "`b` int", "`c` text CHARACTER SET gb18030", "`d` polygon", way=(MYSQL, TIDB))
+    kinds = ("a type that TiDB lacks: `a` point", "the character set gb18030", "a type that TiDB lacks: `d` polygon")
+    assert caught.value.found == "; ".join(kinds)
+
+
+def test_subpartitions_that_the_target_ignores_are_noted() -> None:
+    options = "ENGINE=InnoDB PARTITION BY RANGE (`a`) SUBPARTITION BY HASH (`a`) (PARTITION p VALUES LESS THAN (9))"
+    assert made("`a` int", options=options, way=(MYSQL, TIDB)).notes == ("the subpartitions are left out",)
+    assert made("`a` int", options=options, way=(MYSQL, MYSQL)).notes == ()
