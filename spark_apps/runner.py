@@ -117,16 +117,16 @@ class SparkRunner:
 
     context: SparkContext
     _slots: int = field(default=1, init=False)
-    _asked_at: float = field(default=-SLOTS_SECONDS, init=False)
+    _queried_at: float = field(default=-SLOTS_SECONDS, init=False)
     _starting: Future[bool] | None = field(default=None, init=False)
     """The first job, which starts the workers. An app that ends does not wait for it: a cluster may have no worker."""
 
     @property
     def slots(self) -> int:
-        """The cores of the executors. The JVM is asked at most once every SLOTS_SECONDS: an answer takes as long as a
+        """The cores of the executors. The JVM is queried at most once every SLOTS_SECONDS: an answer takes as long as a
         small epoch."""
-        if time.monotonic() - self._asked_at >= SLOTS_SECONDS:
-            self._slots, self._asked_at = max(1, self.context.defaultParallelism), time.monotonic()
+        if time.monotonic() - self._queried_at >= SLOTS_SECONDS:
+            self._slots, self._queried_at = max(1, self.context.defaultParallelism), time.monotonic()
         return self._slots
 
     def start_workers(self) -> bool:

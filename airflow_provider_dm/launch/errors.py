@@ -56,7 +56,7 @@ class TaskTakenOver(DmError):
     hint = "Nothing was written twice. Only one run of a task can be active."
 
 
-class RunGone(DmError):
+class RunLost(DmError):
     """The app was killed, ran out of memory, failed within Spark, or its machine no longer reports."""
 
     app: str

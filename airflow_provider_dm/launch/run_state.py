@@ -2,14 +2,14 @@
 
     row of the run        launcher      last report      end
     missing               lives         -                none yet (Spark is starting)
-    missing               has ended     -                RunGone
+    missing               has ended     -                RunLost
     Running               lives         recent           none yet
-    Running               has ended     -                RunGone
-    Running               unknown       too old          RunGone
+    Running               has ended     -                RunLost
+    Running               unknown       too old          RunLost
     Finished, Stopped     -             -                its result
     Paused                -             -                its error
 
-A launcher on another machine is unknown: its run's reports decide. A run that is gone may still be working: its lease
+A launcher on another machine is unknown: its run's reports decide. A lost run may still be working: its lease
 and the generation in the target stop it as soon as another run claims the task. `run_end` is pure.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.meta.records import Run, Stage
-from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
+from airflow_provider_dm.launch.errors import RunLost, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.status import lives
 from airflow_provider_dm.launch.submit import AppOutcome
 
@@ -40,9 +40,9 @@ def run_end(
         fenced = error.reaction is Reaction.FENCED
         return TaskTakenOver(app, run_id) if fenced else SparkAppFailed(app, run_id, error)
     if launcher_ended:
-        return RunGone(app, run_id, "its launcher was killed")
+        return RunLost(app, run_id, "its launcher was killed")
     if run is None and waited_seconds >= START_SECONDS:
-        return RunGone(app, run_id, f"it did not report in {START_SECONDS:.0f} s")
+        return RunLost(app, run_id, f"it did not report in {START_SECONDS:.0f} s")
     if run is not None and not lives(run):
-        return RunGone(app, run_id, f"its last report is {run.heartbeat_age_seconds:.0f} s old")
+        return RunLost(app, run_id, f"its last report is {run.heartbeat_age_seconds:.0f} s old")
     return None

@@ -1,9 +1,9 @@
 """Determines the start locations of a task before its apps and relays start.
 
 If DM has a checkpoint of the task, it continues there. An incremental task may have a GTID set or a time as its start:
-each source is asked once, if its subtask has not started in the target. Afterwards the task has a file and a position,
-for relays and apps alike. If the metadata DB has lost a task, its needs are restored from the target, so that no relay
-starts too late and no purge removes files that it needs.
+each source is queried once, if its subtask has not started in the target. Afterwards the task has a file and a
+position, for relays and apps alike. If the metadata DB has lost a task, its needs are restored from the target, so that
+no relay starts too late and no purge removes files that it needs.
 """
 
 from __future__ import annotations

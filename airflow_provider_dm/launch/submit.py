@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.config.secrets import named_pipe
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
 from airflow_provider_dm.engine.meta.records import Run
 from airflow_provider_dm.launch.class_archive import class_options
-from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
+from airflow_provider_dm.launch.errors import RunLost, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import check_pyspark, find_java
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -164,13 +164,13 @@ class SparkApp:
     def outcome(self, run_of: Callable[[str], Run | None]) -> AppOutcome:
         """Return the outcome of the ended app; `run_of` reads its run from the metadata DB. Waits for the end.
 
-        Raises SparkAppFailed, TaskTakenOver or RunGone.
+        Raises SparkAppFailed, TaskTakenOver or RunLost.
         """
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
                 if (result := self._result(run_of)) is None:
-                    raise RunGone(spec.app, spec.run_id, "neither the metadata DB nor its log has one")
+                    raise RunLost(spec.app, spec.run_id, "neither the metadata DB nor its log has one")
                 return AppOutcome(result)
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
@@ -180,7 +180,7 @@ class SparkApp:
                 return AppOutcome(self._result(run_of) or {}, finished=False)
             case _:
                 reason = f"exit code {code or 0}, log {self.log_path}"
-                raise RunGone(spec.app, spec.run_id, reason, self._pump.tail())
+                raise RunLost(spec.app, spec.run_id, reason, self._pump.tail())
 
     def _result(self, run_of: Callable[[str], Run | None]) -> dict[str, Any] | None:
         """Return the app's result, from the metadata DB or, if it has no record, from the app's stderr."""

@@ -116,7 +116,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of the run that the trigger has watched. Raises AirflowException, AirflowFailException."""
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.errors import RunGone
+        from airflow_provider_dm.launch.errors import RunLost
         from airflow_provider_dm.launch.run_state import run_end
         from airflow_provider_dm.launch.submit import AppOutcome
 
@@ -128,12 +128,12 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
                         run = store.get_run(run_id)
                     outcome = run_end(run_id, self.app, run, launcher_ended=True, waited_seconds=0.0)
                     if not isinstance(outcome, AppOutcome):
-                        raise outcome or RunGone(self.app, run_id, "it is still running")
+                        raise outcome or RunLost(self.app, run_id, "it is still running")
                     self._show(outcome.result)
                     self._read(context)
                     return self._result_of(context, outcome, run_id)
                 case "gone":
-                    raise RunGone(self.app, run_id, str(event.get("message")))
+                    raise RunLost(self.app, run_id, str(event.get("message")))
                 case "timeout":
                     raise AirflowException(f"{self.app} (run {run_id}) did not end in time; its progress is saved")
                 case unknown:

@@ -71,7 +71,7 @@ class RunWatchTrigger(MetadataTrigger):
         await self._stop(time.time() + STOP_SECONDS)
 
     async def _wait(self) -> TriggerData:
-        from airflow_provider_dm.launch.errors import RunGone
+        from airflow_provider_dm.launch.errors import RunLost
         from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput
 
         reporter: ProgressReporter | None = None
@@ -92,9 +92,9 @@ class RunWatchTrigger(MetadataTrigger):
             match state:
                 case None:
                     silent = False
-                case RunGone(reason=why) if silent:
+                case RunLost(reason=why) if silent:
                     return {"status": "gone", "run_id": self.run_id, "message": why}
-                case RunGone():  # poll again: after an outage the metadata DB first shows old reports
+                case RunLost():  # poll again: after an outage the metadata DB first shows old reports
                     silent = True
                 case _:
                     return {"status": "ended", "run_id": self.run_id}

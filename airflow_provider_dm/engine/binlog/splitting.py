@@ -27,7 +27,7 @@ HAS_EXTRA: Final = 0x20
 MORE, FULL = 0, 2
 
 END_OF_STATEMENT: Final = 0x0001
-"""Flag of a rows event: the table maps before it are no longer in force after it."""
+"""Flag of a rows event: the table maps before it are invalid after it."""
 
 HASH: Final = 0x9E3779B97F4A7C15
 """The factor that hashes table numbers: 2**64 / golden ratio (Knuth, "Fibonacci hashing")."""

@@ -67,7 +67,7 @@ class SourceConfig(DmModel):
     from_: DatabaseConfig | None = Field(default=None, validation_alias="from", serialization_alias="from")
     """The server."""
     flavor: Literal["", "mysql", "mariadb"] = ""
-    """Empty: determined by asking the server."""
+    """Empty: determined by a query to the server."""
     server_id: int = Field(default=0, ge=0, le=4294967295)
     """The server id of our replica connection; 0: chosen automatically."""
     enable_gtid: bool = False

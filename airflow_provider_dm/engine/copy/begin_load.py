@@ -23,7 +23,7 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
-from airflow_provider_dm.engine.copy.design import design, target_table_gone
+from airflow_provider_dm.engine.copy.design import design, target_table_missing
 from airflow_provider_dm.engine.copy.xa_wait import wait_for_prepared
 from airflow_provider_dm.engine.ddl.create_like import NewTable
 from airflow_provider_dm.engine.ddl.statements import KeyDefinition
@@ -183,7 +183,7 @@ def _resume(source: SyncSource, start: Location, begun: OnBegun) -> Loading:
     there = existing_tables(connection, {one.target for one in schemas})
     for schema in schemas:
         if schema.target not in there:
-            raise target_table_gone(str(schema.target), f"{source.id}:{schema.table.name}")
+            raise target_table_missing(str(schema.target), f"{source.id}:{schema.table.name}")
     log.info("%s: the load continues; it began at %s", source.id, start)
     return Loading(source, start, resumed=True)
 
@@ -207,9 +207,9 @@ def _survey(source: SyncSource, begun: OnBegun) -> _Surveyed:
         before, beside = settled_births(source.upstream, source.rules.block_allow), _beside(source)
         try:
             survey = survey_source(source.upstream, source.rules)
-        except TableNotFound as gone:
-            log.info("%s: %s was dropped, reading again", source.id, gone.table)
-            outdated = gone.table
+        except TableNotFound as dropped:
+            log.info("%s: %s was dropped, reading again", source.id, dropped.table)
+            outdated = dropped.table
             continue
         start = _start(source, survey.server_uuid, begun)
         behind = read_births(source.upstream, source.rules.block_allow)

@@ -44,7 +44,7 @@ MOST_SCANNED: Final = 10_000
 the table."""
 
 
-def target_table_gone(target: str, source: str) -> NoTargetTable:
+def target_table_missing(target: str, source: str) -> NoTargetTable:
     return NoTargetTable(
         f"the target table {target}, into which {source} has begun to write, no longer exists.",
         f"Restore it as it was, or leave the table out by block-allow-list; or {MIGRATE_AGAIN}.",
@@ -106,7 +106,7 @@ def _creations(
             if table.target in target.tables:
                 continue
             if survey.source_id not in fresh:
-                raise target_table_gone(str(table.target), _feeder(survey.source_id, table.table.name))
+                raise target_table_missing(str(table.target), _feeder(survey.source_id, table.table.name))
             if table.target in made:
                 continue
             subtask = subtasks[survey.source_id]

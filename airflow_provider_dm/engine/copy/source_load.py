@@ -202,8 +202,8 @@ class SourceLoad:
         """
         source, left = self.source, self._to_read()
         before = settled_births(source.upstream, source.rules.block_allow) if left else NO_BIRTHS
-        if not source.reads_log and (gone := set(left) - before.tables.keys()):
-            raise SchemaChangedDuringCopy(source.id, str(min(gone)), "it was dropped or renamed, and no log is read")
+        if not source.reads_log and (missing := set(left) - before.tables.keys()):
+            raise SchemaChangedDuringCopy(source.id, str(min(missing)), "it was dropped or renamed, and no log is read")
         tables = [table for table in left if table in before.tables and table not in before.young]
         if not tables:
             return self._wait_for_ddl("no table can be read now")
@@ -211,8 +211,8 @@ class SourceLoad:
             existing = sorted(existing_tables(connection, tables))
             try:
                 definitions = read_tables(connection, existing)
-            except TableNotFound as gone:
-                return self._wait_for_ddl(f"{gone.table} was dropped before its definition was read")
+            except TableNotFound as dropped:
+                return self._wait_for_ddl(f"{dropped.table} was dropped before its definition was read")
         wanted, number = self._count_readers(), next(_numbers)
         with (
             ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # leaving the block waits for the readers

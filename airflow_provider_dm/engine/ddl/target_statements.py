@@ -12,11 +12,11 @@ Pure: no server is queried; `ConversionContext` has functions for facts that onl
 statements are for a session that has the statement's sql_mode, foreign_key_checks=0, explicit_defaults_for_timestamp=1,
 and the clock, time zone and auto_increment_increment/offset of the source's session; `statement_sql` renders them.
 
-The input is the part of a statement that is about migrated tables: a created table is given as the tracker has it,
+The input is the part of a statement that affects migrated tables: a created table is given as the tracker has it,
 however it was created, and DROP DATABASE as the tables that it drops.
 
-The caller decides about merged tables: for a shard's DROP, TRUNCATE or RENAME of a shared table the answer is the same
-as for a table of its own. If the target has no IF EXISTS in ALTER TABLE, each clause of a conditional one becomes a
+The caller decides about merged tables: for a shard's DROP, TRUNCATE or RENAME of a shared table the result is the same
+as for an unshared table. If the target has no IF EXISTS in ALTER TABLE, each clause of a conditional one becomes a
 statement, for which the target's errors "exists already" and "is missing" mean success.
 """
 

@@ -1,7 +1,7 @@
 """A reader over the tokens of a statement, which are made on demand.
 
-Every method that consumes a token raises Unreadable if the text is not as expected. A reader skips only what a caller
-asks it to skip.
+Every method that consumes a token raises Unreadable if the text is not as expected. A reader skips only tokens that
+its caller names.
 """
 
 from __future__ import annotations

@@ -120,11 +120,11 @@ class OwnerWriter:
     def rows(self, values: Sequence[Row], literals: Sequence[Literals]) -> OwnerRows:
         return OwnerRows(values, literals, list(map(self.key_of, values)))
 
-    def withdraw(self, connection: Connection, waiting: Collection[bytes], gone: OwnerRows) -> OwnerRows:
-        """Delete the waiting rows of `gone` from dm_contested_row. Return the other rows, to delete in the target."""
-        here = self._locked(connection, waiting, gone.keys)
+    def withdraw(self, connection: Connection, waiting: Collection[bytes], rows: OwnerRows) -> OwnerRows:
+        """Delete the waiting ones of these rows from dm_contested_row. Return the others, to delete in the target."""
+        here = self._locked(connection, waiting, rows.keys)
         withdraw(connection, self.owner, here)
-        return gone.where(lambda key: key not in here) if here else gone
+        return rows.where(lambda key: key not in here) if here else rows
 
     def change(
         self, connection: Connection, waiting: Collection[bytes], changed: OwnerRows

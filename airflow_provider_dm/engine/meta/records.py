@@ -17,7 +17,7 @@ Json = dict[str, Any]
 RESUMES_IN_SECONDS: Final = "ResumesInSeconds"
 """Key in a subtask's error if the sync will resume automatically: the seconds until then."""
 SPARK_UI: Final = "spark_ui"
-"""Key in a run's progress, beside its sources: the address of Spark's web UI, if it is enabled."""
+"""Key in a run's progress, next to its sources: the address of Spark's web UI, if it is enabled."""
 
 
 class Stage(StrEnum):

@@ -37,7 +37,7 @@ class Secret:
 
 
 class Flavour(Enum):
-    """The family of a server; determined by asking the server, never by configuration alone."""
+    """The family of a server; determined by a query to the server, never by configuration alone."""
 
     MYSQL = "mysql"
     MARIADB = "mariadb"

@@ -1,10 +1,10 @@
-"""Detection of altered or replaced tables by asking the server, without reading its log.
+"""Detection of altered or replaced tables by queries to the server, without reading its log.
 
     another SHOW CREATE TABLE                              the table was altered
     the same text, another creation time                   altered and altered back, replaced by an equal one, or
     renamed
 
-`CREATE_TIME` in the catalogue changes with every ALTER, RENAME, DROP and CREATE, on MySQL and MariaDB alike; it does
+`CREATE_TIME` in the catalogue changes with every ALTER, RENAME, DROP and CREATE, on both MySQL and MariaDB; it does
 not change with TRUNCATE, which does not matter here. Its unit is a second, so a table altered within the current second
 is *young*: another ALTER in the same second would be invisible. `settled_births` waits until no table is young. Two
 equal tables created in the same second can still swap names: MySQL gives each table a number (`TABLE_ID`, a new one
@@ -146,7 +146,7 @@ def check_birth(endpoint: Endpoint, name: TableName, birth: str) -> None:
 
 
 def settled_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
-    """Read the births, and again when no table is young any more. A table altered every second stays young.
+    """Read the births, again if a table is young, until it is not. A table altered every second stays young.
 
     Raises the errors of `read_births`.
     """

@@ -1,4 +1,4 @@
-"""The relay's own purge: a thread beside the pull loop, under the same lock, that removes files periodically.
+"""The relay's own purge: a second thread, under the same lock as the pull loop, removes files periodically.
 
 The relay log of a source is purged according to `purge` in source.yaml: every `interval` seconds, the oldest files
 until `remain-space` is free, and files older than `expires`. A relay that ends before its first purge purges at its

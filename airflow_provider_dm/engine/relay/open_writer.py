@@ -204,7 +204,7 @@ class WriterOpener:
         self._torn = None
 
     def _begin_anew(self, held: RelayWriter, binlogs: Sequence[BinlogSize]) -> RelayWriter:
-        """Give up the held log, which the upstream has left behind, and begin at the oldest location that tasks need.
+        """Give up the held log, whose end the upstream has purged, and begin at the oldest location that tasks need.
 
         The sub-directory is kept, so that locations keep their meaning. The needs are read twice, as by a purge.
         """
@@ -257,7 +257,7 @@ class WriterOpener:
 
 def _has_same_log(files: Sequence[RelayFile], binlogs: Sequence[BinlogSize], has: Has) -> bool:
     """Return True if the upstream has the held files, byte for byte, from the newest back to one with a transaction:
-    the head of a file alone may be alike on two servers."""
+    the beginning of a file alone may be equal on two servers."""
     sizes = {binlog.name: binlog.size for binlog in binlogs}
     for file in reversed(files):
         if sizes.get(str(file.file), 0) < file.size or not has(file):

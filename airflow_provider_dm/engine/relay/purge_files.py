@@ -7,10 +7,10 @@ on and restored from the newest on, so the visible files are always the newest p
 A purge may crash at any step. Files that it leaves hidden get their names back before the next purge, and when the
 relay starts (`restore_hidden`): a file is only lost if two readings of the needs had released it.
 
-A purge may run beside the writer, in this or another process: the writer only appends to the newest file, which a purge
-never removes. Only the relay itself may give up its whole log (`clear`), by the same steps. A separate lock excludes
-other purges. Links are never followed: a sub-directory is opened as a folder that is no link, and its files are renamed
-and removed relative to it.
+A purge may run at the same time as the writer, in this or another process: the writer only appends to the newest file,
+which a purge never removes. Only the relay itself may give up its whole log (`clear`), by the same steps. A separate
+lock excludes other purges. Links are never followed: a sub-directory is opened as a folder that is no link, and its
+files are renamed and removed relative to it.
 
 The needs are in the metadata DB. If a user names another metadata DB than relay and tasks use, it has no task, and
 every file would seem removable; so a metadata DB without a report of this relay directory is refused.

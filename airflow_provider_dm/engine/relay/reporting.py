@@ -1,4 +1,4 @@
-"""The relay's reports and the stage that users request, exchanged with the metadata DB beside the pull loop.
+"""The relay's reports and the stage that users request, exchanged with the metadata DB while the log is pulled.
 
 Every second one thread writes the relay's status to the metadata DB and reads the desired stage; another one queries
 the end of the upstream's log: a slow upstream must not make the relay appear dead, or delay its reaction. Failures are
@@ -103,7 +103,7 @@ class Reporter:
         self.snapshot = RelaySnapshot(stage, relay or last.relay, sub_dir or last.sub_dir, error)
 
     def check_is_only_relay(self) -> None:
-        """Raise RelayRunsElsewhere if another relay of the source reports beside this one."""
+        """Raise RelayRunsElsewhere if another relay of the source reports at the same time."""
         first, other = self._first_seen, self._last_seen
         if first is not None and other is not None and first.heartbeat_at != other.heartbeat_at:
             raise RelayRunsElsewhere(self.source, other.directory, other.host, other.pid or 0)

@@ -287,7 +287,7 @@ class _Service:
     def _has(self, info: ServerInfo, held: RelayFile) -> bool:
         """Return True if the server has all bytes of a held file.
 
-        False for a private log beside the source's relay log: it has the sub-directory numbers of that log.
+        False for a private log next to the source's relay log: it has the sub-directory numbers of that log.
         """
         if self.spec.spool is not None and not self.spec.spool.reports:
             return False
@@ -296,7 +296,7 @@ class _Service:
 
     @contextmanager
     def _another_connection(self, info: ServerInfo) -> Iterator[Connection]:
-        """Connect to the same server, for a dump beside the session's. Raises StreamLost if another server answers."""
+        """Connect to the same server, for a second dump. Raises StreamLost if another server answers."""
         with connected(self.reporter.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             if server_info(connection).server_uuid != info.server_uuid:
                 raise StreamLost("another server answers now")

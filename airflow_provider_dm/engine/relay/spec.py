@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 
 class SpoolSpec(Strict):
-    """A task's private relay directory: it contains what that task still needs, and not much more."""
+    """A task's private relay directory: the part of the log that the task still needs, and little more."""
 
     task: str
     limit_bytes: int = Field(gt=0)
@@ -22,7 +22,7 @@ class SpoolSpec(Strict):
     until: Location | None = None
     """Location at which the run ends: FILE:POSITION of the newest sub-directory. Later events are not pulled."""
     reports: bool = True
-    """False: a spool beside the source's own relay; it neither writes nor obeys that relay's row in the metadata DB."""
+    """False: the source's own relay runs too, and this one neither writes nor obeys its row in the metadata DB."""
 
 
 class RelaySpec(SpecFile):

@@ -1,8 +1,8 @@
 """A task's private relay log, and the limit on its size.
 
 A relay that serves one task only (`RelaySpec.spool`) pulls while less than a limit is held ahead of the task. The
-task's reader writes its progress to a small file beside the log, the mark; no other information is used, so the limit
-also holds without the metadata DB. The relay's housekeeping removes files that the task has passed.
+task's reader writes its progress to a small file in the same directory, the mark; no other information is used, so the
+limit also holds without the metadata DB. The relay's housekeeping removes files that the task has passed.
 
     ahead = all bytes held, except those already read of the mark's file
     pull      while ahead < limit; after reaching it, again below half of the limit
@@ -61,9 +61,9 @@ def read_mark(root: Path) -> LogPosition | None:
 
 def write_mark(root: Path, place: LogPosition) -> None:
     """Replace the mark. Not forced to disk: an old mark only delays the relay. Raises OSError."""
-    beside = root / f".{READER_MARK}.{os.getpid()}"
-    beside.write_text("{} {} {}\n".format(*place), encoding="ascii")
-    beside.replace(root / READER_MARK)
+    temporary = root / f".{READER_MARK}.{os.getpid()}"
+    temporary.write_text("{} {} {}\n".format(*place), encoding="ascii")
+    temporary.replace(root / READER_MARK)
 
 
 log = logging.getLogger(__name__)

@@ -2,9 +2,9 @@
 
 In this order: the log in the relay directory; `relay-binlog-name` or `relay-binlog-gtid`, unless all that tasks need is
 later; the oldest location that a task needs; the upstream's current file. A file is always pulled from its first event.
-Nothing is skipped to make a start possible: a relay log that the upstream has left behind is given up only if no task
-needs any of it, and each task needs a location that the upstream still has. Decisions only: `open_writer` asks the
-upstream and acts.
+Nothing is skipped to make a start possible: a relay log whose end the upstream has purged is given up only if no task
+needs any of it, and each task needs a location that the upstream still has. Decisions only: `open_writer` queries
+the upstream and acts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def first_start(
     """Decide with which file, and in a sub-directory of which number, an empty relay begins for this server.
 
     `last_known`: the last known sub-directory, or "". A needed position is valid only on the server that wrote it. With
-    GTIDs another server will do: its log goes to a later sub-directory, and readers skip transactions that they know.
+    GTIDs another server may be used: its log goes to a later sub-directory, and readers skip applied transactions.
     Raises InvalidLocation, InvalidGtidSet or UpstreamSwitched.
     """
     same = needed is None or _is_its_own(needed, config, info, last_known)
@@ -81,7 +81,7 @@ def first_start(
     configured = _configured(config, info)
     if needed is None:
         return configured or Latest(), suffix
-    if configured is not None and not _lies_behind(needed, configured, info, same=same):
+    if configured is not None and not _is_later(needed, configured, info, same=same):
         return configured, suffix
     if same:
         return ByName(BinlogFile.parse(needed.file)), suffix
@@ -99,7 +99,7 @@ def _configured(config: SourceConfig, info: ServerInfo) -> ByName | ByGtid | Non
     return ByName(BinlogFile.parse(config.relay_binlog_name)) if config.relay_binlog_name else None
 
 
-def _lies_behind(needed: Location, configured: ByName | ByGtid, info: ServerInfo, *, same: bool) -> bool:
+def _is_later(needed: Location, configured: ByName | ByGtid, info: ServerInfo, *, same: bool) -> bool:
     """Return True if the needed location is after the configured one, whose files the upstream may have purged."""
     if isinstance(configured, ByGtid):
         return bool(needed.gtid_set) and GtidSet.parse(needed.gtid_set, info.flavour).contains(configured.known)
@@ -179,7 +179,7 @@ def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
 
 
 def begin_anew(end: Location, needs: Sequence[LogNeed], binlogs: Sequence[BinlogSize]) -> Location:
-    """Return the oldest need, if no task needs the log up to `end`, which the upstream has left behind.
+    """Return the oldest need, if no task needs the log up to `end`, which the upstream has purged.
 
     Without any need the log stays: a later task may need it, and there is no location at which to begin. Raises
     BinlogPurged, with the first reason why the log must stay.
@@ -206,5 +206,5 @@ def _why_unserved(at: Location, end: Location, sizes: Mapping[str, int]) -> str 
 
 
 def log_stays(end: Location, binlogs: Sequence[BinlogSize], why: str) -> BinlogPurged:
-    """Return the error for a relay log that the upstream has left behind at `end` and that cannot begin again."""
+    """Return the error for a relay log whose `end` the upstream has purged, and that cannot begin again."""
     return BinlogPurged(str(end), _range(binlogs), f"; the relay log does not begin again there, because {why}")

@@ -110,7 +110,7 @@ class Loop:
                     case Epoch(lo=lo, size=size):
                         if self.state.edge is None:
                             self._inject(lo)
-                        if self.applier.size.is_backlog(size):  # plan the next epoch beside this one
+                        if self.applier.size.is_backlog(size):  # plan the next epoch during this one
                             following = planner.submit(
                                 self.planning.after, self.state.after(planned), self.applier.size
                             )
@@ -316,7 +316,7 @@ class Loop:
             self._applied_up_to(ddl.end)
 
     def _adopt(self) -> None:
-        """Use the tables as a statement has left them."""
+        """Use the tables as they are after a statement."""
         self.merged.sharing.servers.forget_mappings()
         self.merged.shards.adopt(self.state.plan)
 

@@ -10,11 +10,11 @@ from airflow_provider_dm.cli import app_phase
 from airflow_provider_dm.cli.app_phase import APP_ATTEMPTS, run_app
 from airflow_provider_dm.engine.errors import DmError, ReportedError
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
-from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed
+from airflow_provider_dm.launch.errors import RunLost, SparkAppFailed
 
 AWAY = MetaUnreachable("sqlite://", "gone")
 AWAY_FOR_THE_APP = SparkAppFailed("verify", "r", ReportedError.of(AWAY))
-DIED = RunGone("verify", "1", "killed")
+DIED = RunLost("verify", "1", "killed")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.records import Run, Stage
 from airflow_provider_dm.engine.processes import Holder
-from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed
+from airflow_provider_dm.launch.errors import RunLost, SparkAppFailed
 from airflow_provider_dm.launch.run_state import START_SECONDS, run_end
 from airflow_provider_dm.launch.submit import AppOutcome
 
@@ -26,11 +26,11 @@ def end_of(run: Run | None, *, launcher_ended: bool = True, waited: float = 9.0)
     ("run", "launcher_ended", "waited", "end"),
     [
         (None, False, 1.0, type(None)),
-        (None, True, 1.0, RunGone),
-        (None, False, START_SECONDS, RunGone),
+        (None, True, 1.0, RunLost),
+        (None, False, START_SECONDS, RunLost),
         (RUN, False, 999.0, type(None)),
-        (RUN, True, 999.0, RunGone),
-        (replace(RUN, heartbeat_age_seconds=31.0), False, 999.0, RunGone),
+        (RUN, True, 999.0, RunLost),
+        (replace(RUN, heartbeat_age_seconds=31.0), False, 999.0, RunLost),
         (replace(ENDED, stage=Stage.FINISHED), True, 9.0, AppOutcome),
         (replace(ENDED, stage=Stage.STOPPED), True, 9.0, AppOutcome),
         (replace(ENDED, stage=Stage.PAUSED, error=ERROR), True, 9.0, SparkAppFailed),

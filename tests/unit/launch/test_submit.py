@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.errors import NotInstalled, ReportedError
 from airflow_provider_dm.engine.meta.records import Run, Stage
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.class_archive import archive_path, make_in_background
-from airflow_provider_dm.launch.errors import RunGone, SparkAppFailed, TaskTakenOver
+from airflow_provider_dm.launch.errors import RunLost, SparkAppFailed, TaskTakenOver
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import find_java
 from airflow_provider_dm.launch.processes import python_drivers, session_members
@@ -218,7 +218,7 @@ def test_a_driver_ends_when_its_jvm_is_killed(launch: Launch) -> None:
 
     os.kill(app.pid, signal.SIGKILL)
 
-    with pytest.raises(RunGone, match="exit code -9"):
+    with pytest.raises(RunLost, match="exit code -9"):
         app.outcome(no_run)
     assert nothing_left(app)
 
@@ -230,14 +230,14 @@ def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, tmp
 
     os.kill(driver, signal.SIGKILL)
 
-    with pytest.raises(RunGone, match="ticking"):
+    with pytest.raises(RunLost, match="ticking"):
         app.outcome(no_run)
 
 
 def test_of_a_long_log_the_error_has_the_end(launch: Launch) -> None:
     app = launch("import sys\nfor n in range(40): print('before ' * 20)\nsys.exit('the reason')")
 
-    with pytest.raises(RunGone, match="the reason"):
+    with pytest.raises(RunLost, match="the reason"):
         app.outcome(no_run)
 
 
@@ -252,7 +252,7 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
         failed.outcome(no_run)  # the error could not be stored: the log has it
 
     finished = launch("")
-    with pytest.raises(RunGone, match="neither the metadata DB nor its log has one"):
+    with pytest.raises(RunLost, match="neither the metadata DB nor its log has one"):
         finished.outcome(lambda _: replace(ROW, result=None))
 
     fenced = launch("import sys; sys.exit(3)")

@@ -178,7 +178,7 @@ def test_wave_1_leaves_a_row_whose_spelling_is_changed_and_changed_back() -> Non
 
     assert not waves.first
     ((work,),) = [list(works.values()) for works in waves.second.values()]
-    assert ([row[0] for row in work.gone], work.change) == ([b"A"], [(b"a", b"1")])
+    assert ([row[0] for row in work.transient], work.change) == ([b"A"], [(b"a", b"1")])
 
 
 MERGED: dict[str, object] = {"merged": frozenset({0})}

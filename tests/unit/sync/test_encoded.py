@@ -83,7 +83,7 @@ def sorted_out(waves: Waves) -> Work:
     for number, wave in enumerate((waves.first, waves.second)):
         for bucket, tables in wave.items():
             for table, work in tables.items():
-                rows = {"delete": work.delete, "gone": work.gone, "insert": list(work.inserted())}
+                rows = {"delete": work.delete, "transient": work.transient, "insert": list(work.inserted())}
                 rows["change"] = list(work.changed())
                 assert work.rows() == sum(map(len, rows.values()))
                 found |= {(number, bucket, table, verb): sorted(some, key=repr) for verb, some in rows.items() if some}

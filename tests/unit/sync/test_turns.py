@@ -63,7 +63,7 @@ def in_order(target: Target, log: Sequence[Logged]) -> Target:
 
 def run(wave: Wave, rows: Target) -> None:
     works: list[TableWork] = [work for tables in wave.values() for work in tables.values()]
-    for row in (row for work in works for row in (*work.delete, *work.gone)):
+    for row in (row for work in works for row in (*work.delete, *work.transient)):
         rows.pop(slot(row), None)
     for work in works:
         for row in work.insert:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.design import target_table_gone
+from airflow_provider_dm.engine.copy.design import target_table_missing
 from airflow_provider_dm.engine.copy.preconditions import table_not_copied
 from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
@@ -196,7 +196,7 @@ def _creation(
         yield State.FAIL, f"{target} is a {taken[target]}, not a table", "Drop it, or route to another table."
         return
     if source.id in facts.begun:
-        yield State.FAIL, *message_and_remedy(target_table_gone(str(target), f"{source.id}:{table.name}"))
+        yield State.FAIL, *message_and_remedy(target_table_missing(str(target), f"{source.id}:{table.name}"))
         return
     if not source.copies and source.begins_in_past:
         what = f"{target} does not exist: the sync creates it if {table.name} was created since the start (`meta`)"

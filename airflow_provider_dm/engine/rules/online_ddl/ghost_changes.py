@@ -70,7 +70,7 @@ def not_repeatable(changes: Iterable[GhostChange]) -> str | None:
     for change in changes:
         specs = change.specs if isinstance(change, ddl.AlterTable) else ()
         names = [_names(spec) for spec in specs]
-        given_up |= {gone for gone, _ in names if gone}
+        given_up |= {old for old, _ in names if old}
         for spec in specs:
             if isinstance(spec, _OF_ROWS):
                 return f"{type(spec).__name__} on it changes rows"

@@ -34,8 +34,8 @@ class SubtaskTables:
 
     def put(self, schema: TableSchema, *, instead_of: TableName | None = None) -> SubtaskTables:
         """Return a copy with this table, which replaces the table of the same name or of the name `instead_of`."""
-        gone = {schema.table.name, instead_of}
-        kept = [one for one in self.schemas if one.table.name not in gone]
+        replaced = {schema.table.name, instead_of}
+        kept = [one for one in self.schemas if one.table.name not in replaced]
         return replace(self, schemas=tuple(sorted((*kept, schema), key=lambda one: one.table.name)))
 
     def without(self, name: TableName) -> SubtaskTables:

@@ -176,7 +176,7 @@ class FromUpstream:
     failed_at: Location | None
     """The location of the switch if the relay log has a defect after it; None if its relay did not pull."""
     pulled: bool = True
-    """True if it grows. False: an earlier run has left the files, and the upstream cannot continue them."""
+    """True if it grows. False: the files are those of an earlier run, and the upstream cannot continue them."""
     return_pause: float = RETURN_SECONDS
     return_at: float = field(default_factory=lambda: time.monotonic() + RETURN_SECONDS)
 

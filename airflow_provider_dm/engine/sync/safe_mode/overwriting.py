@@ -75,7 +75,7 @@ class OverwritingWrites:
     access: TargetAccess
     delete: Sequence[Literals]
     """Identity keys."""
-    gone: Sequence[Literals]
+    transient: Sequence[Literals]
     """Identity keys at which no row should exist."""
     insert: Sequence[Literals]
     change: Sequence[Literals]
@@ -85,11 +85,11 @@ class OverwritingWrites:
     def run(self, connection: Connection) -> Collision:
         """Write the changes, and return the collisions. Raises the errors of `execute`."""
         missing = len(self.delete) - self._delete(connection, self.delete)
-        present = self._delete(connection, self.gone)
+        present = self._delete(connection, self.transient)
         if has_own_columns(self.part.mapping):
-            there, changed = self._count(connection, self.insert), self._count(connection, self.change)
+            existing, changed = self._count(connection, self.insert), self._count(connection, self.change)
             missing += len(self.change) - changed
-            present += there + self._in_place(connection)
+            present += existing + self._in_place(connection)
         else:
             present += self._delete(connection, map(self._key, self.insert))
             missing += len(self.change) - self._delete(connection, map(self._key, self.change))
@@ -103,11 +103,11 @@ class OverwritingWrites:
         if not self.part.unique:
             self._write(connection, rows, Verb.UPSERT)
             return 0
-        gone = 0
+        deleted = 0
         for row in rows:  # one by one: an UPSERT would update a row that matches by another unique key only
-            gone += sum(self.access.execute(connection, statement) for statement in self._holders(row))
+            deleted += sum(self.access.execute(connection, statement) for statement in self._holders(row))
             self._write(connection, [row], Verb.UPSERT)
-        return gone
+        return deleted
 
     def _holders(self, row: Literals) -> Iterable[SqlStatement]:
         mapping = self.part.mapping

@@ -2,7 +2,7 @@
 
 Folding is a pure function of the plan and of a part of the log. So nothing depends on the folded rows: the next epoch
 uses them if its task runs in this process by the same plan, and folds the log itself if not. They are written only by
-that task, behind the frontier of the epoch before.
+that task, after the previous epoch is committed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FoldedAhead:
 
     @contextmanager
     def folding(self, plan: SyncPlan, ranges: tuple[ByteRange, ...], fold: Callable[[], FoldedEpoch]) -> Iterator[None]:
-        """Fold these ranges beside the body, if there are any. An error is left to the task that needs them."""
+        """Fold these ranges, if there are any, while the body runs. An error is left to the task that needs them."""
         if not ranges or self._misses >= MOST_MISSES:
             yield
             return

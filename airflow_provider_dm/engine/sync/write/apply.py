@@ -288,9 +288,9 @@ class _TableWrites:
         mapping, dialect = self.part.mapping, self.access.dialect
         self.sql = sql = _row_sql(self.part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
-        born_and_gone = [sql.key(row) for work in works for row in work.gone]
+        transient = [sql.key(row) for work in works for row in work.transient]
         # Deletes that must not find a row.
-        self.gone = tuple(delete_rows(mapping, born_and_gone, dialect=dialect)) if born_and_gone else ()
+        self.transient = tuple(delete_rows(mapping, transient, dialect=dialect)) if transient else ()
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
         rows = {
             Verb.INSERT: [row for work in works for row in work.insert],
@@ -318,7 +318,7 @@ class _TableWrites:
 
     def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> None:
         """See `MergedWrites.run`. Raises DuplicateInTarget if a row exists that was deleted according to the log."""
-        if any(self.access.execute(connection, statement) for statement in self.gone):
+        if any(self.access.execute(connection, statement) for statement in self.transient):
             raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
         works = [work for some in self.works.values() for work in some] if careful else []
         if keys := [self.sql.key(row) for work in works for row in work.changed()]:  # a table without a key has none
@@ -348,7 +348,7 @@ def _over(writes: _Writes) -> list[OverwritingWrites]:
             writes.part,
             writes.access,
             delete=[key(one) for work in works for one in work.delete],
-            gone=[key(one) for work in works for one in work.gone],
+            transient=[key(one) for work in works for one in work.transient],
             insert=[row(one) for work in works for one in work.inserted()],
             change=[row(one) for work in works for one in work.changed()],
             unsure=writes.policy is WritePolicy.UNCOUNTED,

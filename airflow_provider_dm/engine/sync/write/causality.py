@@ -1,8 +1,8 @@
 """Causality: sorts folded changes into two waves, so that unique keys are never violated.
 
 After folding, every key has one change, so order matters only if one row releases a unique value that another row
-takes (`disputed`). Wave 1 deletes all rows that release such a value. When it is committed in all buckets, wave 2
-writes. At that point a value that a row takes is held by no other row in the target, so the writes cannot collide, in
+needs (`disputed`). Wave 1 deletes all rows that release such a value. When it is committed in all buckets, wave 2
+writes. At that point a value that a row needs is held by no other row in the target, so the writes cannot collide, in
 any order. Within a bucket's transaction deletes precede writes. This is enough for tables with one unique key (rows
 whose keys a collation compares as equal are in one bucket): they need no wave 1.
 
@@ -10,7 +10,7 @@ whose keys a collation compares as equal are in one bucket): they need no wave 1
 
     log       1: a=1 -> a=0      2: a=2 -> a=1      1: a=0 -> a=2
     folded    1: (a=1, b=1) -> (a=2, b=1)           2: (a=2, b=2) -> (a=1, b=2)
-    wave 1    DELETE 1, DELETE 2                    both release a value that is taken; committed in every bucket
+    wave 1    DELETE 1, DELETE 2                    both release a value that the other needs; committed in every bucket
     wave 2    INSERT (1, 2, 1), INSERT (2, 1, 2)    without wave 1, the first one would collide with the other's `a`
 
 *Exact*: the target has the expected rows, so new rows are INSERTs (a duplicate is an error), changed rows are upserts
@@ -20,7 +20,7 @@ epoch may be completed with another policy: safe mode is set or removed, or a ta
 
 *Kept*: filters skip deletes (`rules.row_filter`), so the target has rows that the source has deleted. Each change is
 written over an existing row with the same identity key. With further unique keys wave 1 deletes all of these rows, so
-that a half-applied epoch must be completed with this policy. A kept row is not deleted because another row takes its
+that a half-applied epoch must be completed with this policy. A kept row is not deleted because another row needs its
 unique value: that stops the task. Keys that the target may compare as equal are written in turns (`turns_of`): the
 first in wave 2, the others after it. If filters skip inserts or updates, changes are not sorted, but written in their
 order in one bucket (`in_order`).
@@ -61,7 +61,7 @@ class TableWork:
 
     delete: list[Row] = field(default_factory=list)
     """Rows to delete by identity key; each is the last known image."""
-    gone: list[Row] = field(default_factory=list)
+    transient: list[Row] = field(default_factory=list)
     """Rows inserted and deleted in the epoch: in safe mode deleted by identity key; none is expected to exist."""
     remove: list[tuple[Row, int]] = field(default_factory=list)
     """Without a key: images to delete, and how many of each."""
@@ -92,7 +92,7 @@ class TableWork:
     def rows(self) -> int:
         removed = sum(count for _, count in self.remove)
         inserted, changed = len(self.insert) + len(self.inserts or ()), len(self.change) + len(self.changes or ())
-        return len(self.delete) + len(self.gone) + removed + inserted + changed + len(self.in_order)
+        return len(self.delete) + len(self.transient) + removed + inserted + changed + len(self.in_order)
 
 
 Wave = dict[int, dict[int, TableWork]]
@@ -313,7 +313,7 @@ def _unchanged(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _S
         if before is None and after is None:
             # Not in wave 1: the target may treat a key of another row as equal, which wave 2 writes again.
             row = part.row_of(key, before, after)
-            sort.second(row).gone.append(row)
+            sort.second(row).transient.append(row)
         elif after is not None and before == after:
             sort.second(after).change.append(after)
 

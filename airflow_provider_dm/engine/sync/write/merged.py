@@ -116,8 +116,8 @@ class MergedWrites:
 
     def _delete(self, connection: Connection, work: OwnerWork, waiting: set[bytes], found: CheckMatched) -> None:
         writer = work.writer
-        gone = writer.withdraw(connection, waiting, work.delete)
-        for statement in delete_rows(writer.mapping, writer.key_literals(gone), dialect=writer.access.dialect):
+        remaining = writer.withdraw(connection, waiting, work.delete)
+        for statement in delete_rows(writer.mapping, writer.key_literals(remaining), dialect=writer.access.dialect):
             found(statement, writer.access.execute(connection, statement))
 
     def _write(
