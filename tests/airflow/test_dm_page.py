@@ -92,7 +92,7 @@ def test_a_user_finds_the_sync_and_its_progress(airflow: Airflow, live: LiveSync
     dm.get_by_role("link", name=TASK, exact=True).click()
     expect(dm.get_by_role("heading", name=TASK)).to_be_visible()
     expect(page).to_have_url(f"{airflow.url}/plugin/dm/dm/?task={TASK}")
-    expect(dm.get_by_role("list", name="Where the log is")).to_contain_text("Relay log")
+    expect(dm.get_by_role("list", name="Locations in the log")).to_contain_text("Relay log")
     plot = dm.get_by_role("img", name="Rows per second over")
     plot.focus()
     page.keyboard.press("ArrowLeft")

@@ -30,7 +30,7 @@ const DIALOGS = {
   }),
   skip: (wanted, page) => ({
     title: `Skip the statement on ${wanted.source}?`,
-    text: "The DDL statement counts as done and is not executed in the target. If you want the change there, make it yourself first: later rows are written into the tables as they are.",
+    text: "The DDL statement counts as done and is not executed in the target. If the target needs the change, make it there first: later rows are written to the tables without it.",
     extra: statementOf(wanted, page),
     button: "Skip and resume",
     danger: true,
@@ -51,18 +51,18 @@ const DIALOGS = {
   }),
   unlock: (wanted, page) => {
     const lock = page.locks.find((one) => one.ID === wanted.lock && one.number === wanted.number);
-    if (lock === undefined) return gone("The lock has been resolved meanwhile.");
+    if (lock === undefined) return nothingToDo("The lock has already been resolved.");
     const run = lock.phase === "differs"; // the target has executed the owner's DDL, and another source has executed a different one
     const owners = lock.synced.map((source) => choice("owner", source, source === lock.owner, source, null));
     return {
       title: "Decide about the DDL lock",
-      text: `It is DDL number ${lock.number} of ${tableOf(lock)}. Rows after the statement are applied when it is resolved.`,
+      text: `It is DDL number ${lock.number} of ${tableOf(lock)}. Rows after the statement are applied once the lock is resolved.`,
       extra: [
         lock.DDLs.map((sql) => h("pre", {}, sql)),
-        fieldset("What happens in the target", run ? null : choice("action", "exec", true, "Execute the owner's DDL", "and let the other sources continue"), choice("action", "skip", run, "Execute nothing", run ? "as the DDL has been run; another source's DDL counts as the same" : "as you have made the change in the target yourself")),
+        fieldset("What happens in the target", run ? null : choice("action", "exec", true, "Execute the owner's DDL", "and let the other sources continue"), choice("action", "skip", run, "Execute nothing", run ? "as the target has executed the DDL already; the DDL of another source is treated as the same" : "as you have made the change in the target yourself")),
         owners.length > 1 ? fieldset("Whose DDL counts", owners) : null,
         lock.unsynced.length
-          ? h("label", { class: "choice" }, h("input", { type: "checkbox", name: "force", required: true }), h("span", {}, h("strong", {}, `Do not wait for ${lock.unsynced.join(", ")}`), h("span", { class: "muted" }, ": it passes the statement with the same DDL only, and stops with an error at another one.")))
+          ? h("label", { class: "choice" }, h("input", { type: "checkbox", name: "force", required: true }), h("span", {}, h("strong", {}, `Do not wait for ${lock.unsynced.join(", ")}`), h("span", { class: "muted" }, ": each continues only with the same DDL; a different DDL stops it with an error.")))
           : null,
       ],
       button: "Decide",
@@ -75,10 +75,10 @@ const DIALOGS = {
     const found = await read("purge", `?source=${encodeURIComponent(wanted.source)}`);
     const size = found.files.reduce((sum, one) => sum + one.bytes, 0);
     const rest = found.because ? h("p", { class: "muted" }, `${found.because}.`) : null;
-    if (!found.files.length) return { ...gone("No file can be removed: tasks need all of them, or there is only the newest one."), extra: rest };
+    if (!found.files.length) return { ...nothingToDo("No file can be removed: tasks need all of them, or there is only the newest one."), extra: rest };
     return {
       title: `Purge the relay log of ${wanted.source}?`,
-      text: `${plural(found.files.length, "file")}, ${bytes(size)}: no task needs them. A file that a task needs by the time you confirm stays.`,
+      text: `${plural(found.files.length, "file")}, ${bytes(size)}: no task needs them. A file that a task needs when you confirm is kept.`,
       extra: [h("ul", { class: "files" }, found.files.map((one) => h("li", {}, `${one.sub_dir}/${one.file}`, h("span", { class: "muted" }, bytes(one.bytes))))), rest],
       button: `Remove ${plural(found.files.length, "file")}`,
       danger: true,
@@ -90,7 +90,7 @@ const DIALOGS = {
 
 const nameOf = (wanted) => (wanted.source ? `${wanted.source} of ${wanted.task}` : wanted.task);
 
-const gone = (text) => ({ title: "Nothing to do", text, button: null });
+const nothingToDo = (text) => ({ title: "Nothing to do", text, button: null });
 
 const taskOf = (wanted, page) => page.tasks.find((one) => one.taskName === wanted.task);
 

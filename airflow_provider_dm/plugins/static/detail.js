@@ -104,7 +104,7 @@ function syncTiles(subtask, one) {
     tile("Rows/s", count(one.rate ?? 0), "of the last 30 s"),
     tile("Rows", count(sync.totalRows), "since the run began"),
     tile("Transactions", count(sync.totalTransactions), "since the run began"),
-    sync.contested_rows ? tile("Rows that wait", count(sync.contested_rows), "for places in merged tables", "warn") : null,
+    sync.contested_rows ? tile("Waiting rows", count(sync.contested_rows), "for their keys in merged tables", "warn") : null,
     sync.safeMode?.on ? tile("Safe mode", "on", `until ${ends(sync.safeMode)}`, "warn") : tile("Safe mode", "off"),
   );
 }
@@ -120,7 +120,7 @@ function copyTiles(copy, one) {
       tile("Copied", `${Math.floor(share * 100)} %`, `${count(copy.chunks_done)} of ${plural(copy.chunks, "chunk")}`),
       tile("Rows", count(copy.rows), "in the target"),
       tile("Rows/s", count(one.rate ?? 0), "now"),
-      copy.contested_rows ? tile("Rows that wait", count(copy.contested_rows), "for places in merged tables", "warn") : null,
+      copy.contested_rows ? tile("Waiting rows", count(copy.contested_rows), "for their keys in merged tables", "warn") : null,
     ),
   ];
 }
@@ -199,7 +199,7 @@ function runs(task) {
       "table",
       { class: "rows runs" },
       h("caption", { class: "unseen" }, "Runs of the task, the newest first"),
-      h("thead", {}, h("tr", {}, ["App", "Stage", "Began", "Took", "Started by", "Host"].map((name) => h("th", { scope: "col" }, name)))),
+      h("thead", {}, h("tr", {}, ["App", "Stage", "Began", "Duration", "Started by", "Host"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, found.map(runRow)),
     ),
   );

@@ -142,7 +142,7 @@ const empty = (context) =>
         "section",
         { class: "empty" },
         h("h1", {}, "No DM task here"),
-        h("p", {}, "No task or relay has reported a status here yet, or you may not read its DAG. A precheck reports none: its result is in its task's log."),
+        h("p", {}, "No task or relay has reported a status here yet, or you may not read its DAG. A precheck reports no status: its result is in its task's log."),
         h("p", {}, h("a", { href: "./" }, "Show all tasks")),
       )
     : h(

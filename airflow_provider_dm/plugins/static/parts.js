@@ -137,7 +137,7 @@ export function pipeline(one) {
   const remote = sync?.binlogType === "remote";
   return h(
     "ol",
-    { class: "pipeline", "aria-label": "Where the log is" },
+    { class: "pipeline", "aria-label": "Locations in the log" },
     station("Source", one.sourceStatus.source, placeText(upstream), null, "good"),
     station(
       "Relay log",
