@@ -1,4 +1,4 @@
-"""Operators by which a person's decision reaches a task: they use the functions of dmctl's verbs."""
+"""Operators by which a user's decision reaches a task: they use the functions of dmctl's verbs."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What people do on the DM page is refused where its object is another one than they saw, or of a DAG that they may not
+"""What users do on the DM page is refused where its object is another one than they saw, or of a DAG that they may not
 read."""
 
 from __future__ import annotations

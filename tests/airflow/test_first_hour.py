@@ -68,7 +68,7 @@ def simulated() -> str:
 
 @dataclass
 class Reader:
-    """A person who follows pages in one terminal."""
+    """A user who follows pages in one terminal."""
 
     home: Path
     servers: Mapping[str, Server]

@@ -208,7 +208,7 @@ def test_a_refused_run_changes_no_desired_stage(
     work_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A run that a schedule starts beside one that a person has paused; and one that only reads."""
+    """A run that a schedule starts beside one that a user has paused; and one that only reads."""
     monkeypatch.setattr(task_control, "time", SimpleNamespace(monotonic=count(0, 40).__next__, sleep=lambda _: None))
     for conn_id in ("one", "there"):
         connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")

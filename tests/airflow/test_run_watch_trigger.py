@@ -1,4 +1,4 @@
-"""The requests that the trigger of a deferred run makes when a person ends its task."""
+"""The requests that the trigger of a deferred run makes when a user ends its task."""
 
 import asyncio
 import contextlib

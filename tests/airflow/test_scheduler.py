@@ -67,7 +67,7 @@ def test_a_relay_that_dies_is_started_again_by_the_retry(airflow: Airflow, sourc
     assert task.try_number == 2
     assert "died with exit code -9" in airflow.api.log("relay_for_ever", run, "pull", try_number=1)
 
-    # And a person who marks the task as failed ends the relay.
+    # And a user who marks the task as failed ends the relay.
     airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
     wait_for(lambda: not relays(airflow))
     assert airflow.api.wait_for_run("relay_for_ever", run, seconds=240) == "failed"

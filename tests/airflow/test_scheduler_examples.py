@@ -1,4 +1,4 @@
-"""A person triggers example DAGs: one migration, batches, a sync without an end, its relay's maintenance and the
+"""A user triggers example DAGs: one migration, batches, a sync without an end, its relay's maintenance and the
 cut-over. Each form is filled in once; DAGs with the same form are triggered by the API. The sharded merge with DDL is
 test_scheduler_shard_ddl.py."""
 
@@ -38,7 +38,7 @@ def servers(airflow: Airflow, mysql_source: Server, mariadb_target: Server) -> I
 
 
 def approve(airflow: Airflow, run: str, task: str) -> None:
-    """Answer as late as a person would, and again where the task asks again."""
+    """Answer as late as a user would, and again where the task asks again."""
     airflow.api.wait_for_task("dm_cut_over", run, task, states=("awaiting_input",), seconds=240)
     asked = f"/dags/dm_cut_over/dagRuns/{run}/taskInstances/{task}/-1/hitlDetails"
     since = time.monotonic()

@@ -126,7 +126,7 @@ def test_a_cleared_task_adopts_its_relay_and_a_task_marked_as_failed_ends_it(
     body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["pull"]}
     airflow.api.call("POST", f"/dags/{MARKED_DAG}/clearTaskInstances", body)
     wait_for(lambda: deferred.state(MARKED_DAG, run) == ("deferred", 2))
-    # Airflow tells a trigger of a person's deed only once it runs.
+    # Airflow tells a trigger of a user's deed only once it runs.
     wait_for(lambda: " starting" in airflow.api.log(MARKED_DAG, run, "pull", try_number=2))
     assert deferred.pid("marked_source")
     assert deferred.store.relay_desired("marked_source") is not Stage.STOPPED

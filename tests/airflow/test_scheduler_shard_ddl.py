@@ -1,4 +1,4 @@
-"""In a real Airflow: the example DAG in which a person decides about DDL that two sources have made differently."""
+"""In a real Airflow: the example DAG in which a user decides about DDL that two sources have made differently."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ PLAIN: Final = Path(__file__).parents[1] / "chaos/plain_sync.py"
 SCHEMA = "t_shard_ddl"
 SHARDS = {"mariadb-01": f"{SCHEMA}.o_1", "mysql-02": f"{SCHEMA}.o_2"}
 READS_SECONDS: Final = 10
-"""The time in which a person reads the request."""
+"""The time in which a user reads the request."""
 Servers = dict[str, Server]
 
 
@@ -128,7 +128,7 @@ def test_a_user_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers: S
     waits_since: list[float] = []
 
     def reply(tasks: list[TaskState]) -> None:
-        """Answer as late as a person would, and again where the task asks again: Airflow takes a task for failed that
+        """Answer as late as a user would, and again where the task asks again: Airflow takes a task for failed that
         is resumed before its process is known to have ended, as one that fires too soon (issues 71580, 72716)."""
         if not [one for one in tasks if (one.task_id, one.state) == ("ask", "awaiting_input")]:
             waits_since.clear()

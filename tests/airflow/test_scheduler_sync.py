@@ -92,7 +92,7 @@ def test_the_driver_ends_with_its_task_and_the_retry_continues(airflow: Airflow,
         wait_for(lambda: airflow.api.task(DAG_ID, run, "sync").try_number == 3)
         wait_for(lambda: equal(pair))
 
-        # A person stops the sync: it fails without a retry. Cleared, it continues: the stop has been fulfilled.
+        # A user stops the sync: it fails without a retry. Cleared, it continues: the stop has been fulfilled.
         with MetaStore.open(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}") as store:
             store.set_subtask_desired("scheduled_sync", "sync_source", Stage.STOPPED)
         wait_for(lambda: airflow.api.run_state(DAG_ID, run) == "failed")
@@ -101,7 +101,7 @@ def test_the_driver_ends_with_its_task_and_the_retry_continues(airflow: Airflow,
         write(pair[0])
         wait_for(lambda: equal(pair))
 
-        # A person marks the task as failed, and nothing of it runs any more.
+        # A user marks the task as failed, and nothing of it runs any more.
         airflow.api.set_task_state(DAG_ID, run, "sync", "failed")
         wait_for(lambda: not running(airflow, b"incremental_sync"))
         assert airflow.api.wait_for_run(DAG_ID, run, seconds=240) == "failed"
@@ -146,7 +146,7 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_user(
     assert airflow.api.task("sync_deferred", run, "sync").try_number == 2
     assert "DM-9024" in airflow.api.log("sync_deferred", run, "sync", 1)
 
-    # It is cleared: the old run ends by that, whose stop is not taken for a person's, and continues with one driver.
+    # It is cleared: the old run ends by that, whose stop is not taken for a user's, and continues with one driver.
     (second,) = drivers(airflow)
     body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["sync"]}
     airflow.api.call("POST", "/dags/sync_deferred/clearTaskInstances", body)
@@ -157,12 +157,12 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_user(
     assert task.try_number == 3
     assert len(drivers(airflow)) == 1
 
-    # It is paused by a person.
+    # It is paused by a user.
     with MetaStore.open(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}") as store:
         store.set_subtask_desired("scheduled_sync", "sync_source", Stage.PAUSED)
         wait_for(lambda: store.list_subtasks(task="scheduled_sync")[0].stage is Stage.PAUSED)
 
-        # A person marks the task as failed: nothing of it runs any more, and what the person wanted stays.
+        # A user marks the task as failed: nothing of it runs any more, and what the user wanted stays.
         airflow.api.set_task_state("sync_deferred", run, "sync", "failed")
         wait_for(lambda: not running(airflow, b"launch.detached"))
         assert drivers(airflow) == []

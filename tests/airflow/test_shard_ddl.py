@@ -1,4 +1,4 @@
-"""The sensor that waits for DDL of merged tables, its trigger, and the operator by which a person decides."""
+"""The sensor that waits for DDL of merged tables, its trigger, and the operator by which a user decides."""
 
 import asyncio
 import time

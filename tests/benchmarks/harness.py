@@ -188,7 +188,7 @@ def arguments(
 
 
 def note(text: str) -> None:
-    """Say what happens now, for a person who waits."""
+    """Say what happens now, for a user who waits."""
     print(f"  … {text}", file=sys.stderr, flush=True)
 
 

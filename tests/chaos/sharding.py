@@ -4,7 +4,7 @@ A family is a merged table: some DDL statements in an order, and shards at sever
 when it likes. Rows of every form are written in between, some shards begin later with the newest form of their source,
 some are renamed (also by an ALTER, also while their rows are held back), some are emptied and dropped at any time, and
 some make a DDL as gh-ost or pt-online-schema-change would. A row that moves to a shard with fewer DDL would wait
-for a person (DM-6057), so it is deleted there again.
+for a user (DM-6057), so it is deleted there again.
 
     source a    g0_1: DDL 0   rows   g0_1: DDL 1   g0_2: DDL 0   CREATE g0_9 LIKE g0_1   rows   g0_2: DDL 1
     source b    rows   _g0_3_gho: CREATE, DDL 0, INSERT … SELECT, RENAME   rows   g0_3: DDL 1

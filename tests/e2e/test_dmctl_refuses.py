@@ -36,7 +36,7 @@ def fill(server: Server, schema: str) -> None:
 
 
 def refused(ended: Ended, code: int, *patterns: str) -> None:
-    """The exit code, a typed error and each of the patterns, for people and for programs."""
+    """The exit code, a typed error and each of the patterns, for users and for programs."""
     assert ended.code == code, ended.err
     assert "Traceback" not in ended.err
     assert re.search(r"^error \[DM-\d{4} \w+\] ", ended.err, re.MULTILINE), ended.err

@@ -75,7 +75,7 @@ class Journey:
                 connection.close()
 
     def creation(self, sample: Sample, name: TableName, upstream: Connection) -> str:
-        """The product's own statement for the target's table, or ours where it leaves that to a person."""
+        """The product's own statement for the target's table, or ours where it leaves that to a user."""
         ours = Flavour(self.source.flavour), Flavour(self.target.flavour)
         table = definition(upstream, name)
         try:

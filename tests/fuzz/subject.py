@@ -295,7 +295,7 @@ def _disagreement(one: Decoded, other: Decoded) -> str | None:
 
 
 def _presentable(error: DmError) -> DmError:
-    """An error is for people: making its text must not fail, whatever bytes are in it."""
+    """An error is for users: making its text must not fail, whatever bytes are in it."""
     if not str(error).startswith(f"[{error.code} ") or not describe(error)["Message"]:
         raise AssertionError(f"an error without its text: {type(error)}")
     return error

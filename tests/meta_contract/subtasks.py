@@ -1,4 +1,4 @@
-"""Subtasks: what each needs, what has paused it, what people want of it."""
+"""Subtasks: what each needs, what has paused it, what users want of it."""
 
 import pytest
 

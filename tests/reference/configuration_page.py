@@ -118,14 +118,14 @@ def models(annotation: Any) -> Iterator[type[DmModel]]:
 
 
 def _values(field: FieldInfo) -> str:
-    """Return the values that a key takes, for people."""
+    """Return the values that a key takes, for users."""
     if any(getattr(one, "func", None) is seconds for one in field.metadata):
         return "duration"
     return _kind(field.annotation)
 
 
 def _kind(annotation: Any) -> str:
-    """Return the values of a type, for people.
+    """Return the values of a type, for users.
 
     >>> _kind(dict[str, int]), _kind(Literal["a", "b"]), _kind(tuple[str, ...]), _kind(int | None)
     ('entries by name', '`a`, `b`', 'list of text', 'number')

@@ -15,13 +15,13 @@ from airflow_provider_dm.engine.meta import tables as metadata_db
 from tests.reference.markdown import cell, head, page, table
 
 ABOUT: Final = """\
-What a task remembers, and where. Read these tables as you like; change them only by `dmctl` and the operators.
+The tables that keep the state of a task. Read them as you like; change them only by `dmctl` and the operators.
 [Concepts](../concepts.md#what-is-kept-where) explains which of them may be lost."""
 IN_TARGET: Final = """\
 In the schema that the task's `meta-schema` names (`dm_meta`). They commit in the transactions that write the rows. A
 *position* is text whose byte order is the order of the log."""
 CHECKPOINT: Final = """\
-DM's own checkpoint table, written every `checkpoint-flush-interval` for people and for
+DM's own checkpoint table, written every `checkpoint-flush-interval`, for users and for
 [the way back to DM](../coming-from-dm.md#back-to-dm). A subtask reads it only when a task of DM begins here."""
 IN_METADATA_DB: Final = """\
 In the database of the connection `dm_meta_default`, or of `DM_META_URL`. Times are microseconds since 1970 by the clock

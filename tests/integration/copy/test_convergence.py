@@ -34,7 +34,7 @@ IN_ANOTHER_WAY = {
         "id INT NOT NULL, c INT NOT NULL PRIMARY KEY, v INT, KEY (id)",
     ),
 }
-"""What a person has made of a table in the target. All have a key `c`, which is theirs or the writer's."""
+"""What a user has made of a table in the target. All have a key `c`, which is theirs or the writer's."""
 KEYS = 400
 FIRST = {
     "plain": "INSERT INTO plain VALUES (%(n)s, 0)",

@@ -37,7 +37,7 @@ def test_every_charset_is_replicated_as_the_same_characters(source: Server, targ
     marks = ", ".join(["%s"] * len(TEXTS))
     source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns(*TEXTS)})", database=schema)
     source.sql(f"INSERT INTO t VALUES (1, {marks})", [*TEXTS.values()], database=schema)
-    if target.flavour == "tidb":  # a person chooses
+    if target.flavour == "tidb":  # a user chooses
         wide = f"CREATE TABLE `{schema}`.t (id INT PRIMARY KEY, {columns(*IN_TIDB)})"
         target.sql(f"CREATE DATABASE `{schema}`; {wide}")
     migration = Migration.of(target, source, schema)

@@ -1,4 +1,4 @@
-"""Shards that get other names, or are dropped, while their rows are held back; and what a person skips or replaces."""
+"""Shards that get other names, or are dropped, while their rows are held back; and what a user skips or replaces."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_held_shards_whose_long_names_begin_alike_are_dropped_by_one_statement(s
 
 
 def test_the_only_shard_of_a_source_is_dropped_while_it_is_held(pair: Shops) -> None:
-    """Its DDL has a lock, which a person can unlock."""
+    """Its DDL has a lock, which a user can unlock."""
     pair.create(PLAIN, "a:o_1", "b:o_3")
     pair.load()
     pair.sync()

@@ -59,7 +59,7 @@ def test_a_source_that_begins_later_has_to_be_as_the_others_are(pair: Shops) -> 
 
 
 def test_shards_that_differ_and_begin_nevertheless(one_pair: Shops) -> None:
-    """DDL that one of them has made already waits for it, and a person resolves it by the remedy of DM-7402."""
+    """DDL that one of them has made already waits for it, and a user resolves it by the remedy of DM-7402."""
     one_pair.task = {**PESSIMISTIC, "ignore-checking-items": ["shard_tables"]}
     one_pair.create(PLAIN, "b:o_9")
     one_pair.create("id int NOT NULL PRIMARY KEY, v varchar(40)", "a:o_1")

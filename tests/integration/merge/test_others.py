@@ -57,7 +57,7 @@ def test_shards_of_one_source_must_have_the_same_types(one_source: Shops) -> Non
 
 
 def filled(shops: Shops, columns: str = PLAIN, **sources: str) -> None:
-    """Tables of `a` and `b`, and a target that a person has made."""
+    """Tables of `a` and `b`, and a target that a user has made."""
     shops.create(columns, "a:o_0")
     shops.create(sources.get("b", columns), "b:o_1")
     shops.target.sql(f"CREATE DATABASE {shops.schema}")

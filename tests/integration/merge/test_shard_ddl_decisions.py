@@ -1,4 +1,4 @@
-"""DDL that the shards of a merged table do not make alike, or the target does not take, and what people decide."""
+"""DDL that the shards of a merged table do not make alike, or the target does not take, and what users decide."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_different_ddl_is_refused_with_both_sides_shown(pair: Shops) -> None:
         pair.sync("a")
     assert columns(pair) == ["id", "v"]
 
-    # A person takes it for the same; the rows of that shard fit as well.
+    # A user takes it for the same; the rows of that shard fit as well.
     pair.write("a", "INSERT INTO o_2 VALUES (2, 'a', 3)")
     pair.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("DEFAULT 5"))])
     with pytest.raises(ShardDdlConflict):

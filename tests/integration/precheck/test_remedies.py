@@ -26,7 +26,7 @@ STATEMENT = re.compile(r"(?:GRANT|ALTER TABLE|SET GLOBAL) .+?(?=;|$|, also in)")
 
 
 def follow(remedy: str, server: Server) -> None:
-    """Run the statements that a remedy has, as a person who reads it would."""
+    """Run the statements that a remedy has, as a user who reads it would."""
     found = STATEMENT.findall(remedy)
     assert found, remedy
     for statement in found:

@@ -107,7 +107,7 @@ def dies(*_arguments: object) -> None:
 
 
 def test_statements_are_executed_before_rows_and_of_ddl(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run may have executed the DDL and died before the person came: it is executed once."""
+    """A run may have executed the DDL and died before the user came: it is executed once."""
     sent: list[str] = []
     send = ddl_execution._send
 

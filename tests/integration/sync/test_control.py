@@ -1,4 +1,4 @@
-"""Two tasks on one relay, a relay that waits while its source continues, and a sync that a person lets wait."""
+"""Two tasks on one relay, a relay that waits while its source continues, and a sync that a user lets wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""shard-ddl-lock and its old names print what DM's dmctl prints, and pass a person's decision on."""
+"""shard-ddl-lock and its old names print what DM's dmctl prints, and pass a user's decision on."""
 
 import json
 from collections.abc import Callable

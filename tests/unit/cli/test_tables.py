@@ -1,4 +1,4 @@
-"""Documents as a person at a terminal sees them."""
+"""Documents as a user at a terminal sees them."""
 
 import io
 from collections.abc import Mapping

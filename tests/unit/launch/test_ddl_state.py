@@ -1,4 +1,4 @@
-"""The state of DDL of merged tables, according to the metadata DB: resolved, waiting, or in need of a person."""
+"""The state of DDL of merged tables, according to the metadata DB: resolved, waiting, or in need of a user."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Any interleaving of tools' runs: what is applied to a table is what its RENAMEs made of it, once, or it stops.
 
 The world is a server that knows tables by their columns. Tools work on several tables at once, also on the same one,
-are given up anywhere and begun again; people alter tables under their hands. After each statement the target's tables
+are given up anywhere and begun again; users alter tables under their hands. After each statement the target's tables
 have the columns of the source's. A Stop is right only where the remembered ALTERs would not have given them.
 """
 

@@ -8,7 +8,7 @@ Of three sources with three DDL these are 844,239 (`docker/local chaos shard-mod
 random ways through them.
 
 With `names` one shard of a source gets another name while it is held, and one of another source is dropped then.
-What people decide without a source that makes other DDL then is in test_decisions_model.py.
+What users decide without a source that makes other DDL then is in test_decisions_model.py.
 
 Held against each: a row is applied when the merged table has the row's form, and once; a DDL is run once. Where nothing
 more can be done everything has been.

@@ -1,10 +1,10 @@
-"""The model of decisions about DDL locks: two sources make different DDL, and a person decides at any moment.
+"""The model of decisions about DDL locks: two sources make different DDL, and a user decides at any moment.
 
-A source makes its DDL texts in order; a person may decide for the sources that have reported, also without
+A source makes its DDL texts in order; a user may decide for the sources that have reported, also without
 the other source, or declare the text of a source as executed. The metadata DB may lose the lock at any moment. A step
 is one transaction; all states that can be reached are explored.
 
-Held against each: a source passes a number only with the text that was run under it, or with a text that the person had
+Held against each: a source passes a number only with the text that was run under it, or with a text that the user had
 in view in a decision about that number. Where nothing more can be done, each source has passed all of its texts.
 """
 
@@ -60,7 +60,7 @@ class Rules:
 
 
 class World(NamedTuple):
-    """`made` and `resolved` by source; locks, texts that the target has settled, and those seen by the person, by
+    """`made` and `resolved` by source; locks, texts that the target has settled, and those seen by the user, by
     number."""
 
     made: tuple[int, ...] = (0, 0)

@@ -9,12 +9,12 @@ written, so that who dies between any two is replaced by who does what is done h
     forget    a row that waits, of a held shard, and that its source has otherwise by then forgets its image
     ddl       all shards have made it, and no row waits that has an image
     resync    the next event that was passed over is applied
-    person    where two rows want one place, and the source of neither changes that, DM-6057: the row that waits is
+    user      where two rows want one place, and the source of neither changes that, DM-6057: the row that waits is
               deleted at its source (and inserted again behind the DDL, as any row)
 
 Held against each: a shard's events find its own rows, in the target or waiting, and no other shard's; a row that is
 written has the form of the table. Where nothing more can be done the target has all rows, unless two shards have rows
-in the end that cannot both be there, or a person has to help; behind that it has all of them. With
+in the end that cannot both be there, or a user has to help; behind that it has all of them. With
 `safe-mode: true` no row waits (test_last_wins.py). `docker/local chaos moves-model` looks at far more histories.
 """
 
@@ -71,7 +71,7 @@ class Rules:
     asks_the_source: bool = True
     """Only what the source has otherwise."""
     names_the_row: bool = True
-    """Where nothing can be done a person is asked to delete the row that waits."""
+    """Where nothing can be done a user is asked to delete the row that waits."""
     needs_no_form: bool = True
     """No DDL waits for rows without an image."""
     stays: bool = True
@@ -225,11 +225,11 @@ def explore(logs: tuple[Log, ...], rules: Rules) -> int:
 
 
 def check_end(world: World, logs: tuple[Log, ...], rules: Rules) -> tuple[Log, ...] | None:
-    """Return the logs as they continue where a person has to help; None: they are applied. Raises Broken."""
+    """Return the logs as they continue where a user has to help; None: they are applied. Raises Broken."""
     form = sum(what == "ddl" for what, _, _ in logs[0])
     rows = [Placed(shard, k, u, form) for shard, log in enumerate(logs) for k, u in final(shard, log).items()]
     if any(excludes(one, other) for number, one in enumerate(rows) for other in rows[:number]):
-        return None  # a person decides
+        return None  # a user decides
     if (world.form, world.waiting, world.target) == (form, frozenset(), frozenset(rows)):
         return None
     row = next((one for one in sorted(world.waiting) if one.u > 0), None) if rules.names_the_row else None

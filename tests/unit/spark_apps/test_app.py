@@ -1,4 +1,4 @@
-"""Requests of a person to the sources of an app."""
+"""Requests of a user to the sources of an app."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Keys are few and come again: a key that was given up is taken by another row, in another spelling where the key is text.
 Values of a unique column are swapped or handed over within a transaction and across transactions, also from one shard
-to another. Without any key rows have twins. A row that the target has otherwise, as a person wanted it so, is left
+to another. Without any key rows have twins. A row that the target has otherwise, as a user wanted it so, is left
 alone. Where shards are to collide, each keeps to unique keys of its own, and takes the same few keys as the others.
 """
 

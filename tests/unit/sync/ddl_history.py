@@ -4,7 +4,7 @@
     DDL       columns and keys come, go and change, tables change names and places, are emptied, dropped and made, with
               rows or like another
     online    a ghost is made, changed, filled and put in the place of the real table, with other items in between
-    by hand   a person has DDL skipped, replaced, or executed in front of DDL or rows
+    by hand   a user has DDL skipped, replaced, or executed in front of DDL or rows
 
 Tables a and b begin alike, so that a swap of them shows in their rows only. Rows are those of ddl_rows_made.py.
 """
@@ -64,7 +64,7 @@ class History:
     """The log, and the source's tables behind it. It is not changed once it is made.
 
     `wanted`: the tables of the target by the source's names, without what is merged; they differ from the source's
-    where a person wants other DDL for them, or has made them so before.
+    where a user wants other DDL for them, or has made them so before.
     """
 
     rng: random.Random
@@ -77,7 +77,7 @@ class History:
     wanted: Tables = field(default_factory=_nothing)
     operators: list[Operator] = field(default_factory=list)
     ahead: str = ""
-    """What a person has executed in the target before the log begins."""
+    """What a user has executed in the target before the log begins."""
     begun: Tracker = field(init=False)
     """The tables where the log begins; they are empty."""
     begun_in_target: Tracker = field(init=False)

@@ -65,7 +65,7 @@ class Quirks:
     no_claim: bool = False
     """A run does not tell the target of its generation."""
     used_up: bool = False
-    """A person's decision for a location is removed when a driver starts to follow it."""
+    """A user's decision for a location is removed when a driver starts to follow it."""
     exact_too_soon: bool = False
     """The log counts as exact from the beginning on."""
     left_by_time: bool = False

@@ -7,7 +7,7 @@ any moment. A DDL statement whose client is gone takes effect when it likes, unl
 find that the user has chosen another mode meanwhile. Modes, keys and safe mode of a history are its *way* (ddl_ways).
 
 All of it is the engine's: the claim, the plan at the beginning, what a statement means, the lock, the journal, how rows
-are folded and written, safe mode, the transactions, the frontier, and what a person wants done at a place. In the end
+are folded and written, safe mode, the transactions, the frontier, and what a user wants done at a place. In the end
 the target must be what the logs make of it one after the other.
 
 `strikes_at` makes fate sure: the first run dies, or freezes, at just this moment of its life, and nothing else happens.
@@ -125,7 +125,7 @@ class Run:
 
 
 class Operators:
-    """Orders of a person for places of the logs, as the metadata DB keeps it."""
+    """Orders of a user for places of the logs, as the metadata DB keeps it."""
 
     def __init__(self, world: World, operators: Sequence[Operator]) -> None:
         self.world, self.kept = world, list(operators)
@@ -449,6 +449,6 @@ class _Quiet(Connection):
 
 
 def _form(definition: TableDefinition) -> tuple[object, ...]:
-    """Return what must be as at the source: columns but for defaults, which a person may want otherwise, keys."""
+    """Return what must be as at the source: columns but for defaults, which a user may want otherwise, keys."""
     columns = [(one.name, one.type, one.nullable) for one in definition.columns]
     return columns, sorted(map(repr, definition.constraints))

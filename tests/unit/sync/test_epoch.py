@@ -1,4 +1,4 @@
-"""The size of epochs, the numbers that people see, and the pieces between."""
+"""The size of epochs, the numbers that users see, and the pieces between."""
 
 from __future__ import annotations
 

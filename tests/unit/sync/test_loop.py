@@ -245,7 +245,7 @@ def test_injected_statements_are_executed_before_the_log_leaves_the_file(
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_decision_is_too_late_for_a_half_written_statement(*, committed: bool) -> None:
-    """They are rows of the tables as they were, unless it is the person's own statement whose rows they are."""
+    """They are rows of the tables as they were, unless it is the user's own statement whose rows they are."""
     inside = ByteRange("", LO.file, 1, 100, 150, BinlogFormat(Flavour.MARIADB, checksum=True))
     world = World(replace(ddl("CREATE TABLE other.x (a INT)", 100, 150), rows=inside), edge=LO.at(150))
     order = Operator(*FENCE.ref.key, OperatorKind.INJECT, LO, ("DROP TABLE plain",), OperatorState.USED, used_at=LO)

@@ -1,4 +1,4 @@
-"""The binlog operator that applies at a location, and the operators that a person may request."""
+"""The binlog operator that applies at a location, and the operators that a user may request."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -101,7 +101,7 @@ def test_an_epoch_ends_where_something_is_injected() -> None:
     assert injection_at(operators, at(401)) is None
 
 
-# What a person asks for
+# What a user asks for
 
 
 def subtask(**changes: Any) -> SubtaskStatus:

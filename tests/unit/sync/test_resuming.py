@@ -1,4 +1,4 @@
-"""Automatic resumption of a sync: its conditions, its pauses, and requests of a person meanwhile."""
+"""Automatic resumption of a sync: its conditions, its pauses, and requests of a user meanwhile."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_errors_that_need_a_new_process_are_the_callers_choice() -> None:
     assert not is_transient(LOST, (TargetUnreachable,))
 
 
-# Requests of a person
+# Requests of a user
 
 NO_RETRIES = CheckerConfig(check_enable=False)
 SOURCE = cast(
