@@ -122,7 +122,7 @@ class DmTable:
         return self
 
     def moved_before(self, step: Callable[..., None]) -> Callable[..., None]:
-        """Return a step in front of which DM moves its points."""
+        """Return a step before which DM moves its points."""
 
         def moved(*arguments: object, **options: object) -> None:
             self.target.sql(f"UPDATE {self.name} SET binlog_pos = binlog_pos + 1")

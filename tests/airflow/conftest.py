@@ -60,7 +60,7 @@ def airflow_database() -> None:
 def run_dag(tmp_path: Path, airflow_database: None, monkeypatch: pytest.MonkeyPatch) -> RunDag:
     """`run_dag(dag)` runs all tasks of a DAG in this process and gives the DAG run.
 
-    A trigger runs inline, behind its task: it need not wait until that is known to be deferred, as it does in Airflow.
+    A trigger runs inline, after its task: it need not wait until that is known to be deferred, as it does in Airflow.
     """
     monkeypatch.setattr("airflow_provider_dm.triggers.base.FIRST_DELAY_SECONDS", 0.1)
 
@@ -104,7 +104,7 @@ SHARED: Final = pytest.StashKey[ExitStack]()
 def airflow(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Airflow]:
     """A whole Airflow with scheduler, triggerer and UI, for all tests that need one; its DAGs are in `dags/` here.
 
-    Once it has become ready, it is shared: a test uses source-ids and DAG runs of its own. It ends behind the last of
+    Once it has become ready, it is shared: a test uses source-ids and DAG runs of its own. It ends after the last of
     them: an Airflow takes a tenth of a processor even while it has nothing to do."""
     home = tmp_path_factory.mktemp("airflow") / "home"
     users = {"core": {"simple_auth_manager_users": f"{USER}:admin,olga:op,vic:viewer"}}

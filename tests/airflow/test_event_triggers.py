@@ -79,7 +79,7 @@ async def first(events: AsyncIterator[TriggerEvent], *, seconds: float) -> dict[
     task = asyncio.create_task(collect())
     with suppress(TimeoutError):
         await asyncio.wait_for(fired.wait(), seconds)
-    await asyncio.sleep(0.1)  # the state is written behind the event
+    await asyncio.sleep(0.1)  # the state is written after the event
     task.cancel()
     return found[0] if found else None
 

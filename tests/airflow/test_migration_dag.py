@@ -193,7 +193,7 @@ def test_two_sources_into_one_target(
     assert lineage.found == {"sync": tables, "verify": None, "idle": tables}
     resumed = DmIncrementalSyncOperator(task_id="sync", target_conn_id="dm_target", **synced)
     there = SimpleNamespace(get_template_context=context)
-    assert resumed.get_openlineage_facets_on_complete(there) == tables  # behind a deferral, in another process
+    assert resumed.get_openlineage_facets_on_complete(there) == tables  # after a deferral, in another process
 
     a_table_is_read_by_another_definition(task, f"{shards}_0")
     a_checkpoint_is_shown_and_forgotten(task)

@@ -130,7 +130,7 @@ def test_an_export_of_dm_is_imported(export: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_missing_airflow_database_is_reported(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The error names the command that shows why, and behind its cause the same command does it."""
+    """The error names the command that shows why, and after its cause the same command does it."""
     file = str(export / "sources" / "exported-01.yaml")
     with pytest.MonkeyPatch.context() as wrong:
         wrong.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{export}/nothing.db")

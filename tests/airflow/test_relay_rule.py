@@ -71,7 +71,7 @@ def test_a_live_relay_is_awaited_in_any_reported_state() -> None:
 def test_after_a_switch_gtids_are_compared_and_positions_are_not(old: str, new: str) -> None:
     executed = (lambda n: f"0-1-{n}") if old == "0-1" else (lambda n: f"{OLD}:1-{n}")
     goal = replace(GOAL, gtid_set=executed(40), server_uuid=old)
-    moved = Location("mysql-bin.000009", 4, executed(39), suffix=2)  # far behind the goal's position, by number
+    moved = Location("mysql-bin.000009", 4, executed(39), suffix=2)  # far after the goal's position, by number
     status = replace(AT_GOAL, relay=moved, sub_dir=f"{new}.000002")
 
     assert isinstance(progress_to(status, goal), NotYet)

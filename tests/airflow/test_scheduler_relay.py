@@ -99,7 +99,7 @@ def test_a_relay_survives_its_triggerer_and_is_restarted_until_it_is_stopped(def
     goal_file = deferred.goal.rpartition(":")[0]
 
     def is_noticed() -> bool:
-        """Return True if Airflow has an asset event of a location behind the goal, which the asset's watcher saw."""
+        """Return True if Airflow has an asset event of a location after the goal, which the asset's watcher saw."""
         found = [one["extra"]["payload"] for one in airflow.api.call("GET", "/assets/events")["asset_events"]]
         return any(one["location"].rpartition(":")[0] >= goal_file for one in found)
 

@@ -99,7 +99,7 @@ def differ(airflow: Airflow, servers: Servers, task_file: str) -> None:
             argv = [sys.executable, str(PLAIN), str(spec)]
             return subprocess.run(argv, env={**os.environ, **job.secrets.by_name}, check=False, timeout=120).returncode
 
-        assert sync() == EXIT_FINISHED  # a DDL of shards has to come behind where it began
+        assert sync() == EXIT_FINISHED  # a DDL of shards has to come after where it began
         for number, (source, kind) in enumerate((("mariadb-01", "int"), ("mysql-02", "bigint"))):
             table = SHARDS[source]
             servers[source].sql(f"INSERT INTO {table} VALUES ({number}, 1)")

@@ -169,7 +169,7 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_user(
         wait_for(lambda: store.list_subtasks(task="scheduled_sync")[0].desired is Stage.PAUSED)
         assert airflow.api.wait_for_run("sync_deferred", run, seconds=240) == "failed"
 
-        # A time limit: the sync that is paused ends behind it, and is paused still.
+        # A time limit: the sync that is paused ends after it, and is paused still.
         run = airflow.api.trigger("sync_for_a_while", {"task": file})
         assert airflow.api.wait_for_run("sync_for_a_while", run, seconds=240) == "failed"
         assert "did not end in time; its progress is saved" in airflow.api.log("sync_for_a_while", run, "sync")

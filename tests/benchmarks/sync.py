@@ -21,7 +21,7 @@ The cases are logs of 1.2 million changes each:
   fixed number of seconds; that ratio says something about this many changes and nothing about more.
 
 An app starts Spark and opens the source and the target. What that takes (`start_seconds`, `start_cpu_seconds`) is
-measured beforehand, by apps that end behind the log's first transaction. These seconds are counted in with_start only.
+measured beforehand, by apps that end after the log's first transaction. These seconds are counted in with_start only.
 
 All servers: innodb_flush_log_at_trx_commit=2 and innodb_autoinc_lock_mode=2, target and replica without a binlog.
 
@@ -246,7 +246,7 @@ def meta_url(written: Written) -> Secret:
 
 
 def native_replica(replica: Server, written: Written) -> Run:
-    """The replica's appliers, behind a receiver that has pulled everything."""
+    """The replica's appliers, after a receiver that has pulled everything."""
     began, cpu = time.perf_counter(), cpu_of(replica.pid) or 0.0
     _replicate(replica, "START SLAVE SQL_THREAD")
     _wait_for(replica, "Exec_Master_Log_Pos", written)
@@ -349,7 +349,7 @@ def first_rows(row: str) -> str:
 
 
 def refill(server: Server, written: Written) -> None:
-    """The tables as they were in front of the log."""
+    """The tables as they were before the log."""
     for name in written.tables:
         table, base = f"`{SCHEMA}`.`{name}`", f"`{BASE}`.`{name}`"
         server.sql(

@@ -49,7 +49,7 @@ class Form:
     """Each with its only column."""
 
     def grown(self, number: int, chance: random.Random) -> tuple[str, Form]:
-        """Return a change, the one of this number, and the form behind it."""
+        """Return a change, the one of this number, and the form after it."""
         columns, keys = dict(self.columns), dict(self.keys)
         name, old = f"c{number}", chance.choice([*columns, ""])
         match chance.randrange(6):

@@ -77,7 +77,7 @@ PAUSE_SECONDS: Final = 0.1
 """At most, so that a log that was not read for a minute is caught up in less."""
 BUSY_ACTS: Final = 400
 REST_SECONDS: Final = 2.0
-"""The pause behind so many acts: on a slow machine, where apps take a minute to start, the log would grow too long."""
+"""The pause after so many acts: on a slow machine, where apps take a minute to start, the log would grow too long."""
 KEPT_ROWS: Final = 60
 """A table that has more is thinned out."""
 

@@ -239,7 +239,7 @@ class Round:
             self.runs.done["tables with a column more"] += spec.startswith("DROP")
 
     def begin_in_the_past(self) -> None:
-        """Another task fills the target; the task begins in front of what has changed some rows until then."""
+        """Another task fills the target; the task begins before what has changed some rows until then."""
         shops, task = self.runs.shops, self.runs.shops.task
         shops.relay()
         starts = {name: shops.place(name) for name in shops.sources}
@@ -419,7 +419,7 @@ def _writer(shops: Shops, source: str, seed: int, lives: int, more: Sequence[Lif
 
 
 def _copied_again(shops: Shops, source: str, seed: int) -> LifeCopiedAgain:
-    """Its name is in front of the others, so that it is among the first to be copied."""
+    """Its name is before the others, so that it is among the first to be copied."""
     return LifeCopiedAgain(f"{PREFIXES[source]}00", random.Random(f"{seed} {source}"), rows=AGAIN // _slowness(shops))
 
 

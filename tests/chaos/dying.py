@@ -1,6 +1,6 @@
 """The step at which a driver kills itself by SIGKILL: before or after a step of shard DDL, at its nth execution.
 
-Nothing runs behind a SIGKILL, no `finally` and no rollback: what is left is what servers and files have by then.
+Nothing runs after a SIGKILL, no `finally` and no rollback: what is left is what servers and files have by then.
 """
 
 from __future__ import annotations

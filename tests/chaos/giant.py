@@ -1,6 +1,6 @@
 """One transaction of more than 4 GiB: positions that no 32-bit field holds, and a file that is larger than any other.
 
-A relay is killed in it at several places, two of them behind 4 GiB. Then the file is the server's, byte for byte, and
+A relay is killed in it at several places, two of them after 4 GiB. Then the file is the server's, byte for byte, and
 the planner and the decoder find each of its rows. It needs some 20 GB of disk, so it is a command and no test.
 """
 

@@ -1,6 +1,6 @@
 """Rounds of random histories on a merged table of two sources with two shards each, while everything is killed.
 
-Rows move between shards and sources during a full migration and the sync behind it (`moving`), by real Spark apps and
+Rows move between shards and sources during a full migration and the sync after it (`moving`), by real Spark apps and
 real relays, which die by kill -9 (`runs`). In the end an undisturbed run catches up, and the target equals the
 sources, row by row.
 """

@@ -169,7 +169,7 @@ class Drivers:
         return True
 
     def _unlock(self) -> bool:
-        """Let DDL be run without the sources that have not made it, where rows of their form fit behind it."""
+        """Let DDL be run without the sources that have not made it, where rows of their form fit after it."""
         for lock, _ in stored_locks(self.shops.store):
             fits = not any(
                 word in sql for info in lock.infos for sql in info.ddls for word in ("DROP COL", "CHANGE", "RENAME")
@@ -244,7 +244,7 @@ class Round:
         self.compare(begun)
 
     def compare(self, begun: tuple[str, int] | None) -> None:
-        """`begun`: the place in the target's log behind which all DDL is that it has run. Raises AssertionError."""
+        """`begun`: the place in the target's log after which all DDL is that it has run. Raises AssertionError."""
         shops, done = self.drivers.shops, self.drivers.done
         left = self.drivers.left()
         assert left == {}

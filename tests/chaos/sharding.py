@@ -47,7 +47,7 @@ SPAN: Final = 100_000
 
 @dataclass(frozen=True)
 class Ddl:
-    """One statement that all shards make. `form`: behind it. `by_tool`: a tool for online DDL can make it."""
+    """A statement that all shards execute. `form`: that after it. `by_tool`: a tool for online DDL can execute it."""
 
     specs: tuple[str, ...]
     form: Form
@@ -61,7 +61,7 @@ class Ddl:
 
 @dataclass
 class Shard:
-    """One source table while its history is made up. `made`: DDL statements that it has behind it."""
+    """One source table while its history is made up. `made`: the DDL statements that it has executed."""
 
     name: str
     numbers: Iterator[int]
@@ -154,7 +154,7 @@ def literal(kind: str, number: int) -> str:
 
 @dataclass
 class History:
-    """All that one source does to its shards of these families. `begun`: in front of the load."""
+    """All that one source does to its shards of these families. `begun`: what it does before the load."""
 
     families: Sequence[Family]
     shards: dict[str, list[Shard]]
@@ -326,7 +326,7 @@ class Writer:
     done: threading.Event = field(default_factory=threading.Event)
 
     def begin(self) -> None:
-        """Do what comes in front of the load."""
+        """Do what comes before the load."""
         self._play(self.history.begun, 0)
 
     @contextmanager

@@ -68,7 +68,7 @@ def _newest_binlog(server: Server) -> Path:
 
 
 def _write_much(server: Server, schema: str) -> None:
-    """One transaction of eight large events: it is killed behind the first, and long before the last."""
+    """One transaction of eight large events: it is killed after the first, and long before the last."""
     with suppress(pymysql.err.MySQLError), server.connect(database=schema, autocommit=False) as connection:
         cursor = connection.cursor()
         for _ in range(8):

@@ -2,7 +2,7 @@
 
 load      the task copies all in rounds, and the log continues from there
 past      the target was filled by another task, and the log begins before that: rows overlap it up to where the log
-          ended when the task began, and some log time behind; there the last one to write a merged row wins, so no row
+          ended when the task began, and some log time after; there the last one to write a merged row wins, so no row
           moves from one table to another
 always    `safe-mode: true`, also of a merged table, of whose rows the last one to be written wins
 """

@@ -3,7 +3,7 @@
 Two kinds of death. A killed process leaves what it had written: every operation up to one, the last write cut
 anywhere. A power cut leaves what was forced to disk, and of the rest anything: data of a file that was not fsynced may
 be missing, torn, zeros or garbage where its size grew; names in a folder that was not fsynced may be old or new.
-Only two promises of file systems are used: a rename is one step, and bytes in front of everything that was written
+Only two promises of file systems are used: a rename is one step, and bytes before everything that was written
 or cut since the file's last fsync stay as they were.
 """
 
@@ -185,7 +185,7 @@ class PowerCut:
     naming: dict[int, list[tuple[Naming, int]]] = field(default_factory=dict)
     """Per folder, since its last fsync: what happened to a name, and the inode that had it."""
     untouched: dict[int, int] = field(default_factory=dict)
-    """Per file: bytes in front of everything that was written or cut off since its last fsync."""
+    """Per file: bytes before everything that was written or cut off since its last fsync."""
 
     def apply(self, operation: Operation) -> None:
         match operation:

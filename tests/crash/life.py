@@ -165,7 +165,7 @@ def check_held(directory: RelayDirectory, servers_by_uuid: dict[str, Upstream]) 
 
 
 def _goes_on(file: LogFile, size: int, known: int | None, where: str) -> int:
-    """Return the number of transactions within the first `size` bytes of this file, not begun behind a gap."""
+    """Return the number of transactions within the first `size` bytes of this file, not begun after a gap."""
     assert known is None or file.previous <= known, f"{where} begins after {file.previous}, before it are {known}"
     return max(known or 0, file.previous + file.transactions_in(size))
 

@@ -60,7 +60,7 @@ def recorded(top: Path, flavour: Flavour, *, checksum: bool) -> Story:
 
 
 def need_of(upstream: Upstream, file: LogFile) -> LogNeed:
-    """Return the place behind the first transaction of a file in the second sub-directory."""
+    """Return the place after the first transaction of a file in the second sub-directory."""
     done = str(upstream.set_of(file.previous + 1))
     return LogNeed("shop", Location(file.name, file.ends[0], done, suffix=2), Stage.STOPPED)
 
@@ -147,7 +147,7 @@ def test_the_crash_states_detect_a_start_that_forgets_its_decision(
 
 @pytest.mark.parametrize("flavour", [Flavour.MARIADB, Flavour.MYSQL])
 def test_a_failover_before_the_first_byte_is_pulled(memory: Path, flavour: Flavour) -> None:
-    """Nothing is held to continue behind: where the task needs it, in a later sub-directory."""
+    """Nothing is held to continue after: where the task needs it, in a later sub-directory."""
     old, new = servers(flavour)
     need, left = need_of(new, new.files[2]), Upstream(new.info, new.files[2:])
     name = "0-9" if flavour is Flavour.MARIADB else str(UUID(int=9))

@@ -121,7 +121,7 @@ def made_up(code: int, body: bytes) -> bytes:
 
 
 def _again(format_description: bytes) -> bytes:
-    """Return it as a server sends it in front of a stream that starts behind it."""
+    """Return it as a server sends it before a stream that starts after it."""
     event = bytearray(format_description[:-4])
     event[13:17] = bytes(4)
     return bytes(event) + struct.pack("<I", zlib.crc32(event))
@@ -229,7 +229,7 @@ class Scribe:
 
 def servers(flavour: Flavour, *, checksum: bool = True) -> tuple[Upstream, Upstream]:
     """A source with three files, and the replica that takes over from it, whose files are cut elsewhere: the one that a
-    relay continues with begins right behind what the source had sent when it died, but for one transaction."""
+    relay continues with begins right after what the source had sent when it died, but for one transaction."""
     old, new = Scribe(flavour, checksum), Scribe(flavour, checksum)
     old.file([100, 0, 5000, 300], rotates=True)
     old.file([300, 9000, 0, 100], rotates=False)

@@ -1,9 +1,9 @@
 """Runs cases from one server to another, and finds what comes of each.
 
 The tables of some cases are made at the source and followed into the target, with their rows. Then their statements are
-executed at the source, with rows behind each; the sync follows, and all tables are compared. If the sync stops, the
+executed at the source, with rows after each; the sync follows, and all tables are compared. If the sync stops, the
 case that the error names has the error's code. Its remedy is tried, if the campaign does that; then a new task begins
-behind the log's end, and cases that it has not followed are tried again, alone as are all that are known to stop.
+after the log's end, and cases that it has not followed are tried again, alone as are all that are known to stop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ATTEMPTS: Final = 5
 DIFFERENT: Final = "DIFFERENT"
 REFUSED: Final = "refused by the source"
 BEHIND: Final = 200
-"""What is added to the ids of rows that are written behind a statement."""
+"""What is added to the ids of rows that are written after a statement."""
 _OFFENDING: Final = re.compile(r"at row (\d+)")
 STRICT: Final = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
@@ -49,7 +49,7 @@ class Tried:
     outcome: str = ""
     why: str = ""
     remedy: str = ""
-    """EQUAL or DIFFERENT behind the remedy of its stop; "": not tried."""
+    """EQUAL or DIFFERENT after the remedy of its stop; "": not tried."""
 
 
 @contextmanager
@@ -148,7 +148,7 @@ class Campaign:
     # At the source
 
     def _alter(self, one: Tried) -> None:
-        """Execute the statement, without the rows that the server refuses for it, and write rows behind it."""
+        """Execute the statement, without the rows that the server refuses for it, and write rows after it."""
         for statement in one.case.statements:
             while (error := self._execute(one, [statement], strict=one.case.strict)) is not None:
                 row = _OFFENDING.search(str(error))

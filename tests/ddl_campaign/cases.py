@@ -6,11 +6,11 @@
     [mysql]                                      this flavour only, up to `[both]`
     ALTER TABLE t ADD n int                      a statement of the source, or several with `; ` between them
     ~ ALTER TABLE t MODIFY c date                the same in a session without a strict sql_mode
-    int | bigint | $INTS, 7                      a column's type, its new type, and the values of the rows in front
+    int | bigint | $INTS, 7                      a column's type, its new type, and the values of the rows before
     int KEY | bigint | $INTS                     the same with a key over it; UNIQUE likewise
     … => tidb DM-6033, mariadb>mysql DM-6032     where it stops the task; it is followed everywhere else
     … => -                                       the source refuses it, which is a mistake of the table
-    > ALTER TABLE t ADD n int DEFAULT 3          how a user continues behind such a stop: `binlog replace`; for a type
+    > ALTER TABLE t ADD n int DEFAULT 3          how a user continues after such a stop: `binlog replace`; for a type
                                                  change, docs/how-to/ddl.md has it
     > CREATE TABLE t_new …; …; skip              the same: statements in the target, and then `binlog skip`
     > …; @ UPDATE t SET x = n                    `@ `: statements at the source

@@ -40,7 +40,7 @@ def test_a_damaged_relay_log_is_read_from_the_upstream(
     first = dmctl("run", *files.arguments, "--json")
     assert first.code == 0, first.err
 
-    # Into the relay log, while no sync runs: a row whose bytes are then changed there, and a file behind it.
+    # Into the relay log, while no sync runs: a row whose bytes are then changed there, and a file after it.
     mysql_source.sql(f"INSERT INTO `{schema}`.t VALUES (3, REPEAT('q', 900)); FLUSH BINARY LOGS")
     mysql_source.sql(f"INSERT INTO `{schema}`.t VALUES (4, 'd')")
     ((file, position, *_),) = mysql_source.sql("SHOW BINARY LOG STATUS")

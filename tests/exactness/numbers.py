@@ -120,7 +120,7 @@ def a_timestamp(fsp: int) -> Draw:
 def fractions(
     kind: str, draw: Callable[[int], Draw], edges: Callable[[str], tuple[str, ...]], extra: str
 ) -> list[Sort]:
-    """The same type with every number of digits behind the point; `edges`: called with the last possible fraction."""
+    """The same type with every number of digits after the point; `edges`: called with the last possible fraction."""
     return [Sort(f"{kind}({fsp}) {extra}", edges("." + "9" * fsp if fsp else ""), draw(fsp)) for fsp in range(7)]
 
 

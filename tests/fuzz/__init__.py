@@ -6,7 +6,7 @@
 
 The promise, for a log whose events carry checksums that were not repaired: if the log is finished (a file follows) and
 holds an event whose checksum is not that of its bytes, or one that is torn, reading it ends in a DmError; rows come
-only from transactions in front of that event. For any other log: reading ends, within three seconds of CPU time and
+only from transactions before that event. For any other log: reading ends, within three seconds of CPU time and
 512 MiB, in a DmError or in rows, and those are what the bytes say.
 
 What the bytes say is decided without the engine: `writer` makes logs, `forms` turns canonical values into cells,

@@ -81,7 +81,7 @@ def format_of(data: bytes) -> Format:
     """Raises Malformed where the file does not begin with a whole format description whose own checksum is right.
 
     One that says that events have no checksums, and gives no position, need not have its own right: so a server sends
-    it to who starts behind it, with fields changed.
+    it to who starts after it, with fields changed.
     """
     if data[:4] != codes.MAGIC or len(data) < 23:
         raise Malformed("no binlog")
@@ -109,7 +109,7 @@ def _sound(event: bytes) -> bool:
 
 
 def split(data: bytes, trailer: int, start: int = 4) -> Iterator[Span]:
-    """The events from `start` on. Raises Torn, and Malformed behind the last one whose size can be."""
+    """The events from `start` on. Raises Torn, and Malformed after the last one whose size can be."""
     position = start
     while position < len(data):
         if position + 19 > len(data):
@@ -126,7 +126,7 @@ def split(data: bytes, trailer: int, start: int = 4) -> Iterator[Span]:
 def first_damage(data: bytes, start: int = 4) -> int | None:
     """Return where the first event lies that is torn, or whose size or checksum is wrong. None: every event is sound.
 
-    Events in front of `start` are not looked at, apart from the format description.
+    Events before `start` are not looked at, apart from the format description.
     """
     try:
         trailer = format_of(data).trailer
@@ -305,7 +305,7 @@ def partial_columns(table: Table, data: bytes, start: int) -> tuple[frozenset[in
 
 
 def cells(forms: Sequence[Form], data: bytes, start: int) -> tuple[Cells, int]:
-    """One row image's cells and where it ends. Raises Malformed where it ends behind the data."""
+    """One row image's cells and where it ends. Raises Malformed where it ends after the data."""
     size = (len(forms) + 7) // 8
     nulls = int.from_bytes(data[start : start + size], "little")
     position = start + size
@@ -368,7 +368,7 @@ def read_payload(body: bytes) -> Payload:
 
 
 def unpack_payload(body: bytes) -> bytes:
-    """The events of a TRANSACTION_PAYLOAD, one behind the other. Raises Malformed."""
+    """The events of a TRANSACTION_PAYLOAD, one after the other. Raises Malformed."""
     payload = read_payload(body)
     if payload.numbers.get(1, len(payload.packed)) != len(payload.packed):
         raise Malformed("another size of the payload than it says")

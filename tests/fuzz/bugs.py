@@ -169,7 +169,7 @@ def _error_swallowed(byte_range: ByteRange, wanted: WantedTables) -> Iterator[Ro
 
 @_decoding
 def _row_invented(byte_range: ByteRange, wanted: WantedTables) -> Iterator[RowChange]:
-    """Seed this: where a row ends behind its event, one of neighbouring bytes comes out."""
+    """Seed this: where a row ends after its event, one of neighbouring bytes comes out."""
     last = None
     try:
         for row in own_way(byte_range, wanted):

@@ -1,6 +1,6 @@
 """Many cases in a few processes, and what was found.
 
-A process that dies is a finding, and the next one continues behind it.
+A process that dies is a finding, and the next one continues after it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(
     """`cases` mutated logs, the cases SEED:0 to SEED:cases-1.
 
     `checked`: with kernels that look whether an index is within its array, and raise IndexError; the usual ones would
-    read what lies behind it.
+    read what lies after it.
     """
     environment = environment_of(checked=checked)
     compiling = [sys.executable, "-m", str(kernels.__package__)]
@@ -84,7 +84,7 @@ def environment_of(*, checked: bool) -> dict[str, str]:
 
 
 def _follow(work: Work, environment: dict[str, str], report: Report, lock: threading.Lock) -> None:
-    """One worker and, where it dies, those that continue behind it."""
+    """One worker and, where it dies, those that continue after it."""
     while work.count > 0:
         with tempfile.NamedTemporaryFile() as state:
             state.write(STATE.pack(-1))

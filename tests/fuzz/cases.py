@@ -35,7 +35,7 @@ BY_NAME: Final = by_name(TABLES)
 
 @dataclass(frozen=True)
 class Case:
-    """A damaged log and how it is read. `files`: the damaged one, and the one behind it if it is finished."""
+    """A damaged log and how it is read. `files`: the damaged one, and the one after it if it is finished."""
 
     name: str
     seed: Seed

@@ -37,7 +37,7 @@ class Form:
     """(cell, value) -> whether it is that, where many cells mean one value and none is the normal one."""
 
     def extent(self, data: bytes, position: int) -> tuple[int, int]:
-        """(start, end) of the cell that begins there; the end may lie behind the data."""
+        """(start, end) of the cell that begins there; the end may lie after the data."""
         start = position + self.prefix
         return start, start + (int.from_bytes(data[position:start], "little") if self.prefix else self.size)
 

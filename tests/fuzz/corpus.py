@@ -123,7 +123,7 @@ class Seed:
 
     @cached_property
     def rows(self) -> frozenset[RowChange]:
-        """Return what may come out of it and of the file behind it."""
+        """Return what may come out of it and of the file after it."""
         return frozenset(self.expected) | frozenset(follower(self.flavour).expected)
 
 
@@ -364,7 +364,7 @@ def seeds() -> tuple[Seed, ...]:
 
 @lru_cache(maxsize=4)
 def follower(flavour: str) -> Seed:
-    """A small log that comes behind the one that is tested."""
+    """A small log that comes after the one that is tested."""
     made = _Maker(flavour, Random("following"))
     made.transaction(made.rows(Sample(THEMES["narrow"]), "insert", 1))
     return made.seed("following", checksum=True)

@@ -96,7 +96,7 @@ def _length_size(first: int) -> int:
 
 
 def _number(body: bytes, position: int) -> tuple[int, int]:
-    """(value, position behind it) of a length."""
+    """(value, position after it) of a length."""
     size = _length_size(body[position])
     return (int.from_bytes(body[position + 1 : position + size], "little") if size > 1 else body[position]), (
         position + size

@@ -171,7 +171,7 @@ def spans_of(log: bytes) -> list[Any]:
     except anatomy.Malformed:
         trailer = 0
     with suppress(anatomy.Malformed):
-        spans.extend(anatomy.split(log, trailer))  # those in front of the first that cannot be
+        spans.extend(anatomy.split(log, trailer))  # those before the first that cannot be
     return spans
 
 

@@ -97,7 +97,7 @@ def _read_path(path: str) -> tuple[Leg, ...]:
 
 
 def changed(document: Document, changes: Iterable[Change]) -> Document:
-    """The document behind the changes, which may share values with the one before. Raises BadJson where one does not
+    """The document after the changes, which may share values with the one before. Raises BadJson where one does not
     fit."""
     document = _copy(document)
     for change in changes:

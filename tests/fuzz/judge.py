@@ -3,10 +3,10 @@
 Five rules, over every byte of the log from where reading began:
 
 1. A *finished* file (another one follows) with an event that is torn or whose checksum is wrong ends in a DmError. A
-   file that still grows may also be waited for, in front of that event. What lies before the start of reading is not
+   file that still grows may also be waited for, before that event. What lies before the start of reading is not
    read, apart from the format description.
 2. The rows of a planned range are those of its story (oracle.py), all of them unless an error ended the range; none is
-   from the damaged event or from behind it; a range whose story has a Refusal ends in an error.
+   from the damaged event or from after it; a range whose story has a Refusal ends in an error.
 3. A statement is one that the log holds, and its transaction's rows are not forgotten.
 4. What is planned into no range holds no complete transaction: no rows get lost between plans or at the end of a file.
 5. An error says where, as FILE:POSITION, or FILE:POSITION+OFFSET inside a compressed transaction (a file that is no
@@ -56,7 +56,7 @@ class _Judge:
         self.data = dict(zip((FIRST, SECOND), files, strict=False))
         self.outcome = outcome
         self.tables = {(t.name.schema.encode(), t.name.table.encode()): (i, t) for i, t in enumerate(tables)}
-        # Behind what is published nothing is read.
+        # After what is published nothing is read.
         self.damage = anatomy.first_damage(files[0], start) if start <= len(files[0]) else None
         self.here = (FIRST, start)
         self.trailers: dict[str, int] = {}

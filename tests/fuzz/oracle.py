@@ -2,7 +2,7 @@
 
 `Story` walks the events of a stretch through one small state machine (outside, opened, begun) and keeps the rows events
 of tables that the catalogue knows; at the first thing that must not be accepted it stops with a `Refusal`. The engine
-may refuse earlier than that, and at anything: a typed error is always right. It may not continue behind a Refusal, and
+may refuse earlier than that, and at anything: a typed error is always right. It may not continue after a Refusal, and
 its rows must be those of the story, cell by cell, in order, none missing.
 
 Table maps are in force until the statement ends, as in a replica: a rows event flagged so forgets them.
@@ -118,7 +118,7 @@ class Story:
     def walk(self, data: bytes, trailer: int, start: int, end: int, *, ends_inside: bool = False) -> Story:
         """The events between two positions of a file, which may begin where another walk ended.
 
-        `ends_inside`: the end is a seam, behind a statement of a transaction. A walk knows no map from before its
+        `ends_inside`: the end is a seam, after a statement of a transaction. A walk knows no map from before its
         start.
         """
         position = start

@@ -143,7 +143,7 @@ class Step:
 
 @dataclass
 class Outcome:
-    """All of it: plans until `error`, or until nothing complete lies behind `at`."""
+    """All of it: plans until `error`, or until nothing complete lies after `at`."""
 
     steps: list[Step] = field(default_factory=list)
     error: DmError | None = None

@@ -39,7 +39,7 @@ GIB: Final = 1 << 30
 
 @dataclass(frozen=True)
 class Attack:
-    """A log's events behind its first. `refused`: a DmError is all that may come of it. `large`: takes its time, but
+    """A log's events after its first. `refused`: a DmError is all that may come of it. `large`: takes its time, but
     a quarter of the memory only, so that it need not be four times as large."""
 
     events: Callable[[], Iterable[Event]]

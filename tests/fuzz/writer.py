@@ -286,7 +286,7 @@ def _bits(flags: Sequence[bool]) -> bytes:
 
 
 def image(forms: Sequence[Form], row: Row, partial: Mapping[int, bytes] = MappingProxyType({})) -> bytes:
-    """A row image. The bits behind the last column are ones, as servers write them. `partial`: cells that are not
+    """A row image. The bits after the last column are ones, as servers write them. `partial`: cells that are not
     written from their value."""
     nulls = sum(1 << index for index, value in enumerate(row) if value is None)
     size = (len(row) + 7) // 8

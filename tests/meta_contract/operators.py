@@ -29,7 +29,7 @@ class OperatorContract(OpenStore):
         assert replace(found, created_at=None) == wish
         assert store.mark_operators_passed("t", "s", here) == []
         store.mark_operator_used(found, here)
-        store.mark_operator_used(found, here)  # once more, by the run behind the one that died
+        store.mark_operator_used(found, here)  # once more, by the run after the one that died
         (used,) = store.operators("t", "s")
         assert (used.state, used.used_at) == (OperatorState.USED, here)
         assert store.mark_operators_passed("t", "s", here) == []

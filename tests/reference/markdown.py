@@ -24,7 +24,7 @@ def cell(text: str) -> str:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, and an empty one behind it; cells are Markdown."""
+    """Return the lines of a table, and an empty one after it; cells are Markdown."""
     return [
         f"| {' | '.join(names)} |",
         f"|{'---|' * len(names)}",

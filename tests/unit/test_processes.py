@@ -42,7 +42,7 @@ def test_a_process_of_unknown_state_has_not_ended() -> None:
 def test_nothing_is_known_where_proc_shows_the_processes_of_another_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As behind `unshare --pid` without a /proc of its own: the process under our pid there is another one."""
+    """As after `unshare --pid` without a /proc of its own: the process under our pid there is another one."""
     known = this_process()
     shown = tmp_path / "self"
     shown.symlink_to(str(os.getpid() + 1))

@@ -91,7 +91,7 @@ def test_rows_do_not_depend_on_what_metadata_the_map_carries(source: Server, fre
 
 
 def test_texts_with_another_charset_in_the_map_are_not_read(source: Server, fresh_schema: FreshSchema) -> None:
-    """The definition is not the one of this place: a charset and members that were changed behind it."""
+    """The definition is not the one of this place: a charset and members that were changed after it."""
     connection = session(source)
     name = TableName(fresh_schema(source), "texts")
     before = text(query(connection, "SELECT @@global.binlog_row_metadata")[0][0])
@@ -138,7 +138,7 @@ def test_a_generated_primary_key_is_a_column_also_where_it_is_hidden(
 
 
 def test_hidden_columns_of_indexes_are_decoded(source: Server, fresh_schema: FreshSchema) -> None:
-    """MySQL's for expressions and arrays are in no row image; MariaDB's hashes are, behind all others."""
+    """MySQL's for expressions and arrays are in no row image; MariaDB's hashes are, after all others."""
     connection = session(source)
     name = TableName(fresh_schema(source), "hidden")
     keys, hidden = {

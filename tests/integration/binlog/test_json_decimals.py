@@ -1,4 +1,4 @@
-"""JSON's DECIMALs may have 81 digits, 72 of them behind the point: the log gives the text of the server."""
+"""JSON's DECIMALs may have 81 digits, 72 of them after the point: the log gives the text of the server."""
 
 from random import Random
 

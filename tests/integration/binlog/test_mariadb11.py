@@ -101,7 +101,7 @@ def test_new_types_are_the_same_bytes_by_select_and_from_the_log(
 def test_gtids_are_counted_through_the_new_fields_of_their_events(
     connection: Connection, mariadb11_source: Server, fresh_schema: FreshSchema
 ) -> None:
-    """Thread ids in every GTID event, a commit in its own file behind a padded one, and DDL between them."""
+    """Thread ids in every GTID event, a commit in its own file after a padded one, and DDL between them."""
     server = mariadb11_source
     server.sql("FLUSH BINARY LOGS")
     start = Location(here(connection).file, 4)

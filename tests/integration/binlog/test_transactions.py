@@ -146,7 +146,7 @@ def test_rows_of_an_xa_transaction_are_applied_at_its_commit(source: Server, nam
     run(connection, name, "ROLLBACK TO s", "XA END 'x'", "XA PREPARE 'x'")
     connection.close()  # MySQL lets nothing else be done by a session with a prepared transaction
     other = session(source)
-    run(other, name, "INSERT INTO t VALUES (-3, 'c')")  # behind 1 lies a gap that is locked
+    run(other, name, "INSERT INTO t VALUES (-3, 'c')")  # after 1 lies a gap that is locked
     end_xa(source, "'x'", end)
     run(other, name, "INSERT INTO t VALUES (4, 'd')")
     found = [change.after and change.after[0] for change in logged(source, table, lo, here(other))]

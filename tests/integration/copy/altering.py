@@ -1,4 +1,4 @@
-"""A task whose tables are altered at a moment of its copy, and the sync behind it."""
+"""A task whose tables are altered at a moment of its copy, and the sync after it."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def test_ghosts_created_before_the_copy_become_tables_after_it(kit: Kit) -> None
 
 
 def test_tables_are_swapped_in_two_renames_during_the_load(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A load that waits for the second one too long continues behind it."""
+    """A load that waits for the second one too long continues after it."""
     one_kit.write(("CREATE TABLE _a_gho LIKE a", "ALTER TABLE _a_gho ADD w int DEFAULT 3"))
     first = ("INSERT INTO _a_gho (id, v) SELECT id, v FROM a", "RENAME TABLE a TO _a_del")
     with monkeypatch.context() as patch:

@@ -412,7 +412,7 @@ def test_a_frozen_driver_loses_the_lock(
 
     with gathering(here, Consistency.AUTO, 1) as it, joined(it), monkeypatch.context() as frozen:
         frozen.setattr(Gathering, "_released", freeze)
-        with pytest.raises(NotGathered, match="the read lock was lost"):  # a second lock would be behind the snapshots
+        with pytest.raises(NotGathered, match="the read lock was lost"):  # a second lock would be after the snapshots
             it.gather(tables)
     with gathering(here, Consistency.AUTO, 1) as it, one_reader(it, tables) as reader:
         assert rows_of(reader, tables) == 1

@@ -1,4 +1,4 @@
-"""The view of a snapshot on a table behind DDL: measured behaviour of the servers on which copies rely.
+"""The view of a snapshot on a table after DDL: measured behaviour of the servers on which copies rely.
 
 After most DDL an old read view fails. After some, it shows other values than the table had, without an error; so a copy
 asks by another connection whether a table is still the one that it was (`births`).

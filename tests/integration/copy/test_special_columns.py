@@ -146,7 +146,7 @@ def test_types_that_mysql_lacks_are_refused(
 
 
 def test_floats_without_decimals_are_copied(source: Server, target: Server, schema: str) -> None:
-    """FLOAT(M,0): a limit of no digits behind the point is not no limit."""
+    """FLOAT(M,0): a limit of no digits after the point is not no limit."""
     source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, f FLOAT(5,0), d DOUBLE(12,0) UNSIGNED, z FLOAT(6,2) ZEROFILL);"
         "INSERT INTO t VALUES (1, 99999, 999999999999, 1.25), (2, -1.6, 0.4, 0), (3, NULL, NULL, NULL)",

@@ -76,7 +76,7 @@ NULLABLE: Final[dict[str, Sequence[str]]] = {
 }
 
 Conversion = tuple[str, str, Sequence[str]]
-"""(type in front, type behind, the values of the rows)"""
+"""(type before, type after, the values of the rows)"""
 Cell = tuple[int, int]
 """(number of the conversion, number of its value)"""
 AT_ONCE: Final = 30
@@ -229,7 +229,7 @@ def compare(one: Server, other: Server, schema: str, *, strict: bool, leave_out:
 def _converted(
     server: Server, schema: str, group: Sequence[Conversion], refused: set[Cell], *, strict: bool
 ) -> tuple[dict[Cell, str | None], dict[Cell, str | None]]:
-    """Return the values of all cells in front of one ALTER TABLE that makes these conversions, and behind it.
+    """Return the values of all cells before one ALTER TABLE that makes these conversions, and after it.
 
     Cells that are `refused` are emptied; those that this server refuses are added.
     """

@@ -227,7 +227,7 @@ class Shops:
 
 
 def _when_all(step: Callable[..., Any], sources: int, happens: Callable[[], None]) -> Callable[..., Any]:
-    """Do as `step`, once for each source, and behind the last of them let something happen before they continue."""
+    """Do as `step`, once for each source, and after the last of them let something happen before they continue."""
     lock, all_there = threading.Lock(), threading.Event()
     calls = iter(range(1_000_000))
 

@@ -1,4 +1,4 @@
-"""Columns that routing fills from names: in the copy, in the log behind it, in a comparison of every row."""
+"""Columns that routing fills from names: in the copy, in the log after it, in a comparison of every row."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_sources_of_a_merged_table_need_the_same_mode(one_pair: Shops) -> None:
 
 
 def test_waiting_rows_are_overwritten_in_safe_mode(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are, in front of the rest of an epoch, which is half written by the law of owners."""
+    """They are, before the rest of an epoch, which is half written by the law of owners."""
     one_pair.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     one_pair.load()
     one_pair.sync("a", "b", "a")
@@ -184,7 +184,7 @@ def test_merged_tables_without_a_key_are_exact_nevertheless(one_source: Shops) -
 
 
 def test_rows_that_a_shard_holds_back_count_as_written_in_the_re_sync(one_pair: Shops) -> None:
-    """In front of a DDL, while it waits, in the re-sync, and behind it."""
+    """Before a DDL, while it waits, in the re-sync, and after it."""
     one_pair.task, one_pair.instance = PESSIMISTIC, SAFE
     one_pair.create(UNIQUE, "a:o_0", "a:o_2", "b:o_1")
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a'), (2, 2, 'moves'), (3, 3, 'a'), (4, 4, 'a'), (5, 5, 'a')")

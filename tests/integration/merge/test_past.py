@@ -26,7 +26,7 @@ def filled(shops: Shops, *tables: str) -> None:
 
 @pytest.mark.parametrize("syncer", [{}, {"safe-mode-duration": "0s"}], ids=["meta", "an exact start"])
 def test_shards_make_ddl_directly_after_the_start(pair: Shops, syncer: dict[str, Any]) -> None:
-    """It stopped with DM-6032 for ever: records of rows ended only at the ends of all logs, behind the DDL."""
+    """It stopped with DM-6032 for ever: records of rows ended only at the ends of all logs, after the DDL."""
     pair.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')", "INSERT INTO o_2 VALUES (2, 'a')")
     pair.write("b", "INSERT INTO o_1 VALUES (3, 'b')")
@@ -45,7 +45,7 @@ def test_shards_make_ddl_directly_after_the_start(pair: Shops, syncer: dict[str,
 
 
 def test_rows_move_before_and_after_the_start(shops: Shops, first: str) -> None:
-    """The target was filled behind the start locations; rows moved before, and after that, in the order of the logs."""
+    """The target was filled after the start locations; rows moved before, and after that, in the order of the logs."""
     shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     shops.write("a", *(f"INSERT INTO o_0 VALUES ({number}, 'was')" for number in range(10)))
     starts = {name: shops.place(name) for name in shops.sources}
@@ -75,7 +75,7 @@ def test_rows_move_before_and_after_the_start(shops: Shops, first: str) -> None:
     assert shops.meta_rows("dm_contested_row") == 0
     assert collisions == (0 if first == "a" else 5)  # of what a DELETE finds it is not known whose it is
     everything = [*((number, "is") for number in range(9)), (9, "was")]
-    # Between two sources a row can be lost, as in DM, whose DELETE is applied behind its INSERT.
+    # Between two sources a row can be lost, as in DM, whose DELETE is applied after its INSERT.
     lost = [row for row in everything if row not in shops.rows()]
     assert lost == ([] if first == "a" else [(number, "is") for number in range(5)])
     assert set(shops.rows()) <= set(everything)

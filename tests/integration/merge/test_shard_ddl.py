@@ -27,7 +27,7 @@ from tests.integration.merge.sharding import PLAIN, Died, columns, locks, waitin
 
 
 def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """t1 … t5 of seed 002: rows of table_1 behind its DDL come when table_2 has made it, once and with their form."""
+    """t1 … t5 of seed 002: rows of table_1 after its DDL come when table_2 has made it, once and with their form."""
     shards.task = PESSIMISTIC
     shards.create(PLAIN, "a:o_1", "a:o_2", "a:other")
     shards.write(
@@ -278,7 +278,7 @@ C = "ADD COLUMN c int NOT NULL DEFAULT 7"
 
 @pytest.mark.parametrize("has_made_it", [False, True], ids=["behind its DDL", "in front of its DDL"])
 def test_rows_that_move_from_a_held_shard_wait_for_a_user(pair: Shops, *, has_made_it: bool) -> None:
-    """Their places become free behind the DDL, which waits for them. The remedy of DM-6057 is walked."""
+    """Their places become free after the DDL, which waits for them. The remedy of DM-6057 is walked."""
     pair.create(UNIQUE, "a:o_1", "a:o_2", "b:o_3")
     pair.write("a", "INSERT INTO o_1 VALUES (1, 'moves', 1), (2, 'u moves', 2)", "INSERT INTO o_2 VALUES (11, 'a', 11)")
     pair.load()

@@ -217,7 +217,7 @@ def test_a_decision_does_not_cover_ddl_that_is_reported_later(pair: Shops) -> No
 
 
 def test_a_ddl_waits_for_contested_rows_of_a_skipped_source(pair: Shops) -> None:
-    """Its image has the form in front of a DDL that was run without its source."""
+    """Its image has the form before a DDL that was run without its source."""
     pair.create(PLAIN, "a:o_1", "b:o_9")
     pair.write("a", "INSERT INTO o_1 VALUES (1, 'a')")
     pair.load()

@@ -19,7 +19,7 @@ def check_start(source: Server, target: Server, schema: str, start: Location) ->
 
 
 def test_ddl_since_a_start_in_the_past(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
-    """A dump, DDL, then the task: what the target lacks comes by the log, unless the task begins behind the DDL."""
+    """A dump, DDL, then the task: what the target lacks comes by the log, unless the task begins after the DDL."""
     schema = fresh_schema(source, target)
     for server in (source, target):
         server.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", database=schema)

@@ -106,7 +106,7 @@ class RelayKit:
 
         MariaDB adds a checkpoint event to a new file when it finds the time, maybe after the relay had caught up: a
         difference counts when it is there still after catching up once more. `torn`: the server died while it wrote, so
-        that a file of its own, but not the newest, may continue behind ours with a part of a transaction.
+        that a file of its own, but not the newest, may continue after ours with a part of a transaction.
         """
         if self._differences(torn):
             self.catch_up()

@@ -129,7 +129,7 @@ def test_without_files_a_server_gets_the_identity_of_the_first_one(
     (held,) = (path for path in kit.root.iterdir() if path.is_dir())
     for file in sorted(own.datadir.glob("mysql-bin.0*")):
         here = file.read_bytes()
-        assert (held / file.name).read_bytes()[23:] == here[23:]  # behind the flag of a file that is in use
+        assert (held / file.name).read_bytes()[23:] == here[23:]  # after the flag of a file that is in use
 
 
 def test_an_upstream_that_was_reset_is_detected(kit: RelayKit, source: Server, start_own: StartServers) -> None:

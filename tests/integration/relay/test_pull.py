@@ -204,7 +204,7 @@ def wait_until_pulled(kit: RelayKit, file: str) -> None:
 
 
 def _moved(events: bytes, distance: int) -> bytes:
-    """Events as they would be written further behind: with that position, and the checksum of those that are whole."""
+    """Events as they would be written at a later position: with it, and the checksum of those that are whole."""
     moved, at = bytearray(events), 0
     while at + 19 <= len(moved):
         size = int.from_bytes(moved[at + 9 : at + 13], "little")

@@ -53,7 +53,7 @@ def nowhere(kit: SyncKit) -> dict[str, tuple[Location, str]]:
 
 
 def first_behind(kit: SyncKit, here: Location) -> int:
-    """Return where the second event behind a place begins: inside the transaction that begins there."""
+    """Return where the second event after a place begins: inside the transaction that begins there."""
     events = kit.source.sql(f"SHOW BINLOG EVENTS IN '{here.file}' FROM {here.position} LIMIT 1")
     return int(events[0][4])
 

@@ -119,7 +119,7 @@ def test_statements_are_executed_before_rows_and_of_ddl(one_kit: SyncKit, monkey
     begin(one_kit)
     place = one_kit.upstream()
     create = f"CREATE TABLE `{one_kit.schema}`.beside (id int PRIMARY KEY)"
-    # Rows behind it are in need of its plan.
+    # Rows after it are in need of its plan.
     unique = f"ALTER TABLE `{one_kit.schema}`.plain ADD UNIQUE INDEX other (v)"
     alter = f"ALTER TABLE `{one_kit.schema}`.plain ADD INDEX by_v (v)"
     one_kit.write("INSERT INTO plain VALUES (2, 'b')")

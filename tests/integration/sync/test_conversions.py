@@ -19,7 +19,7 @@ CONVERSIONS = (
     ("float", "decimal(20,3)", "0.1"),
     ("varchar(20) CHARACTER SET utf8mb4", "varchar(20) CHARACTER SET latin1", "'ÿĀ'"),
 )
-"""(type in front, type behind, a value)"""
+"""(type before, type after, a value)"""
 
 
 @pytest.fixture(params=UNLIKE)

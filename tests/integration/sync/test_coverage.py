@@ -166,7 +166,7 @@ class Keys:
         ]
 
     def not_behind(self) -> set[tuple[bytes, bytes]]:
-        """The numbers of (a row of `t`, a row of `every` that is not behind it), as the server compares the columns."""
+        """The numbers of (a row of `t`, a row of `every` that is not after it), as the server compares the columns."""
         ours, theirs = (", ".join(f"{table}.{name}" for name in self.names) for table in ("t", "every"))
         found = self.server.sql(f"SELECT t.n, every.n FROM t, every WHERE ({theirs}) <= ({ours})", database=self.schema)
         return {(b"%d" % one, b"%d" % other) for one, other in found}

@@ -44,13 +44,13 @@ def both(kit: SyncKit, *statements: str) -> None:
 
 
 def only_there(kit: SyncKit, *statements: str) -> None:
-    """Write what DM had applied of transactions behind its checkpoint when it died."""
+    """Write what DM had applied of transactions after its checkpoint when it died."""
     for statement in statements:
         kit.target.sql(statement, database=kit.schema)
 
 
 def inside_next(kit: SyncKit, here: Location) -> Location:
-    """The place behind the first rows event of the transaction that begins there."""
+    """The place after the first rows event of the transaction that begins there."""
     events = kit.source.sql(f"SHOW BINLOG EVENTS IN '{here.file}' FROM {here.position}")
     return here.at(next(int(end) for _, _, kind, _, end, _ in events if str(kind).lower().startswith("write_rows")))
 
@@ -110,7 +110,7 @@ def test_a_task_of_dm_continues_in_the_middle_of_a_workload(kit: SyncKit) -> Non
     kit.begin(begin_at)
     ((until,),) = kit.target.sql(f"SELECT overwrite_until FROM `{kit.meta_schema}`.dm_subtask")
     until = Location.from_json(json.loads(until))
-    expected = today if by_gtid else leaving  # by its set alone it may lie inside a transaction behind that
+    expected = today if by_gtid else leaving  # by its set alone it may lie inside a transaction after that
     assert (until.position, until.gtid_set) == (expected.position, expected.gtid_set)
     kit.sync_and_compare()
     assert kit.target.sql(f"SELECT overwrite_until FROM `{kit.meta_schema}`.dm_subtask") == [(None,)], "for good"
@@ -132,7 +132,7 @@ def refusal(kit: SyncKit) -> DmError:
 
 
 def test_an_unusable_part_of_a_checkpoint_is_refused(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be understood, or does not fit, is refused in front of the first row."""
+    """What cannot be understood, or does not fit, is refused before the first row."""
     one_kit.create("plain", "keyless")
     dm = DmTable(one_kit.target, one_kit.meta_schema)
     dm.create()

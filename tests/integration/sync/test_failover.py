@@ -231,7 +231,7 @@ def test_a_relay_log_that_is_recreated_from_the_first_number(kit: FailoverKit, r
 def test_a_replica_with_transactions_of_its_own_stops_the_sync(
     kit: FailoverKit, replicas: tuple[Server, Server]
 ) -> None:
-    """The replica has a transaction of its own in the middle: an error in front of it, and nothing is applied."""
+    """The replica has a transaction of its own in the middle: an error before it, and nothing is applied."""
     a, b = replicas
     kit.work(20, seed=1)
     has_all_of(a, b)

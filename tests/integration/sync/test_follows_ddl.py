@@ -338,7 +338,7 @@ def test_a_key_with_neither_name_was_not_renamed(one_kit: SyncKit) -> None:
     one_kit.sync()
     one_kit.target.sql("ALTER TABLE named DROP KEY old_name", database=one_kit.schema)
     one_kit.write("ALTER TABLE named RENAME KEY old_name TO new_name", "INSERT INTO named VALUES (1, 10)")
-    for _ in range(2):  # the second run begins behind the first one's attempt
+    for _ in range(2):  # the second run begins after the first one's attempt
         with pytest.raises(DdlRefused, match=r"DM-6033.*1176.*no key of the new name.*create it there"):
             one_kit.sync()
     one_kit.target.sql("ALTER TABLE named ADD KEY new_name (v, id)", database=one_kit.schema)

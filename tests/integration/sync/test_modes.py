@@ -51,7 +51,7 @@ def killed(kit: SyncKit, goal: str, statements: int) -> bool:
 
 
 def striking(statements: int, strike: Callable[[], None]) -> None:
-    """Let something happen in front of a statement about rows."""
+    """Let something happen before a statement about rows."""
     left = statements
 
     def execute_until(connection: Connection, statement: SqlStatement) -> int:

@@ -238,7 +238,7 @@ def test_rows_dropped_by_alter_ignore_stop_the_task_until_the_target_lacks_them(
     begin(mariadb11_kit)
     mariadb11_kit.write("CREATE TABLE a (id int PRIMARY KEY, v int)", "INSERT INTO a VALUES (1, 1), (2, 1)")
     mariadb11_kit.write("ALTER IGNORE TABLE a ADD UNIQUE u (v)", "INSERT INTO a VALUES (3, 3)")
-    for _ in range(2):  # the second run begins behind the first one's attempt
+    for _ in range(2):  # the second run begins after the first one's attempt
         with pytest.raises(DdlRefused, match=r"DM-6033.*1062 DUP_ENTRY"):
             mariadb11_kit.sync()
     assert mariadb11_kit.source.sql(f"SELECT id FROM `{mariadb11_kit.schema}`.a ORDER BY id") == [(1,), (3,)]

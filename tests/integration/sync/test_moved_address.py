@@ -97,7 +97,7 @@ def kit(pair: Sequence[Server], mariadb_target: Server, new_kit: NewKit) -> Move
 
 
 def run_once(kit: MovedKit) -> None:
-    """A run that syncs a row and ends, with the directory of its log gone behind it."""
+    """A run that syncs a row and ends, with the directory of its log removed afterwards."""
     kit.begin_with("plain")
     kit.write("INSERT INTO plain VALUES (1, 'ours')")
     assert kit.sync().finished

@@ -1,4 +1,4 @@
-"""An incremental task begins in the past, with DDL behind its start: its tables are what they were there."""
+"""An incremental task begins in the past, with DDL after its start: its tables are what they were there."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_ddl_after_the_start_is_followed(kit: SyncKit) -> None:
 
 
 def test_a_column_that_the_target_already_has(kit: SyncKit) -> None:
-    """A user has added it there, where the rows in front of the statement do not have it."""
+    """A user has added it there, where the rows before the statement do not have it."""
     kit.target.sql(f"CREATE TABLE `{kit.schema}`.f (id int PRIMARY KEY, n int, own int)")
     kit.source.sql(f"CREATE TABLE `{kit.schema}`.f (id int PRIMARY KEY, own int)")
     kit.write("INSERT INTO f VALUES (1, 1)")

@@ -121,7 +121,7 @@ def test_a_transaction_larger_than_the_limit_at_the_start_of_the_log(kit: TailKi
 
 
 def test_nothing_is_pulled_far_after_the_end_of_a_run(kit: TailKit) -> None:
-    """What comes behind `--until FILE:POSITION` is for a run that wants it."""
+    """What comes after `--until FILE:POSITION` is for a run that wants it."""
     kit.limit = 64 * MIB
     kit.create_wide()
     kit.begin()

@@ -22,7 +22,7 @@ ZERO = "00000000-0000-0000-0000-000000000001:1"
 
 
 def inputs_of(kit: SyncKit, *, binlog_gtid: str) -> Inputs:
-    """A task that begins behind that set."""
+    """A task that begins after that set."""
     task = kit.spec().task
     instance = task.mysql_instances[0].model_copy(update={"meta": StartMeta(binlog_gtid=binlog_gtid)})
     spec = kit.source_spec()

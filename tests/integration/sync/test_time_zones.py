@@ -103,7 +103,7 @@ def indian(start_own: StartServers, mysql_target: Server, new_kit: NewKit) -> Sy
 
 
 def test_a_source_whose_zone_has_one_offset_converts_rows(indian: SyncKit) -> None:
-    """Behind them, sessions with a named zone, of which the servers have different rules."""
+    """After them, sessions with a named zone, of which the servers have different rules."""
     define_zones(indian.source, Near=(3600, 7200), Moved=(3600, 7200), Unknown=(3600, 7200))
     define_zones(indian.target, Near=(3600, 7200), Moved=(-3600, 0))
     indian.begin_with("plain")

@@ -70,7 +70,7 @@ def flip_a_bit_of_a_type(kit: TailKit, name: str) -> None:
 def test_events_lost_in_the_relay_log_are_read_from_the_upstream(
     kit: TailKit, harm: Callable[[TailKit, str], None]
 ) -> None:
-    """One file in the middle is harmed; the sync passes it and goes back to the relay log behind it.
+    """One file in the middle is harmed; the sync passes it and goes back to the relay log after it.
 
     Not before: a check of the current file does not find the damage in a later one.
     """
@@ -187,7 +187,7 @@ def test_an_event_with_a_damaged_length_is_not_an_incomplete_event(
 
 
 def a_lost_file(kit: TailKit) -> str:
-    """A relay log that lacks the first file that the sync needs, and has the one behind it; the name of the first."""
+    """A relay log that lacks the first file that the sync needs, and has the one after it; the name of the first."""
     kit.create_wide()
     kit.begin()
     kit.fill(0, 200)

@@ -287,7 +287,7 @@ def test_a_decrypted_log_is_read_if_its_checksums_fit(checksum: bool, tmp_path: 
 
 
 def test_no_damage_hides_a_log_that_was_encrypted(tmp_path: Path) -> None:
-    """Nothing of a finished file may be passed over in silence: no bit of START_ENCRYPTION and of the event behind."""
+    """Nothing of a finished file may be passed over in silence: no bit of START_ENCRYPTION and of the event after."""
     log, following = Log("mariadb"), Log("mariadb", name="mysql-bin.000002")
     begin = log.add(events.START_ENCRYPTION, bytes(17))
     start, _ = log.transaction()

@@ -86,7 +86,7 @@ BEHIND_ALL = Location("a.000003", 300, "0-1-9")
     ],
 )
 def test_an_open_place_after_a_rotation_that_was_never_pulled(here: str, within: Location | None, passed: bool) -> None:
-    """Nothing is missing where all is there that was committed before a place behind it."""
+    """Nothing is missing where all is there that was committed before a place after it."""
     at, newer = Location("a.000001", 500, here), LogFile("/b.000002/b.000001", 2, "b.000001", 4, last=True)
     copied = OpenPlace("s", ROTATED, "copied", within=within)
     if passed:

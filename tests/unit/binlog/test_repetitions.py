@@ -1,4 +1,4 @@
-"""Behind a failover the new server's log repeats what is applied: every transaction is planned once, in any order."""
+"""After a failover the new server's log repeats what is applied: every transaction is planned once, in any order."""
 
 import logging
 import random
@@ -372,7 +372,7 @@ def test_any_history_is_applied_exactly_once(flavour: str, data: st.DataObject) 
         middle = data.draw(st.integers(0, read))
         world.add(A, log[:middle])
         world.add(A, log[middle:read], before=set_of(log[:middle], flavour), number=2)
-        # The first file of B that the relay has begins behind transactions that the relay has of A.
+        # The first file of B that the relay has begins after transactions that the relay has of A.
         known = next((index for index, one in enumerate(theirs) if one not in log[:read]), len(theirs))
         skipped = min(skipped, known)
         rest, before = [*theirs[skipped:], *own], theirs[:skipped]

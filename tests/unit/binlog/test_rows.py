@@ -198,7 +198,7 @@ def test_a_column_that_is_not_needed_may_be_missing(flavour: str, tmp_path: Path
 
 
 def test_a_hidden_column_may_always_be_left_out(tmp_path: Path) -> None:
-    """MariaDB's hash of a UNIQUE over long values: a BIGINT behind all columns."""
+    """MariaDB's hash of a UNIQUE over long values: a BIGINT after all columns."""
     log = Log("mariadb")
     types, metadata = ORDERS_MAP
     log.begin()

@@ -42,7 +42,7 @@ def test_other_columns_after_the_last_are_a_mismatch(found: TableMap, table: Tab
 
 
 def body(*fields: tuple[int, bytes]) -> bytes:
-    """A map of (INT, VECTOR), with optional fields behind it."""
+    """A map of (INT, VECTOR), with optional fields after it."""
     head = b"\x04shop\0\x06orders\0" + b"\x02" + bytes([FIELD_TYPE.LONG, cells.VECTOR]) + b"\x01\x04" + b"\x03"
     return head + b"".join(bytes([kind]) + length(field) + field for kind, field in fields)
 

@@ -185,7 +185,7 @@ def test_the_first_number_is_kept_where_rows_are_numbered() -> None:
 
 
 def test_tidb_gets_one_change_at_a_time_in_an_order_that_works() -> None:
-    """The key is over a column that is added behind it, and the dropped key over one that goes."""
+    """The key is over a column that is added after it, and the dropped key over one that goes."""
     sql = "ALTER TABLE a RENAME TO b, ADD KEY k (y), ADD y int, DROP x, DROP KEY j, COMMENT 'c'"
     assert written(sql, (MYSQL, TIDB)) == [
         f"ALTER TABLE one.a {part}"

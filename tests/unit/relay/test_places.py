@@ -18,7 +18,7 @@ U, V = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4f22fa47-71ca-11e1-9e33-c80aa942
 
 @dataclass(frozen=True)
 class Written:
-    """A file: when it was begun, and its transactions (id, time). Each takes 100 bytes behind a head of 100."""
+    """A file: when it was begun, and its transactions (id, time). Each takes 100 bytes after a head of 100."""
 
     begun: int
     transactions: tuple[tuple[str, int], ...]

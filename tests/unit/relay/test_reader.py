@@ -161,7 +161,7 @@ def test_a_private_log_shows_what_is_applied(failed_over: World, flavour: str, t
 
 @FLAVOURS
 def test_a_task_that_begins_on_the_new_server_trusts_its_log(failed_over: World, flavour: str, tmp_path: Path) -> None:
-    """Not that of a busy server, which names transactions behind the location, or forgets some before it."""
+    """Not that of a busy server, which names transactions after the location, or forgets some before it."""
     reader = RelayReader(tmp_path)
     start = Location(failed_over.files[2].name, failed_over.files[2].size, set_of([*OLD, *NEW, T(B, 99)], flavour), 2)
     assert with_gtid_set(start, subtask(start, start), reader).gtid_set == set_of([*OLD, *NEW], flavour)

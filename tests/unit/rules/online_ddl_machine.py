@@ -49,7 +49,7 @@ def follow(
     tables: Sequence[Table] = SHOP,
     of: BlockAllowRules | None = None,
 ) -> tuple[OnlineDdls, list[GhostOutcome]]:
-    """Take the statements of a log one after the other, also behind a Stop."""
+    """Take the statements of a log one after the other, also after a Stop."""
     outcomes: list[GhostOutcome] = []
     known = {one.name: one for one in tables}
     for sql in log:

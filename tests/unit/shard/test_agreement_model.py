@@ -58,7 +58,7 @@ class Source:
     group: Group = field(default_factory=lambda: Group(TARGET))
     rows: frozenset[int] = frozenset()
     announced: int = 0
-    """DDL that it has continued behind, as the locks know."""
+    """DDL that it has continued after, as the locks know."""
 
     def key(self) -> object:
         members = tuple((one.table, len(one.items)) for one in self.group.members)
@@ -105,7 +105,7 @@ class Rules:
     pauses: bool = True
     """Nothing of a source's log is read between the DDL and the end of its re-sync."""
     notes_behind: bool = True
-    """That a DDL was run is noted behind it."""
+    """That a DDL was run is noted after it."""
     names: bool = False
     """Held shards get other names, or are dropped."""
     log_names: bool = True
@@ -132,7 +132,7 @@ def log_of(source: int, rules: Rules) -> tuple[Event, ...]:
 
 
 def with_names(events: list[Event], source: int) -> list[Event]:
-    """Let one shard have another name, or be dropped, behind the rows of its first DDL."""
+    """Let one shard have another name, or be dropped, after the rows of its first DDL."""
     table = (T2, T1)[source % 2]
     at = events.index(("ddl", table, 0)) + 3
     if source % 2:
@@ -167,7 +167,7 @@ def applied(source: Source, index: int, run: int, log: tuple[Event, ...]) -> Sou
 
 @lru_cache(None)
 def read(source: Source, number: int, run: int, rules: Rules) -> Source:
-    """Read up to behind the next DDL, with the rows behind it."""
+    """Read up to after the next DDL, with the rows after it."""
     log = log_of(number, rules)
     while source.at < len(log):
         what, table, form = log[source.at]
@@ -298,7 +298,7 @@ def agree(world: World, number: int, source: Source, rules: Rules) -> Iterator[W
 def execute(world: World, number: int, at: int, rules: Rules) -> Iterator[World]:
     if not rules.notes_behind:
         yield world._replace(noted=at + 1)  # and dies
-    begun = world.run > world.noted  # a source died behind it
+    begun = world.run > world.noted  # a source died after it
     if not begun or not rules.journal:
         if world.run > at:
             raise Broken("a DDL is run twice")

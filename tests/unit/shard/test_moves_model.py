@@ -10,11 +10,11 @@ written, so that who dies between any two is replaced by who does what is done h
     ddl       all shards have made it, and no row waits that has an image
     resync    the next event that was passed over is applied
     user      where two rows want one place, and the source of neither changes that, DM-6057: the row that waits is
-              deleted at its source (and inserted again behind the DDL, as any row)
+              deleted at its source (and inserted again after the DDL, as any row)
 
 Held against each: a shard's events find its own rows, in the target or waiting, and no other shard's; a row that is
 written has the form of the table. Where nothing more can be done the target has all rows, unless two shards have rows
-in the end that cannot both be there, or a user has to help; behind that it has all of them. With
+in the end that cannot both be there, or a user has to help; after that it has all of them. With
 `safe-mode: true` no row waits (test_last_wins.py). `docker/local chaos moves-model` looks at far more histories.
 """
 
@@ -97,7 +97,7 @@ def histories_of(begins: tuple[Row, ...], events: int, uniques: tuple[int, ...])
 
 
 def with_ddl(log: Log, places: tuple[int, ...]) -> Log:
-    """Return the log with DDL in front of its events at these places, which are in order."""
+    """Return the log with DDL before its events at these places, which are in order."""
     found: list[Event] = list(log)
     for number, at in reversed(list(enumerate(places))):
         found.insert(at, ("ddl", number, 0))
@@ -105,7 +105,7 @@ def with_ddl(log: Log, places: tuple[int, ...]) -> Log:
 
 
 def final(shard: int, log: Log) -> dict[int, int]:
-    """Return what a shard has behind its log."""
+    """Return what a shard has after its log."""
     rows = dict([FIRST]) if shard == 0 else {}
     for what, k, u in log:
         if what == "delete":

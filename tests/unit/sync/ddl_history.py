@@ -4,7 +4,7 @@
     DDL       columns and keys come, go and change, tables change names and places, are emptied, dropped and made, with
               rows or like another
     online    a ghost is made, changed, filled and put in the place of the real table, with other items in between
-    by hand   a user has DDL skipped, replaced, or executed in front of DDL or rows
+    by hand   a user has DDL skipped, replaced, or executed before DDL or rows
 
 Tables a and b begin alike, so that a swap of them shows in their rows only. Rows are those of ddl_rows_made.py.
 """
@@ -61,7 +61,7 @@ def _nothing() -> Tables:
 
 @dataclass
 class History:
-    """The log, and the source's tables behind it. It is not changed once it is made.
+    """The log, and the source's tables after it. It is not changed once it is made.
 
     `wanted`: the tables of the target by the source's names, without what is merged; they differ from the source's
     where a user wants other DDL for them, or has made them so before.
@@ -83,7 +83,7 @@ class History:
     begun_in_target: Tracker = field(init=False)
     """The same, as the target has them."""
     states: list[State] = field(default_factory=list)
-    """The rows at the beginning, and behind each of the first transactions, before any DDL."""
+    """The rows at the beginning, and after each of the first transactions, before any DDL."""
     changes: Changes = field(init=False)
 
     @classmethod

@@ -2,7 +2,7 @@
 `Sharing`, over the model's target and the histories of the sources.
 
 Sources are asked for rows at the end of time: what they say then stays so. For the ends of their logs they are asked at
-some moment of the world, before rows go from one source to another or behind that.
+some moment of the world, before rows go from one source to another or after that.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ class Quirks:
     """Rules to switch off, of the loop and of who starts it."""
 
     old_plan: bool = False
-    """Rows are read by the plan at the time of the plan made ahead, before the DDL in front of them."""
+    """Rows are read by the plan at the time of the plan made ahead, before the DDL that precedes them."""
     no_drain: bool = False
-    """DDL is executed while rows in front of it are on their way."""
+    """DDL is executed while rows before it are on their way."""
     same_generation: bool = False
     """A run does not say that it is another one."""
     no_claim: bool = False
@@ -215,7 +215,7 @@ class Sync:
         return False
 
     def _end(self) -> int:
-        """Return where the next piece of rows ends: at an edge, or in front of what it must not cross."""
+        """Return where the next piece of rows ends: at an edge, or before what it must not cross."""
         if self.edge > self.at:
             return self.edge
         at, ends = self.at, [number for number in range(self.at + 1, len(self.log)) if self.log[number].sql]
@@ -251,7 +251,7 @@ class Sync:
             self._rows(at + 1)
 
     def _follow(self, meaning: DdlMeaning, statement: Statement | ApplyDdl | None, operator: Operator | None) -> bool:
-        """Tell whether the frontier is behind it."""
+        """Tell whether the frontier is after it."""
         self._adopt(self.following.follow(meaning, statement, self._state(), operator))
         return meaning.ddl.rows is None
 

@@ -39,7 +39,7 @@ class Histories:
     def __init__(self, rng: random.Random, *, sources: int, shards: int, items: int, xa: bool, ddls: int) -> None:
         self.rng, self.xa, self.ddls = rng, xa, ddls
         self._made: dict[tuple[int, TableName], list[Held]] = {}
-        """What each shard was in front of each DDL of the merged table that it has made."""
+        """What each shard was before each DDL of the merged table that it has made."""
         self.sources = [Source(number) for number in range(sources)]
         self._count = 0
         for source in self.sources:
@@ -112,7 +112,7 @@ class Histories:
         source.states.append(state)
 
     def _prepared(self, source: Source, changes: list[Change]) -> int:
-        """Return where the transaction may have been prepared: behind all DDL of its tables, which waits for it."""
+        """Return where the transaction may have been prepared: after all DDL of its tables, which waits for it."""
         at = len(source.log) - self.rng.randint(1, 4)
         tables = {name for name, _, _ in changes}
         ddl = [

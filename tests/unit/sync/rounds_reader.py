@@ -80,7 +80,7 @@ class Reader:
             next_page = self._page(self.chunk)
 
     def _page(self, seen: ChunkProgress) -> Page | None:
-        """Return the next rows behind the last key, as the snapshot shows them; None: the reader has lost its table."""
+        """Return the next rows after the last key, as the snapshot shows them; None: the reader has lost its table."""
         (schema,) = [
             one for one in load_table_schemas(self.driver.connection(), self.driver.ref) if one.table.name == seen.table
         ]

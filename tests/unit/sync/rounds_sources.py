@@ -122,7 +122,7 @@ class Source:
         return f"source_{self.number}"
 
     def state_of(self, place: Place) -> int:
-        """Return how much of the history is in front of a place: more than the new server's own log has there."""
+        """Return how much of the history is before a place: more than the new server's own log has there."""
         return max(place.number, self.pulled or 0) if place.server else place.number
 
     def location(self, place: Place) -> Location:
@@ -256,7 +256,7 @@ def renaming(kind: str, pairs: tuple[tuple[TableName, TableName], ...]) -> Ddl:
 
 class Logged(NamedTuple):
     """A piece of a log, in the place of a byte range. `began`: where the task's log begins; `applied`: what is applied
-    in front of it, of which a new server's log may repeat some."""
+    before it, of which a new server's log may repeat some."""
 
     source: Source
     low: Place
@@ -267,7 +267,7 @@ class Logged(NamedTuple):
 
 
 def logged(one: Logged, wanted: WantedTables, *, take: object = None) -> Iterator[RowChange]:
-    """Yield the changes as the decoder does. What was prepared in front of the task's log is in no log of it."""
+    """Yield the changes as the decoder does. What was prepared before the task's log is in no log of it."""
     low, left = one.low.number, None
     if one.low.server and one.applied:
         own = MysqlGtidSet.parse_text(f"{UUID}:1-{low}" if low else "")

@@ -127,7 +127,7 @@ class World:
         self.database = Target()
         self.zombies: list[Zombie] = []
         self.sleepers: list[Callable[[], object]] = []
-        """Readers in front of a page, each of which wakes once."""
+        """Readers that are about to read a page, each of which wakes once."""
         self.fate, self.in_zombie = 0.06, False
         self._known: dict[tuple[int, tuple[Chunk, ...]], Counter[tuple[TableName, Row]]] = {}
         self._checked = -1

@@ -44,7 +44,7 @@ def test_the_global_point_stays_before_what_is_not_resolved() -> None:
 
 
 def point(text: str) -> DmPoint:
-    """`file:position[/gtid set]`, with DM's suffix in front: `2|file:position`."""
+    """`file:position[/gtid set]`, with DM's suffix first: `2|file:position`."""
     place, _, gtid_set = text.partition("/")
     suffix, _, rest = place.rpartition("|")
     file, _, position = rest.partition(":")

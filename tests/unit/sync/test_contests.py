@@ -161,7 +161,7 @@ def test_all_waiting_rows_are_examined_in_turn(
     around.here["source_1"] = {b"0", b"1", b"2", b"3"}
 
     with pytest.raises(RowsCollide):
-        checks.confirm(around.sleep)  # behind the last one there are none: from the first one on
+        checks.confirm(around.sleep)  # after the last one there are none: from the first one on
 
 
 def test_a_replaced_driver_moves_no_row(around: Around) -> None:
@@ -267,7 +267,7 @@ def test_a_foreign_row_is_reported_in_the_log_of_the_new_server(around: Around, 
     checks.check(now=True)
     checks.check(now=True)
 
-    around.reached["source_0"] = of_server("new", 200, suffix=2)  # behind all of the old server's log
+    around.reached["source_0"] = of_server("new", 200, suffix=2)  # after all of the old server's log
     around.ended["source_0"] = of_server("new", 300)
     for _ in range(3):
         assert checks.check(now=True) == 1
@@ -279,7 +279,7 @@ def test_a_foreign_row_is_reported_in_the_log_of_the_new_server(around: Around, 
 
 
 def test_a_foreign_row_is_reported_after_the_new_servers_log_is_applied(around: Around, checks: Contests) -> None:
-    """A later sub-directory is not behind every place of the server that answers now."""
+    """A later sub-directory is not after every place of the server that answers now."""
     around.wait({b"1"})
     around.here["source_1"].clear()
     around.reached = dict.fromkeys(("source_0", "source_1"), of_server("new", 200, suffix=2))

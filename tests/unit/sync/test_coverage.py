@@ -262,7 +262,7 @@ def test_a_log_is_filtered_before_it_is_folded_and_only_where_it_must_be(tmp_pat
     ("ignored", "expected"), [("delete", [(b"3", None), (None, b"1")]), ("update", [(b"2", None)])]
 )
 def test_filters_see_a_change_as_the_source_logged_it(tmp_path: Path, ignored: str, expected: list[object]) -> None:
-    """A key that crosses the border is an UPDATE for the filters, and becomes a DELETE or an INSERT behind them."""
+    """A key that crosses the border is an UPDATE for the filters, and becomes a DELETE or an INSERT after them."""
     rule = FilterRule.model_validate({"schema-pattern": "*", "events": [ignored], "action": "Ignore"})
     rules = replace(RULES, events=EventFilter.from_config([rule], case_sensitive=True))
     part = PartlyCovered((KeyRange(None, None, (b"5",)),))

@@ -174,7 +174,7 @@ def _off(module: Any, name: str, instead: Any = lambda *_: None) -> Callable[[py
 class Rule:
     """A rule. `broken` switches it off in the engine, `quirks` in what drives it; `often`, `way`: what shows it soon.
 
-    `way` None: the usual one. `first`: the history to begin with, as those in front of it do not show it.
+    `way` None: the usual one. `first`: the history to begin with, as those before it do not show it.
     """
 
     description: str
@@ -190,7 +190,7 @@ RULES = [
     Rule("a run tells the target of its generation before it begins", quirks=Quirks(no_claim=True)),
     Rule("rows behind DDL are not read by the plan of a look-ahead", quirks=Quirks(old_plan=True)),
     Rule("all rows in front of DDL are written before it is executed", quirks=Quirks(no_drain=True)),
-    # Without the lock a statement of a dead run takes effect when the next one is behind it already.
+    # Without the lock a statement of a dead run takes effect when the next one has passed it already.
     Rule("DDL that is under way ends before anybody looks", _off(ddl_execution, "_locked", lambda *_: nullcontext()),
          often="elsewhere", first=17),
     # Else a run that was replaced while it waited finds an empty journal, and begins.
@@ -198,7 +198,7 @@ RULES = [
     Rule("a statement is noted before it is executed", _off(ddl_execution, "note_intent"), often="swap"),
     Rule("how tables look tells whether it was executed", _off(ddl_execution._DdlRun, "_definitions", lambda *_: {}),
          often="swap"),
-    # Behind both halves of a swap tables look as before the first.
+    # After both halves of a swap tables look as before the first.
     Rule("its end is noted, as a later one may undo how it looks", _off(ddl_execution, "note_done"), often="swap",
          first=66),
     # One changed table is taken as the result of the whole statement, and the rest is never executed.
@@ -214,7 +214,7 @@ RULES = [
     # Else no plan can be made for tables that are altered already, and the task makes no progress.
     Rule("a run begins behind what the journal tells", _off(start, "tables_under_way", lambda *_: frozenset()),
          first=79),
-    # What is noted of places behind us does no harm to rows; it would only grow.
+    # What is noted of places that were passed does no harm to rows; it would only grow.
     Rule("the journal is emptied", _off(following, "forget_entries")),
     # Else a run that finds the rows of CREATE TABLE … SELECT half written makes the table a second time.
     Rule("what is committed in front of rows is noted", _off(following, "note_intent"), often="create"),
@@ -252,7 +252,7 @@ RULES = [
 
 @pytest.fixture
 def nothing_remembered() -> Iterator[None]:
-    """Have what the engine makes of tables made anew, and forgotten behind the test: a rule is broken in between."""
+    """Have what the engine makes of tables made anew, and forgotten after the test: a rule is broken in between."""
     made = (bucket.bucket_function, bucket.forms_function, marks.marks_of, marks.further_marks)
     for one in made:
         one.cache_clear()

@@ -73,7 +73,7 @@ def test_on_one_machine_every_epoch_is_one_task() -> None:
         size = size.after(size.limit, seconds=0.1)
 
     assert size.limit == size.largest
-    assert size.tasks(size.limit + 1, slots=8) == 1  # the planner ends an epoch behind the transaction that crosses it
+    assert size.tasks(size.limit + 1, slots=8) == 1  # the planner ends an epoch after the transaction that crosses it
     assert EpochSize().tasks(4 * MIB, slots=8) == 1
     assert EpochSize().tasks(4 * MIB + 1, slots=8) == 8
 

@@ -106,7 +106,7 @@ def test_an_epoch_that_cannot_be_decoded_is_read_from_the_other_log() -> None:
 
 
 def test_an_error_found_ahead_of_a_half_written_epoch_is_ignored() -> None:
-    """Whatever is wrong behind the stretch: half of it is written, so it comes first."""
+    """Whatever is wrong after the stretch: half of it is written, so it comes first."""
     found = ChecksumMismatch("bin.000001:250", 1, 2)
     world = World(
         epoch(100, 200), found, epoch(100, 200), epoch(200, 300), goal=LO.at(300), at_fault=True, size=BACKLOG

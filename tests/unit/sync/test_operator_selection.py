@@ -64,7 +64,7 @@ def test_a_place_of_another_file_or_sub_directory_is_another_place(elsewhere: Lo
 
 
 def test_a_pattern_that_was_used_matches_at_no_other_location() -> None:
-    """A run that died behind its DDL must not let the pattern meet a second one."""
+    """A run that died after its DDL must not let the pattern meet a second one."""
     bound = operator("DROP COLUMN", state=OperatorState.USED, used_at=at(400))
 
     assert operator_for([bound], at(400), SQL) is bound

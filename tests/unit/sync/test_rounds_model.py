@@ -103,7 +103,7 @@ def test_the_target_is_exact_after_every_commit(options: dict[str, Any], mode: d
 def harms(histories: int = 400, *, first: int = 0, **options: Any) -> bool:
     """Tell whether the broken protocol breaks the law, or notices itself, in one of so many histories.
 
-    `first`: the history to begin with, as those in front of it do not show it.
+    `first`: the history to begin with, as those before it do not show it.
     """
     for seed in range(first, first + histories):
         try:

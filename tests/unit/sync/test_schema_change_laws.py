@@ -56,7 +56,7 @@ STORIES, STATEMENTS = 8, 40
 
 
 def _changes(source: Flavour, target: Flavour, story: int) -> Iterator[tuple[str, SubtaskTables, SchemaChange]]:
-    """Statements that can be followed, each with the tables in front of it and what it means."""
+    """Statements that can be followed, each with the tables before it and what it means."""
     tables = SubtaskTables((), Tracker.of(SERVERS[source], {}, {"shop": "utf8mb4_bin"}))
     around = DdlContext(RULES, CAPABILITIES[target], SESSION, "here")
     statements = RandomDdl(story, SERVERS[source], "shop", foreign_keys=False)
@@ -74,13 +74,13 @@ def _changes(source: Flavour, target: Flavour, story: int) -> Iterator[tuple[str
 
 @dataclass(frozen=True)
 class Played:
-    """A statement that was followed. `steps`: each of the target's, its tables in front of it, and behind it."""
+    """A statement that was followed. `steps`: each of the target's, its tables before it, and after it."""
 
     sql: str
     change: SchemaChange
     steps: tuple[tuple[TargetDdl, Tracker, Tracker], ...]
     there: Tracker
-    """The target's tables behind it."""
+    """The target's tables after it."""
 
 
 @cache
@@ -130,7 +130,7 @@ def test_a_statement_is_visible_in_the_tables_or_may_be_repeated(ours: Flavour, 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
 def test_a_statement_names_every_table_that_it_changes(ours: Flavour, theirs: Flavour) -> None:
-    """The journal notes how the tables of a statement looked, and a run that begins behind it believes that."""
+    """The journal notes how the tables of a statement looked, and a run that begins after it believes that."""
     for played in _played(ours, theirs):
         for one, before, there in played.steps:
             changed = {name for name in before.names() | there.names() if _look(before, name) != _look(there, name)}

@@ -217,7 +217,7 @@ def test_an_error_in_a_segment_of_the_previous_log_keeps_the_current_log(root: P
 def test_pulling_begins_at_the_prepare_of_the_xa_transaction_to_commit(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The look-ahead is behind the commit, where nothing is prepared any more; the piece in front of it fails."""
+    """The look-ahead is after the commit, where nothing is prepared any more; the piece before it fails."""
     tail, pulled = tail_of(root), Pulled(root.parent / "upstream")
     tail.upstream = pulled  # type: ignore[assignment]
     planned(tail, monkeypatch, UpToDate(LO))

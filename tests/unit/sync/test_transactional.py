@@ -64,7 +64,7 @@ def test_rows_that_were_prepared_elsewhere_belong_to_their_commit() -> None:
 
 
 def test_the_last_group_ends_where_the_epoch_does() -> None:
-    """It ends behind events that change nothing, maybe in the next file."""
+    """It ends after events that change nothing, maybe in the next file."""
     assert cut(a_range(100, 200), a_range(200, 300), hi=350) == [(key(200), [100]), (key(350), [200])]
     assert cut(hi=350) == [(key(350), [])]
 

@@ -51,7 +51,7 @@ def slot(row: Row) -> bytes:
 
 
 def in_order(target: Target, log: Sequence[Logged]) -> Target:
-    """Return the target behind a log of which each change is written as it comes."""
+    """Return the target after a log of which each change is written as it comes."""
     rows = dict(target)
     for _, before, after in log:
         if before is not None:
@@ -73,7 +73,7 @@ def run(wave: Wave, rows: Target) -> None:
 
 
 def written(one: SyncPlan, target: Target, pieces: Sequence[Sequence[Logged]]) -> Target:
-    """Return the target behind the same log, folded in pieces if at all."""
+    """Return the target after the same log, folded in pieces if at all."""
     rows = dict(target)
     if one.compact:
         blobs = [pack(one, fold(one, piece), 3) for piece in pieces]

@@ -90,7 +90,7 @@ def test_the_owner_trusts_the_target_and_not_the_lock(left: Resync | None, monke
 
 @pytest.mark.parametrize("exists", [True, False])
 def test_rows_wait_as_long_as_their_shard_exists(monkeypatch: pytest.MonkeyPatch, *, exists: bool) -> None:
-    """Behind its re-sync a shard is ready, and a dropped one is forgotten with its rows."""
+    """After its re-sync a shard is ready, and a dropped one is forgotten with its rows."""
     no_store: Any = None
     database, shard = Database(lambda: 0.0), TARGETS[0]
     tx, fence = database.connection(), Fence(SubtaskRef(META, "task", "one"), 1)

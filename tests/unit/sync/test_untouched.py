@@ -15,7 +15,7 @@ from tests.unit.sync.target_tables import TARGETS
 
 
 def test_only_what_a_statement_may_have_changed_is_read_again() -> None:
-    """What it alters, what the target has executed for it, and what a user had done in front of it, and took back."""
+    """What it alters, what the target has executed for it, and what a user had done before it, and took back."""
     plan = replace(PLAN, targets=tuple(target_part(map_table(one, one)) for one in TARGETS))
     altered, executed, injected, *left = names = [one.name for one in TARGETS]
     assert left

@@ -1,6 +1,6 @@
 """A year of a shop's migrations in a few minutes: a sync follows them all, and stops at none.
 
-TiDB cannot follow some as they are: the sync stops in front of each, and continues behind what the error advises.
+TiDB cannot follow some as they are: the sync stops before each, and continues after what the error advises.
 Two pairs are in every run; DM_ALL_PAIRS=1 has the others as well.
 """
 
@@ -20,7 +20,7 @@ from tests.integration.sync.year.definitions import differences, tables_of
 from tests.integration.sync.year.script import Migration, for_pair, the_year
 
 AT_ONCE: Final = 25
-"""Migrations that pile up before the sync runs: it meets DDL in front of rows and behind, and tables that are gone."""
+"""Migrations that pile up before the sync runs: it meets DDL before rows and after, and tables that are gone."""
 
 KEPT_BY_TIDB: Final = "catalog_item_tags key catalog_item_tags_tag_id_9a8b7c6d_fk_catalog_tag_id\n  source: None"
 """A key that a foreign key made; without the foreign key the others drop it as soon as a further key does its work."""

@@ -6,7 +6,7 @@ pt-online-schema-change is run as it is. gh-ost is in no package: its statements
 source (go/logic/applier.go and migrator.go), sent to the same servers, so the log has them as servers write them.
 
 A record is a text: `# …` who made it; `== name | what was asked for | exit n` begins a run; `table: …` is the real
-table in front of it, as the catalogue has it; then each statement of the log behind a line `--`.
+table before it, as the catalogue has it; then each statement of the log after a line `--`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TRIGGERS = "; ".join(f"DROP TRIGGER IF EXISTS shop.pt_osc_shop_t_{what}" for wha
 
 @dataclass(frozen=True)
 class Run:
-    """One run of pt-online-schema-change. `killed`: in front of its first row. `then`: SQL behind it."""
+    """One run of pt-online-schema-change. `killed`: before its first row. `then`: SQL after it."""
 
     name: str
     table: str
