@@ -145,4 +145,4 @@ def _start_location(task: TaskConfig, source: str, endpoint: Endpoint) -> Locati
     if task.start_time:
         return find_place(endpoint, at_time=task.start_time)
     meta = task.instance(source).meta
-    return find_place(endpoint, behind=meta.binlog_gtid if meta is not None else "")
+    return find_place(endpoint, after=meta.binlog_gtid if meta is not None else "")

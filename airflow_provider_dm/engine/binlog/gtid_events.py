@@ -153,10 +153,10 @@ def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:
             (ranges,) = _COUNT.unpack_from(body, position)
             position += _COUNT.size
             for _ in range(ranges):
-                first, behind = _RANGE.unpack_from(body, position)
-                if not 0 < first < behind <= NUMBERS_END:
-                    raise ValueError(f"the numbers {first} to {behind - 1}")
-                intervals.append((Sid(uuid, tag), Interval(first, behind - 1)))
+                first, stop = _RANGE.unpack_from(body, position)
+                if not 0 < first < stop <= NUMBERS_END:
+                    raise ValueError(f"the numbers {first} to {stop - 1}")
+                intervals.append((Sid(uuid, tag), Interval(first, stop - 1)))
                 position += _RANGE.size
     return MysqlGtidSet.of(intervals)
 

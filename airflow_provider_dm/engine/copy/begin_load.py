@@ -212,9 +212,9 @@ def _survey(source: SyncSource, begun: OnBegun) -> _Surveyed:
             outdated = dropped.table
             continue
         start = _start(source, survey.server_uuid, begun)
-        behind = read_births(source.upstream, source.rules.block_allow)
-        names = {*before.tables, *behind.tables, *(table.table.name for table in survey.tables)}
-        altered = sorted(name for name in names if name in before.young or not before.same(behind, [name]))
+        after = read_births(source.upstream, source.rules.block_allow)
+        names = {*before.tables, *after.tables, *(table.table.name for table in survey.tables)}
+        altered = sorted(name for name in names if name in before.young or not before.same(after, [name]))
         if not altered and _beside(source) == beside:
             return _Surveyed(survey, start, *beside)
         outdated = str(altered[0]) if altered else "a schema, a view or a ghost of an online DDL"

@@ -7,7 +7,7 @@ refuses some charsets and NULL → NOT NULL, which stops the task):
 
     integer → integer, DECIMAL        all values fit
     integer → CHAR, VARCHAR, TEXT     likewise, without ZEROFILL
-    DECIMAL → DECIMAL                 at least as many digits before the point; one more with fewer behind it, as all
+    DECIMAL → DECIMAL                 at least as many digits before the point; one more with fewer after it, as all
                                       servers round halves away from zero
     FLOAT → DOUBLE                    both without digits
     CHAR, VARCHAR, TEXT → the same    at least as long, or from CHAR to VARCHAR and TEXT; also from ascii, latin1 or

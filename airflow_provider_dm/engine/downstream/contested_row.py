@@ -170,22 +170,22 @@ def remove_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> 
     query(connection, f"DELETE FROM {ref.table(_ROWS.table)} WHERE id IN ({marks_for(ids)})", tuple(ids))
 
 
-def ids_after(connection: Connection, ref: SubtaskRef, behind: int, most: int) -> list[int]:
-    """Return the ids, above `behind`, of a task's next waiting rows of all sources, in order. Locks nothing."""
+def ids_after(connection: Connection, ref: SubtaskRef, after: int, most: int) -> list[int]:
+    """Return the ids, above `after`, of a task's next waiting rows of all sources, in order. Locks nothing."""
     rows = query(
         connection,
         f"SELECT id FROM {ref.table(_ROWS.table)} WHERE task = %s AND id > %s AND {_HAS_IMAGE} ORDER BY id LIMIT %s",
-        (ref.task, behind, most),
+        (ref.task, after, most),
     )
     return [int(number) for (number,) in rows]
 
 
 def oldest_rows(
-    connection: Connection, ref: SubtaskRef, *, seconds: float, behind: int, most: int
+    connection: Connection, ref: SubtaskRef, *, seconds: float, after: int, most: int
 ) -> list[ContestedRow]:
     """Return the next rows of a source, by id, that have waited for `seconds` by the target's clock. Locks nothing."""
     where = f"id > %s AND {_HAS_IMAGE} AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s"
-    return [_row(row) for row in _ROWS.select(connection, ref, _COLUMNS, where, (behind, seconds, most))]
+    return [_row(row) for row in _ROWS.select(connection, ref, _COLUMNS, where, (after, seconds, most))]
 
 
 def waiting(connection: Connection, ref: SubtaskRef) -> list[WaitingRows]:

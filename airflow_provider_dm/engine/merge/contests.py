@@ -141,7 +141,7 @@ class Contests:
     _past: dict[int, tuple[TableName, Location]] = field(default_factory=dict)
     """For a row that its source has changed: the table's name, and the end of the log, at the time of that query."""
     _due: float = 0.0
-    _behind: int = 0
+    _last_id: int = 0
     _unknown: bool = False
 
     def __post_init__(self) -> None:
@@ -219,15 +219,15 @@ class Contests:
         return (self.rows if found else None), max((waiting.rows for waiting in mine), default=0) > self.most
 
     def _examine(self, seconds: float, most: int, is_exempt: IsExempt) -> None:
-        ref, behind = self.fence.ref, self._behind
+        ref, after = self.fence.ref, self._last_id
         rows = self.ports.transactions(
-            lambda connection: oldest_rows(connection, ref, seconds=seconds, behind=behind, most=most)
+            lambda connection: oldest_rows(connection, ref, seconds=seconds, after=after, most=most)
         )
-        if behind and not rows:
-            self._behind = 0
+        if after and not rows:
+            self._last_id = 0
             self._examine(seconds, most, is_exempt)
             return
-        if not behind and len(rows) < most:  # all rows were returned
+        if not after and len(rows) < most:  # all rows were returned
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
             self._past = {row.id: self._past[row.id] for row in rows if row.id in self._past}
         feeders, held = (
@@ -260,7 +260,7 @@ class Contests:
         self._confirm(collisions)
         self._due = self.ports.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
         if not collisions:  # otherwise the next check examines the same rows
-            self._behind = rows[-1].id if len(rows) == most else 0
+            self._last_id = rows[-1].id if len(rows) == most else 0
 
     def _confirm(self, collisions: list[Collides]) -> None:
         now = self.ports.now()
@@ -345,7 +345,7 @@ def is_in_log_of(place: Location | None, end: Location) -> bool:
 
 
 def have_applied(here: Mapping[str, Location | None], ends: Mapping[str, Location]) -> bool:
-    """Return True if every source has applied its log up to the given end. Unknown ends count as behind."""
+    """Return True if every source has applied its log up to the given end. An unknown end counts as not reached."""
     return all(
         place is not None and source in ends and has_passed(place, end_in(place, ends[source]))
         for source, place in here.items()

@@ -52,17 +52,17 @@ class Settler:
     mapped: Mapped
     own_only: bool = False
     """True to move only rows of the driver's own source: other sources may have other definitions (engine.shard)."""
-    behind: int = field(default=0, init=False)
+    last_id: int = field(default=0, init=False)
 
     def settle(self) -> int:
         """Try up to ROWS_OF_A_PASS rows of the task. Return how many were moved. Raises Fenced or TargetWentBack."""
         settled = 0
         for _ in range(ROWS_OF_A_PASS // ROWS_OF_A_TRANSACTION):
-            ids = self.transactions(lambda tx: ids_after(tx, self.fence.ref, self.behind, ROWS_OF_A_TRANSACTION))
+            ids = self.transactions(lambda tx: ids_after(tx, self.fence.ref, self.last_id, ROWS_OF_A_TRANSACTION))
             if ids:
                 settled += self.transactions(partial(self._move, ids=ids))
-            self.behind = ids[-1] if len(ids) == ROWS_OF_A_TRANSACTION else 0
-            if not self.behind:
+            self.last_id = ids[-1] if len(ids) == ROWS_OF_A_TRANSACTION else 0
+            if not self.last_id:
                 break
         return settled
 

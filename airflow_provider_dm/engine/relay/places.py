@@ -161,7 +161,7 @@ class _Missing:
 # Queries
 
 
-def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Location:
+def find_place(endpoint: Endpoint, *, after: str = "", at_time: str = "") -> Location:
     """Return the location after a GTID set, or at a time (`checked_time`) in the source's own time zone.
 
     Raises PlaceNotFound, InvalidGtidSet, and the errors of connecting and of the dump.
@@ -171,7 +171,7 @@ def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Lo
         moment = _moment(connection, at_time) if at_time else 0
     dumps = _Dumps(endpoint, info.flavour)
     log = Log(files, cache(dumps.head), dumps.begins)
-    place = place_at_time(log, moment, at_time) if at_time else place_after(log, GtidSet.parse(behind, info.flavour))
+    place = place_at_time(log, moment, at_time) if at_time else place_after(log, GtidSet.parse(after, info.flavour))
     return replace(place, server_uuid=info.server_uuid)
 
 

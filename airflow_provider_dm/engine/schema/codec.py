@@ -68,7 +68,7 @@ class LiteralStyle(IntEnum):
     BITS = 2  # big-endian bytes as a decimal number
     QUOTED = 3  # in quotes, nothing to escape
     TEXT = 4  # UTF-8: in quotes, escaped
-    CHARSET = 5  # ASCII in quotes, escaped; else hexadecimal behind the charset's introducer
+    CHARSET = 5  # ASCII in quotes, escaped; else hexadecimal after the charset's introducer
     CHARSET_HEX = 6  # always hexadecimal: in these charsets some bytes below 128 are not ASCII
     HEX = 7
     JSON = 8  # the target's flavour decides

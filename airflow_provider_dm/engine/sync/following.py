@@ -103,7 +103,7 @@ class DdlMeaning:
     outcome: SkipDdl | RelevantDdl | ApplyDdl
     before: OnlineDdls
     """The state of online DDL before the statement."""
-    behind: OnlineDdls
+    after: OnlineDdls
     """The state of online DDL after the statement."""
 
 
@@ -122,12 +122,12 @@ class Following:
         if memory is None:
             memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
             memory = memory.under_rules(self.source.rules.block_allow)
-        behind, action = self._meaning(parsed, ddl, state.plan, memory)
+        after, action = self._meaning(parsed, ddl, state.plan, memory)
         not_understood = isinstance(action, RelevantDdl) and action.statement is None
         if not_understood and is_ignored_by_filter(parsed, ddl, self.source.rules.events):
             log.warning("DDL at %s cannot be parsed, and a filter rule skips it", ddl.at)
             action = SkipDdl("a filter rule skips it")
-        return DdlMeaning(ddl, action, memory, behind)
+        return DdlMeaning(ddl, action, memory, after)
 
     def _meaning(
         self, parsed: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan, memory: OnlineDdls
@@ -136,7 +136,7 @@ class Following:
         tables = {table.name: table for table in plan.tables()}
         if isinstance(parsed, Unreadable) and not isinstance(parsed, NotRead):
             return memory, judge_ddl(parsed, ddl, rules, tables)
-        behind, outcome = online_step(
+        after, outcome = online_step(
             memory,
             parsed,
             LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
@@ -146,11 +146,11 @@ class Following:
         )
         match outcome:
             case SkipDdl() | ApplyDdl():
-                return behind, outcome
+                return after, outcome
             case outcomes.StopAtDdl(why):
-                return behind, RelevantDdl(why)
+                return after, RelevantDdl(why)
             case outcomes.OrdinaryDdl(rest):
-                return behind, judge_ddl(rest, ddl, rules, tables)
+                return after, judge_ddl(rest, ddl, rules, tables)
             case _:
                 assert_never(outcome)
 
@@ -160,14 +160,14 @@ class Following:
         Raises Fenced, TargetWentBack.
         """
         ddl = meaning.ddl
-        if meaning.behind == meaning.before:
+        if meaning.after == meaning.before:
             return replace(state, online_ddl=meaning.before)
 
         def body(connection: Connection) -> None:
-            save_online_ddls(connection, self.source.fence.ref, meaning.behind)
+            save_online_ddls(connection, self.source.fence.ref, meaning.after)
 
         self._write(ddl, state, body)
-        after = replace(state, online_ddl=meaning.behind)
+        after = replace(state, online_ddl=meaning.after)
         return after.at(ddl.end) if ddl.rows is None else after
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
@@ -202,7 +202,7 @@ class Following:
             context = replace(context, ordered_differently=plan.ordered_differently, json_columns=plan.json_columns)
         change = self._change(statement, operator, tables, context)
         session = self._session(ddl, change, operator)
-        in_front = _injected(operator, tables, context)
+        injected = _injected(operator, tables, context)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
         needs = needed_location(ddl.at, state.prepared)
@@ -215,7 +215,7 @@ class Following:
         emptied = [TargetDdl(f"TRUNCATE TABLE {name.quoted()}", (name,)) for name in chunks.emptied]
         statements = (*change.statements, *emptied) if change.agreed is None else ()
         target = self.source.target
-        executed = execute_ddl(target, fence, position, in_front, session, first=IN_FRONT)
+        executed = execute_ddl(target, fence, position, injected, session, first=IN_FRONT)
         if operator is None or operator.kind is OperatorKind.INJECT:
             self._check_left_behind(position, statements)
         executed += execute_ddl(target, fence, position, statements, session)
@@ -236,8 +236,8 @@ class Following:
         after = with_safe_mode(self.source, after, overwrites=plan.safe)
         self._commit(meaning, tables, change, replace(state, plan=after), groups, chunks)
         self.shards.take(groups)
-        log.debug("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
-        return replace(state, plan=after, tables=change.tables, online_ddl=meaning.behind)
+        log.debug("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(injected) + len(statements))
+        return replace(state, plan=after, tables=change.tables, online_ddl=meaning.after)
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
         """Return the plan that is valid once the group's held-back rows are applied. `plan`: the current plan.
@@ -318,7 +318,7 @@ class Following:
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
             save_views(connection, ref, change.tables.tracker.views())
-            save_online_ddls(connection, ref, meaning.behind)
+            save_online_ddls(connection, ref, meaning.after)
             self.shards.save(connection, groups)
             note_plan(connection, fence, state.plan.fingerprint())
 
@@ -329,19 +329,19 @@ class Following:
         transaction before them."""
         step = state.step(ddl.end)
 
-        def behind(connection: Connection, _buckets: object) -> None:
+        def with_frontier(connection: Connection, _buckets: object) -> None:
             body(connection)
             forget_entries(connection, step.fence.ref, step.hi)
 
-        def in_front(connection: Connection) -> None:
+        def before_rows(connection: Connection) -> None:
             note_intent(connection, step.fence, step.hi, COMMITTED, "", {})
             body(connection)
 
         if ddl.rows is None:
             everywhere = partial(run_transaction, self.source.target)
-            fenced_transaction(everywhere, step, FrontierMove.ADVANCE, range(state.plan.buckets), behind)
+            fenced_transaction(everywhere, step, FrontierMove.ADVANCE, range(state.plan.buckets), with_frontier)
         else:
-            run_transaction(self.source.target, in_front)
+            run_transaction(self.source.target, before_rows)
 
     # The facts for the decision
 

@@ -99,9 +99,9 @@ def note_xa(transactions: Transactions, state: LoopState, epoch: Epoch) -> None:
 
     Raises Fenced, TargetWentBack.
     """
-    behind = prepared_after(state.prepared, epoch)
-    began = [transaction for transaction in behind if transaction not in state.prepared]
-    ended = [transaction for transaction in state.prepared if transaction not in behind]
+    still_prepared = prepared_after(state.prepared, epoch)
+    began = [transaction for transaction in still_prepared if transaction not in state.prepared]
+    ended = [transaction for transaction in state.prepared if transaction not in still_prepared]
     if began or ended:
         hi = epoch.hi.sort_key
         transactions(lambda connection: note_prepared(connection, state.fence, began=began, ended=ended, hi=hi))
@@ -114,6 +114,6 @@ def forget_xa(transactions: Transactions, state: LoopState, epoch: Epoch) -> Non
 
     Raises Fenced, TargetWentBack.
     """
-    behind = prepared_after(state.prepared, epoch)
-    if any(transaction not in behind for transaction in state.prepared):
+    still_prepared = prepared_after(state.prepared, epoch)
+    if any(transaction not in still_prepared for transaction in state.prepared):
         transactions(lambda connection: forget_ended(connection, state.fence, epoch.hi.sort_key))

@@ -36,7 +36,7 @@ def test_a_location_is_found_by_gtid_set_and_by_time(source: Server, schema: str
     source.sql(f"SET timestamp = 1900003600; INSERT INTO `{schema}`.t VALUES (4)")
     end = here()
 
-    assert [find_place(endpoint, behind=place.gtid_set) for place in (before, middle, later, end)] == [
+    assert [find_place(endpoint, after=place.gtid_set) for place in (before, middle, later, end)] == [
         before,
         middle,
         later,

@@ -179,7 +179,7 @@ def test_a_row_waits_in_the_column_order_of_its_own_table(around: Around) -> Non
 
     assert writer.insert(tx, (), writer.rows([(b"1", b"7")], [(b"1", b"7")])) == 1
 
-    assert [one.row for one in oldest_rows(tx, REF, seconds=0, behind=0, most=9)] == [(b"7", b"1")]
+    assert [one.row for one in oldest_rows(tx, REF, seconds=0, after=0, most=9)] == [(b"7", b"1")]
 
 
 def test_rows_of_a_divided_insert_do_not_wait_for_themselves(around: Around) -> None:

@@ -73,8 +73,8 @@ def next_injection(operators: Iterable[Operator], lo: Location) -> Location | No
     A location inside a transaction or at a DDL is found by `operator_for` instead.
     """
     places = (operator.place for operator in _injections(operators) if isinstance(operator.place, Location))
-    behind = (place for place in places if compare(place, lo) is Order.AFTER)
-    return min(behind, key=lambda place: place.sort_key, default=None)
+    later = (place for place in places if compare(place, lo) is Order.AFTER)
+    return min(later, key=lambda place: place.sort_key, default=None)
 
 
 def injection_at(operators: Iterable[Operator], here: Location) -> Operator | None:

@@ -190,8 +190,8 @@ def _columns(statement: Statement, before: Tracker, context: DdlContext) -> tupl
     """Return the columns before and after an ALTER TABLE that changes columns; for other statements {}, {}."""
     if not (isinstance(statement, AlterTable) and any(isinstance(spec, ChangeColumn) for spec in statement.specs)):
         return {}, {}
-    behind = before.after(statement, context.session)
-    pairs = ((before, statement.table), (behind, new_name(statement)))
+    after = before.after(statement, context.session)
+    pairs = ((before, statement.table), (after, new_name(statement)))
     old, new = ({c.name.lower(): c for c in one.definition(name).columns} for one, name in pairs)
     return old, new
 

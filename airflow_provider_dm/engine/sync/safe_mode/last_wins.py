@@ -105,11 +105,11 @@ def overwrite_by_waiting(fence: Fence, ports: ContestPorts, plan: SyncPlan) -> l
     """
     ports.transactions(partial(_forget, fence=fence, ports=ports, plan=plan))
     collisions: list[Collision] = []
-    behind = 0
+    last_id = 0
     oldest = partial(oldest_rows, ref=fence.ref, seconds=0, most=ROWS_OF_A_TRANSACTION)
-    while rows := ports.transactions(partial(oldest, behind=behind)):
+    while rows := ports.transactions(partial(oldest, after=last_id)):
         collisions += ports.transactions(partial(_put, fence=fence, ports=ports, rows=rows, plan=plan))
-        behind = rows[-1].id
+        last_id = rows[-1].id
     return [collision for collision in collisions if collision.missing or collision.present]
 
 

@@ -143,8 +143,8 @@ class ShardLocks:
             if feeder.source not in groups:
                 groups[feeder.source] = self._group_of(feeder.source, group.target)
             there, member = groups[feeder.source], members.get((feeder.source, feeder.table))
-            behind = there is None or there.resolved != group.resolved or there.resync is not None
-            if behind or member is None or not member.items:
+            outdated = there is None or there.resolved != group.resolved or there.resync is not None
+            if outdated or member is None or not member.items:
                 return f"for {feeder.table} of {feeder.source}"
             if lock.decision is None and member.items[0].ddls != item.ddls:
                 return f"for {feeder.source}, which has executed other DDL on {feeder.table}"

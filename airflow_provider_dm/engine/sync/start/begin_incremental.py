@@ -321,7 +321,7 @@ class _StartingSourceState:
         else:
             if one.dm is None or one.dm.is_at_checkpoint(verified):
                 return verified
-        return self._verified(find_place(one.dm.endpoint, behind=one.dm.checkpoint.point.gtid_set), stop)
+        return self._verified(find_place(one.dm.endpoint, after=one.dm.checkpoint.point.gtid_set), stop)
 
     def _verified(self, place: Location, stop: threading.Event) -> Location:
         """Verify that a location is between two transactions of the log, and return it with its GTID set."""

@@ -164,7 +164,7 @@ class DmStart:
             at = replace(start, file=place.file, position=place.position, gtid_set=point.gtid_set or today.gtid_set)
             GtidSet.of_text(at.gtid_set)  # raise for an invalid set now, not only after a failover
         elif point.gtid_set:
-            at = find_place(self.endpoint, behind=point.gtid_set)
+            at = find_place(self.endpoint, after=point.gtid_set)
             at = replace(at, suffix=start.suffix, server_uuid=start.server_uuid)
         else:
             raise self.checkpoint.unusable(f"{what} ({point}) is in the log of another server, and has no GTID set")

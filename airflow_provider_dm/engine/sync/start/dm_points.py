@@ -22,7 +22,7 @@ def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: boo
     """
     point = checkpoint.point
     if point.gtid_set and (by_gtid or point.place is None):
-        return find_place(endpoint, behind=point.gtid_set)
+        return find_place(endpoint, after=point.gtid_set)
     if point.place is None:
         raise checkpoint.unusable("its global point names no file")
     return replace(point.place, suffix=1, gtid_set=point.gtid_set)

@@ -138,17 +138,17 @@ class TransactionalWriter:
                 applied, here = applied + done, transaction.hi
             else:
                 break
-            here = self._moved_to(behind=here, groups=groups)
+            here = self._moved_to(last=here, groups=groups)
         return applied
 
-    def _moved_to(self, *, behind: str, groups: Sequence[TransactionGroup]) -> str:
-        """Return the position to which another call has moved the frontier from `behind`. Raises
+    def _moved_to(self, *, last: str, groups: Sequence[TransactionGroup]) -> str:
+        """Return the position to which another call has moved the frontier from `last`. Raises
         TransactionGroupsChanged if no group ends there."""
         step, buckets = self.writer.step, range(self.writer.plan.buckets)
         frontier = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
-        here = common_position(frontier, replace(step, lo=behind), buckets)
-        if here == behind:
-            raise InvariantBroken(f"another call has moved the frontier of {step.lo}..{step.hi} from {behind}", here)
+        here = common_position(frontier, replace(step, lo=last), buckets)
+        if here == last:
+            raise InvariantBroken(f"another call has moved the frontier of {step.lo}..{step.hi} from {last}", here)
         if here < step.hi and here not in {group.hi for group in groups}:
             raise TransactionGroupsChanged(step.lo, step.hi, here)
         return here
