@@ -7,7 +7,8 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.errors import TargetLimit
 from airflow_provider_dm.engine.downstream.row_statements import MAX_TRANSACTION_BYTES
-from airflow_provider_dm.engine.downstream.session import target_dialect
+from airflow_provider_dm.engine.downstream.session import _transaction_bytes, fresh_target, target_dialect
+from airflow_provider_dm.engine.mysql.connection import server_info
 from airflow_provider_dm.engine.sync.write.apply import BATCH_ROWS
 from testbed import Server, ServerSpec
 from testbed.tidb import tidb_config
@@ -40,6 +41,7 @@ def small_tidb(
 @pytest.fixture
 def small_kit(mysql_source: Server, small_tidb: tuple[Server, int], new_kit: NewKit) -> SyncKit:
     kit = new_kit(SyncKit, mysql_source, small_tidb[0])
+    kit.close()  # a session has the limits with which it began
     assert target_dialect(kit.endpoint(kit.target, "target").resolve()).transaction_bytes == small_tidb[1] // 16
     return kit
 
@@ -96,4 +98,5 @@ def test_the_usual_limit_is_far_above_the_largest_pieces(tidb_target: Server, fr
         ((used, quota),) = cursor.fetchall()
     assert used > MIB
     assert 5 * used < int(quota)
-    assert target_dialect(endpoint("target", tidb_target)).transaction_bytes == MAX_TRANSACTION_BYTES
+    with fresh_target(endpoint("target", tidb_target)) as connection:
+        assert _transaction_bytes(connection, server_info(connection).capabilities) == MAX_TRANSACTION_BYTES
