@@ -30,7 +30,7 @@ FENCE = Fence(SubtaskRef("dm_meta", "task", "one"), 1)
 KEYLESS = replace(TABLE, unique_keys=())
 JOB = ChunkJob(FENCE, SEEN, map_table(TABLE, TABLE), Verb.INSERT, is_alone=True)
 ENDPOINT: Any = SimpleNamespace(name="one")
-DIALECT: Any = SimpleNamespace(server=SimpleNamespace(flavour=None))
+DIALECT: Any = SimpleNamespace(server=SimpleNamespace(flavour=None), transaction_bytes=1 << 20)
 
 
 class Reader:
