@@ -233,7 +233,7 @@ def test_a_row_that_waits_during_a_ddl_when_the_rules_change(one_source: Shops) 
 
     def refused() -> None:
         for one_source.instance in overwriting:
-            with pytest.raises(RulesChanged, match="Take the filter or the setting back"):
+            with pytest.raises(RulesChanged, match="Remove the filter or the setting"):
                 sync(one_source, "a")
         one_source.instance = usual
 

@@ -11,7 +11,9 @@ import pytest
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.downstream.errors import Fenced, TargetBusy, TargetDenied
 from airflow_provider_dm.engine.downstream.frontier import EpochRange
+from airflow_provider_dm.engine.downstream.row_statements import Dialect
 from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.errors import TaskBug
@@ -26,6 +28,7 @@ from tests.unit.sync.loop_world import LO, PLAN, World
 from tests.unit.sync.target_tables import TARGETS
 
 WARM = EpochSize(warm=True)
+TARGET = Target(cast(Any, None), lambda: TargetAccess(Dialect()))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_batch_bounds_the_rows_of_the_largest_bucket() -> None:
 def test_a_transaction_is_bounded_by_bytes_too() -> None:
     """16 MiB of log, whatever the number of rows; a bucket is never divided."""
     wave = {bucket: {0: TableWork(insert=[()] * 100)} for bucket in range(64)}
-    writer = WaveWriter(PLAN, cast("Target", None), cast("EpochRange", None))
+    writer = WaveWriter(PLAN, TARGET, cast("EpochRange", None))
 
     assert len(writer._batches([wave], range(64))) == 1
     assert len(replace(writer, log_bytes=64 * MIB)._batches([wave], range(64))) == 4
@@ -158,7 +161,7 @@ def test_each_connection_writes_as_many_batches(rows: int, connections: int, bat
     chance = random.Random(rows)
     sizes = [rows + chance.randrange(rows // 5) for _ in range(64)]
     wave = {bucket: {0: TableWork(insert=[()] * size)} for bucket, size in enumerate(sizes)}
-    writer = WaveWriter(PLAN, cast("Target", None), cast("EpochRange", None), connections=connections)
+    writer = WaveWriter(PLAN, TARGET, cast("EpochRange", None), connections=connections)
 
     found = writer._batches([wave], range(64))
 
@@ -170,7 +173,7 @@ def test_each_connection_writes_as_many_batches(rows: int, connections: int, bat
 
 def test_a_configured_batch_is_never_exceeded() -> None:
     wave = {bucket: {0: TableWork(insert=[()] * 40)} for bucket in range(64)}
-    writer = WaveWriter(PLAN, cast("Target", None), cast("EpochRange", None), batch=100, connections=2)
+    writer = WaveWriter(PLAN, TARGET, cast("EpochRange", None), batch=100, connections=2)
 
     assert {len(batch) for batch in writer._batches([wave], range(64))} <= {1, 2}
 
