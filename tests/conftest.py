@@ -10,8 +10,8 @@ runs for all four pairs; with `source` or `target` alone, for both flavours; `my
 the machine has a `tidb-server` (on PATH, or named by `DM_TIDB_SERVER`); elsewhere those cases are skipped.
 A test marked `hostile` gets servers with unusual global settings (`testbed.hostile`); with
 `DM_HOSTILE_SERVERS=1` every test does.
-In these folders a case runs for two of the pairs: the two of one flavour, or the two others (`takes_turn`). With
-`DM_ALL_PAIRS=1`, or the mark `every_pair`, it runs for all four.
+In these folders a case runs for one of the four pairs, which its name decides (`takes_turn`). With `DM_ALL_PAIRS=1`, or
+the mark `every_pair`, it runs for all four.
 `pytest -n 3` (pytest-xdist) runs three sessions side by side, each with servers of its own; a module's tests stay
 together, so do those of the modules that share an Airflow or hostile servers, and all come in an order that mixes what
 computes with what waits (`mixed`).
@@ -190,8 +190,7 @@ def servers_of(item: pytest.Item) -> set[str]:
 def takes_turn(item: pytest.Item) -> bool:
     """Return True if a case of a test runs for its pair of flavours.
 
-    About half of the cases run for two servers of one flavour, the others for two different ones: each case runs with
-    both flavours, as source and as target. Its name decides, so a case that is selected alone has the same pairs.
+    About a quarter of the cases run for each pair. The name of a case decides, so it has the same pair in each run.
     """
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     source, target = parameters.get("source"), parameters.get("target")
@@ -199,8 +198,12 @@ def takes_turn(item: pytest.Item) -> bool:
     if always or source is None or target is None or TAKE_TIDB.isdisjoint(item.path.parents):
         return True
     name = item.name.replace(f"{source}->{target}", "")
-    of_one_flavour = zlib.crc32(name.encode()) & 2 == 0  # any bit would do
-    return of_one_flavour == (source == target)
+    turn = zlib.crc32(name.encode()) >> 1  # any two bits would do
+    return (FLAVOURS[turn & 1], FLAVOURS[turn >> 1 & 1]) == (_flavour_of(str(source)), _flavour_of(str(target)))
+
+
+def _flavour_of(kind: str) -> str:
+    return kind.removeprefix(f"{HOSTILE}_")
 
 
 COMPUTING: Final = ("computes", "spark", "airflow", "e2e")

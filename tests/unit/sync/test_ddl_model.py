@@ -192,7 +192,7 @@ RULES = [
     Rule("all rows in front of DDL are written before it is executed", quirks=Quirks(no_drain=True)),
     # Without the lock a statement of a dead run takes effect when the next one has passed it already.
     Rule("DDL that is under way ends before anybody looks", _off(ddl_execution, "_locked", lambda *_: nullcontext()),
-         often="elsewhere", first=17),
+         often="elsewhere", first=113),
     # Else a run that was replaced while it waited finds an empty journal, and begins.
     Rule("the generation is checked behind the lock", _unchecked, first=12),
     Rule("a statement is noted before it is executed", _off(ddl_execution, "note_intent"), often="swap"),
@@ -207,7 +207,7 @@ RULES = [
          often="swap", first=15),
     Rule("tables are saved with the frontier, not before", partial(_apart, tables_first=True), often="swap"),
     Rule("tables are saved with the frontier, not behind", partial(_apart, tables_first=False), often="swap"),
-    Rule("the fingerprint of the plan is saved with them", _off(following, "note_plan"), first=80),
+    Rule("the fingerprint of the plan is saved with them", _off(following, "note_plan"), first=103),
     Rule("what a table had under its old name goes with it", _off(following, "rename_tables"), often="rename"),
     Rule("what a tracker knows of tables is saved with them", _off(following, "save_definitions"), often="columns"),
     Rule("tables that end are forgotten", _off(following, "forget_table_schemas"), often="empty"),
@@ -217,12 +217,13 @@ RULES = [
     # What is noted of places that were passed does no harm to rows; it would only grow.
     Rule("the journal is emptied", _off(following, "forget_entries")),
     # Else a run that finds the rows of CREATE TABLE … SELECT half written makes the table a second time.
-    Rule("what is committed in front of rows is noted", _off(following, "note_intent"), often="create"),
+    Rule("what is committed in front of rows is noted", _off(following, "note_intent"), often="create",
+         first=20),
     Rule("what is remembered of online DDL is saved with the frontier", _off(following, "save_online_ddls"),
          often="online"),
     Rule("every transaction checks the generation and the place", _unfenced),
     Rule("what is wanted by hand stays bound to its place", quirks=Quirks(used_up=True), often="by_hand",
-         first=16),
+         first=32),
     # Of modes and keys.
     Rule("half a piece is completed by the mode that began it", quirks=Quirks(own_plan=True),
          way=Way("folded, row by row", "every change", Form.UNIQUE)),
@@ -237,7 +238,8 @@ RULES = [
          way=Way(safe=Safe.ALWAYS)),
     # Of merged tables.
     Rule("rows that wait are looked after", quirks=Quirks(unlooked=True), often="shards"),
-    Rule("what waits goes with its table to another name", _waiting_by_the_old_name, often="shards"),
+    Rule("what waits goes with its table to another name", _waiting_by_the_old_name, often="shards",
+         first=58),
     Rule("rows of others are written over where the user wants it", _off(SyncPlan, "overwritable", frozenset()),
          way=Way(safe=Safe.ALWAYS, collide=True)),
     Rule("what waits has its place before others are written over", quirks=Quirks(waits_on=True),

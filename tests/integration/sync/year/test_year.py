@@ -1,7 +1,7 @@
 """A year of a shop's migrations in a few minutes: a sync follows them all, and stops at none.
 
 TiDB cannot follow some as they are: the sync stops before each, and continues after what the error advises.
-Two pairs are in every run; DM_ALL_PAIRS=1 has the others as well.
+One pair is in every run; DM_ALL_PAIRS=1 has the others as well.
 """
 
 from __future__ import annotations
