@@ -117,8 +117,8 @@ class Dialect:
     """Bytes of rows after which a transaction ends, if it may."""
 
     @classmethod
-    def of(cls, server: Capabilities, *, max_allowed_packet: int, **options: Any) -> Dialect:
-        return cls(server, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT), **options)
+    def of(cls, server: Capabilities, *, statement_bytes: int, **options: Any) -> Dialect:
+        return cls(server, min(MAX_BYTES, statement_bytes - _ROUND_A_STATEMENT), **options)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -51,7 +51,9 @@ from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.error_numbers import UNKNOWN_ERROR
 from airflow_provider_dm.engine.mysql.errors import AccessDenied, PacketTooLarge, ServerUnreachable
+from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.pinned import WRITING
 
 log = logging.getLogger(__name__)
@@ -66,6 +68,8 @@ _IGNORED_WARNINGS: Final = frozenset({1287, 1300, 1592, 3719, 3778})
 
 ENTRIES_BYTES: Final = 16
 """The bytes of a transaction in TiDB for each byte of its rows: a row has an entry for itself and for each index."""
+ROW_BYTES: Final = 7
+"""The bytes that TiDB stores at most for each byte of a row's literals: `1,` in a JSON array takes 13."""
 MOST_WARNINGS: Final = 65_535
 WARN_DATA_TRUNCATED: Final = 1265
 _TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL)
@@ -246,7 +250,7 @@ def _check_warnings(connection: Connection, statement: SqlStatement, warned: int
             met.add((place["column"], int(place["row"])))
         elif computed and is_clipping(int(number), text, computed):
             clipped = True
-        elif int(number) not in _IGNORED_WARNINGS:
+        elif int(number) not in _IGNORED_WARNINGS and not _is_about_plan(connection, int(number)):
             raise TargetWarned(table, int(number), redacted(int(number), text), statement=str(statement))
     if len(warnings) < warned:
         raise TargetLimit(
@@ -257,6 +261,10 @@ def _check_warnings(connection: Connection, statement: SqlStatement, warned: int
         reason = "an ENUM's index 0 was written without the expected warning"
         raise TargetWarned(table, WARN_DATA_TRUNCATED, reason, statement=str(statement))
     return clipped
+
+
+def _is_about_plan(connection: Connection, number: int) -> bool:
+    return number == UNKNOWN_ERROR and server_info(connection).capabilities.warns_about_plans
 
 
 def _attempt(endpoint: Endpoint, body: Callable[[Connection], T]) -> T:
@@ -324,13 +332,26 @@ def _loads(connection: Connection) -> LoadData:
     return LoadData.ALL if int(mode) == _NO_COUNTER_LOCK else LoadData.UNCOUNTED
 
 
-def _transaction_bytes(connection: Connection, server: Capabilities) -> int:
-    """Return the bytes of rows that a transaction may take. TiDB Cloud hides its limits."""
-    limits: list[int] = []
-    if server.transaction_limits is not None:
+def _limits(connection: Connection, queries: Sequence[str]) -> Iterator[int]:
+    """Yield the limits that the server has and shows: TiDB Cloud hides its configuration."""
+    for sql in queries:
         with contextlib.suppress(pymysql.err.OperationalError):
-            limits = [int(limit or 0) for limit in query(connection, server.transaction_limits)[0]]
-    return min((MAX_TRANSACTION_BYTES, *(limit // ENTRIES_BYTES for limit in limits if limit > 0)))
+            ((limit,),) = query(connection, sql)
+            if limit is not None and int(limit) > 0:
+                yield int(limit)
+
+
+def _transaction_bytes(connection: Connection, server: Capabilities) -> int:
+    """Return the bytes of rows that a transaction may take."""
+    limits = _limits(connection, server.transaction_limits)
+    return min((MAX_TRANSACTION_BYTES, *(limit // ENTRIES_BYTES for limit in limits)))
+
+
+def _statement_bytes(connection: GuardedConnection, server: Capabilities) -> int:
+    """Return the bytes that a statement of several rows may take. A row above the limit is then in a statement of its
+    own, whose error names its key."""
+    limits = _limits(connection, server.row_limits)
+    return min((connection.most_bytes, *(limit // ROW_BYTES for limit in limits)))
 
 
 def _answers(session: _Session) -> bool:
@@ -350,11 +371,10 @@ def _open(endpoint: Endpoint) -> _Session:
             _keep_all_warnings(connection)
         loads = _loads(connection) if server.loads else LoadData.NONE
         transaction_bytes = _transaction_bytes(connection, server)
+        statement_bytes = _statement_bytes(connection, server)
     except (ServerUnreachable, AccessDenied) as error:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
-    dialect = Dialect.of(
-        server, max_allowed_packet=connection.most_bytes, loads=loads, transaction_bytes=transaction_bytes
-    )
+    dialect = Dialect.of(server, statement_bytes=statement_bytes, loads=loads, transaction_bytes=transaction_bytes)
     return _Session(connection, dialect, os.getpid())

@@ -160,13 +160,18 @@ class Capabilities:
     """ALTER TABLE and CREATE INDEX have IF EXISTS and IF NOT EXISTS."""
     foreign_keys_need: tuple[str, ...] = ("REFERENCES",)
     """The further privileges needed to create a foreign key."""
-    transaction_limits: str | None = None
-    """Query of the limits for the bytes of a transaction; NULL, 0 or less: no limit."""
+    transaction_limits: tuple[str, ...] = ()
+    """Queries of the limits for the bytes of a transaction; NULL, 0 or less: no limit."""
+    row_limits: tuple[str, ...] = ()
+    """The same for one row."""
+    warns_about_plans: bool = False
+    """Warnings with the number UNKNOWN_ERROR are about the plan of a statement, never about values."""
     loads: bool = False
     """LOAD DATA LOCAL is a part of its transaction, and the variable `local_infile` allows it."""
 
 
-_TOTAL: Final = "CAST(JSON_EXTRACT(@@tidb_config, '$.performance.\"txn-total-size-limit\"') AS UNSIGNED)"
+_CONFIGURED: Final = "CAST(JSON_EXTRACT(@@tidb_config, '$.performance.\"txn-{}-size-limit\"') AS UNSIGNED)"
+_TOTAL: Final = _CONFIGURED.format("total")
 
 CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
     row.flavour: row
@@ -260,7 +265,10 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
                 "SELECT db_name, table_name, job_id, job_type, state, row_count FROM information_schema.ddl_jobs "
                 "WHERE state NOT IN ('synced', 'cancelled', 'rollback done')"
             ),
-            transaction_limits=f"SELECT @@tidb_mem_quota_query, NULLIF({_TOTAL}, 104857600)",  # its default: no limit
+            # The default of the latter means no limit.
+            transaction_limits=("SELECT @@tidb_mem_quota_query", f"SELECT NULLIF({_TOTAL}, 104857600)"),
+            row_limits=("SELECT @@tidb_txn_entry_size_limit", f"SELECT {_CONFIGURED.format('entry')}"),
+            warns_about_plans=True,
             names_lock_holders=False,
             kill="KILL TIDB {}",
         ),
@@ -280,7 +288,7 @@ _BEFORE: Final[tuple[tuple[Flavour, Version, dict[str, Any]], ...]] = (
     (Flavour.MYSQL, (8,), {"shows_geomcollection": False, "numbers_tables": False, "keeps_descending": False}),
     (Flavour.MARIADB, (11, 1), {"isolation_is_tx": True}),
     (Flavour.MARIADB, (10, 8), {"keeps_descending": False}),
-    (Flavour.TIDB, (6, 5), {"transaction_limits": f"SELECT {_TOTAL}"}),
+    (Flavour.TIDB, (6, 5), {"transaction_limits": (f"SELECT {_TOTAL}",)}),
     (Flavour.MARIADB, (10, 6), {"utf8mb3_charset": "utf8", "utf8mb3_collations": "utf8"}),
 )
 

@@ -15,7 +15,7 @@ LOCK_WAIT: Final = 1205
 
 _TIDB_BUSY: Final = frozenset(
     {8002, 8005, 8022, 8027, 8028, 8229, 8252}  # a conflict, a schema that changed, a lock that expired, throttling
-    | {8055, 8113, 8176, 8245}  # a snapshot that is too old, another schema that changed, the server's memory is full
+    | {8055, 8113, 8120, 8176, 8245}  # an old snapshot, another changed schema, no timestamp, the memory is full
     | {9001, 9002, 9003, 9004, 9005, 9006, 9007, 9008, 9010, 9011}  # PD or TiKV: slow, busy, without a leader
     | {9012, 9013}  # TiFlash: slow, busy
 )

@@ -80,6 +80,8 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("use_secondary_engine", "OFF", "a secondary engine, which may lag, would be read", {Flavour.MYSQL: (8, 0, 18)}),
     Pin("wsrep_dirty_reads", 0, "a node that has lost its cluster would be read", MARIADB),
     Pin("tidb_low_resolution_tso", 0, "reads would see an old state, and nothing could be written", TIDB),
+    Pin("tidb_enable_external_ts_read", 0, "reads would see an old state", TIDB),
+    Pin("tiflash_fastscan", 0, "reads could see rows twice, or rows that are deleted", TIDB),
     Pin("tidb_txn_mode", "pessimistic", "a conflict would only be detected at the COMMIT", TIDB),
     Pin("tidb_constraint_check_in_place_pessimistic", 1, "a duplicate would only be detected at the COMMIT", TIDB),
     # Conversion of values that are written and read
@@ -115,8 +117,7 @@ PINNED: Final[tuple[Pin, ...]] = (
     # Execution of statements: locks, warnings and rewriting that other code would notice
     Pin("range_optimizer_max_mem_size", 0, "a list of many keys would be a table scan", {Flavour.MYSQL: (5, 7, 12)}),
     Pin("in_predicate_conversion_threshold", 0, "a list of keys would become a subquery", MARIADB),
-    Pin("tidb_opt_range_max_size", 0, "a list of many keys would be a table scan, with a warning", TIDB, ignored=True),
-    Pin("tidb_stats_load_sync_wait", 0, "late statistics would cause a warning", TIDB, ignored=True),
+    Pin("tidb_opt_range_max_size", 0, "a list of many keys would be a table scan", TIDB, ignored=True),
     Pin("tidb_enable_unsafe_substitute", 0, "a column might replace an expression of another type", TIDB),
     # Messages and catalogue
     Pin("sql_notes", 1, "the server would not report changes of values"),

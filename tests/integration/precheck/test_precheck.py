@@ -121,6 +121,8 @@ def test_missing_grants_are_named_with_their_grant_statement(
     cured = check(source, target, [schema, "elsewhere"], account=("poor", "pw"))
     assert cured.passed, cured
     assert "the account sees no table of elsewhere" in result(cured, "dump_privilege", state=State.WARN).message
+    ddl = result(cured, "target_privilege", "target", State.WARN).message
+    assert ("REFERENCES" in ddl) is (source.flavour == target.flavour == "mysql")  # another family gets no foreign key
 
     # An account that sees one table alone hides the others: a copy would leave them out without an error.
     source.sql(

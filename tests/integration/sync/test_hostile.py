@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.integration.mysql.test_session import hostile_tidb
+from tests.integration.sync.conftest import SyncKit, random_transactions
 from tests.integration.sync.test_special_columns import (  # noqa: F401 (run again, on other servers)
     test_special_columns_follow_inserts_updates_and_deletes,
 )
@@ -13,3 +15,21 @@ from tests.integration.sync.test_sync import (  # noqa: F401
 )
 
 pytestmark = pytest.mark.hostile
+
+
+def test_no_global_of_tidb_changes_or_stops_a_sync(tidb_kit: SyncKit) -> None:
+    """Under some of them TiDB warns of its plans, as when it deletes from a table with partitions."""
+    kit = tidb_kit
+    kit.create()
+    kit.both("CREATE TABLE parts (id INT PRIMARY KEY, v INT) PARTITION BY HASH (id) PARTITIONS 3")
+    with hostile_tidb(kit.target):
+        kit.close()
+        kit.begin()
+        random_transactions(kit, 3, 60)
+        kit.write("INSERT INTO parts VALUES (1, 1), (2, 2), (3, 3)")
+        kit.sync()
+        kit.write("DELETE FROM parts WHERE id < 3", "UPDATE parts SET v = 4")
+        random_transactions(kit, 4, 60)
+        kit.sync()
+    kit.tables = (*kit.tables, "parts")
+    assert kit.differences() == []

@@ -7,6 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.downstream.errors import RowTooLarge
 from testbed import Server
+from tests.integration.copy.migrations import Migration
 from tests.integration.sync.conftest import NewKit, SyncKit
 
 LIMIT = 256 << 10
@@ -59,21 +60,29 @@ def test_one_row_that_is_too_large_is_named_at_once(
 def test_a_row_above_tidbs_limit_is_named_by_its_key(
     mysql_source: Server, tidb_target: Server, new_kit: NewKit
 ) -> None:
+    """Among others of its statement, and even if its text is much shorter than the value that TiDB stores."""
     ((usual,),) = tidb_target.sql("SELECT @@GLOBAL.tidb_txn_entry_size_limit")
-    tidb_target.sql("SET GLOBAL tidb_txn_entry_size_limit = 2097152")
+    tidb_target.sql(f"SET GLOBAL tidb_txn_entry_size_limit = {LIMIT}")
     try:
         kit = new_kit(SyncKit, mysql_source, tidb_target)
         kit.close()  # a session has the limit with which it began
-        kit.both("CREATE TABLE t (a VARCHAR(9), b LONGTEXT, n INT, PRIMARY KEY (n, a))")
+        kit.both("CREATE TABLE t (a VARCHAR(9), b JSON, n INT, PRIMARY KEY (n, a))")
         kit.tables = ("t",)
         kit.begin()
-        kit.write("INSERT INTO t VALUES ('a', 'small', 1), ('b', REPEAT('x', 3000000), 2)")
-        with pytest.raises(RowTooLarge, match=r"less than 2097152 \(tidb_txn_entry_size_limit\)") as caught:
+        large = f"CONCAT('[1', REPEAT(',1', {LIMIT // 13}), ']')"
+        kit.write(f"INSERT INTO t VALUES ('a', '[]', 1), ('b', {large}, 2), ('c', '[]', 3)")
+        with pytest.raises(RowTooLarge, match=rf"less than {LIMIT} \(tidb_txn_entry_size_limit\)") as caught:
             kit.sync()
+        kit.source.sql("CREATE TABLE s LIKE t; INSERT INTO s SELECT * FROM t", database=kit.schema)
+        rules = {"one": {"do-dbs": [kit.schema], "do-tables": [{"db-name": kit.schema, "tbl-name": "s"}]}}
+        with pytest.raises(RowTooLarge) as copied:
+            Migration.of(tidb_target, mysql_source, kit.schema, task={"block-allow-list": rules}).go()
     finally:
         tidb_target.sql(f"SET GLOBAL tidb_txn_entry_size_limit = {usual}")
-    assert (caught.value.table, caught.value.key) == (f"{kit.schema}.t", "`n` = 2, `a` = 'b'")
-    assert "xxx" not in str(caught.value)
+    for table, error in (("t", caught.value), ("s", copied.value)):
+        assert (error.table, error.key) == (f"{kit.schema}.{table}", "`n` = 2, `a` = 'b'")
+        assert error.bytes > LIMIT
+        assert "1,1" not in str(error)
 
 
 def test_a_row_image_that_is_too_large_to_search_for_is_reported(small_kit: SyncKit) -> None:

@@ -1,8 +1,8 @@
 """A TiDB that takes small transactions only: copies and epochs are cut to fit, and what has to be whole is named."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from airflow_provider_dm.engine.downstream.errors import TargetLimit
@@ -25,17 +25,19 @@ ROW = "({n}, {n}, {n} * 7, 'c{n}', REPEAT('v', {n} * 7 % 2000))"
 @pytest.fixture(params=["txn-total-size-limit", "tidb_mem_quota_query"])
 def small_tidb(
     request: pytest.FixtureRequest, tidb_target: Server, start_own: StartServers, tmp_path: Path
-) -> Iterator[tuple[Server, int]]:
-    """A TiDB, and its limit."""
-    if request.param == "tidb_mem_quota_query":
-        tidb_target.sql(f"SET GLOBAL tidb_mem_quota_query = {3 * LIMIT}")
-        yield tidb_target, 3 * LIMIT
-        tidb_target.sql("SET GLOBAL tidb_mem_quota_query = DEFAULT")
-        return
+) -> tuple[Server, int]:
+    """A TiDB, and its limit. That of the memory is of one that hides its configuration, as TiDB Cloud does."""
+    in_memory = request.param == "tidb_mem_quota_query"
     settings = tmp_path / "small.toml"
-    settings.write_text(f"{tidb_config(tmp_path)}[performance]\ntxn-total-size-limit = {LIMIT}\n")
+    limited = "[security]\nenable-sem = true\n" if in_memory else f"[performance]\ntxn-total-size-limit = {LIMIT}\n"
+    settings.write_text(f"{tidb_config(tmp_path)}{limited}")
     (server,) = start_own(ServerSpec("small", "tidb", (f"--config={settings}",)))
-    yield server, LIMIT
+    if not in_memory:
+        return server, LIMIT
+    with pytest.raises(pymysql.err.OperationalError, match="RESTRICTED_VARIABLES_ADMIN"):
+        server.sql("SELECT @@tidb_config")
+    server.sql(f"SET GLOBAL tidb_mem_quota_query = {3 * LIMIT}")
+    return server, 3 * LIMIT
 
 
 @pytest.fixture

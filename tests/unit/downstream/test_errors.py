@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.errors import DmError, Reaction
         (pymysql.err.OperationalError(1205, "Lock wait timeout"), TargetBusy, Reaction.RETRY),
         (pymysql.err.OperationalError(9007, "Write conflict"), TargetBusy, Reaction.RETRY),
         *((pymysql.err.OperationalError(number, "TiDB's"), TargetBusy, Reaction.RETRY)
-          for number in (8002, 8005, 8022, 8027, 8028, 8055, 8176, 8229, 8252, 9001, 9002, 9003, 9004, 9005, 9013)),
+          for number in (8002, 8005, 8022, 8027, 8028, 8055, 8120, 8176, 8229, 8252, 9001, 9002, 9003, 9004, 9013)),
         (pymysql.err.OperationalError(1105, "Information schema is changed."), TargetBusy, Reaction.RETRY),
         (pymysql.err.OperationalError(1105, "[try again later]"), TargetBusy, Reaction.RETRY),
         (pymysql.err.OperationalError(1105, "tikv aborts txn: pessimistic lock not found"), TargetBusy, Reaction.RETRY),

@@ -129,7 +129,8 @@ def check_target(facts: TargetFacts) -> Findings:
             failures += 1
             yield State.FAIL, f"{short_list(missing)} is missing on {schema}", _grants(facts, wanted, {schema})
     if any(source.follows for source in facts.sources):
-        ddl = (*DDL, *facts.info.capabilities.foreign_keys_need)
+        related = any(source.follows for source in _of_its_family(facts))
+        ddl = (*DDL, *facts.info.capabilities.foreign_keys_need * related)
         for schema in sorted(schemas):
             missing = [privilege for privilege in ddl if not facts.grants.allow(privilege, schema)]
             if missing and not failures:
@@ -139,10 +140,14 @@ def check_target(facts: TargetFacts) -> Findings:
         yield State.OK, f"rows can be written to {len(schemas)} schemas and to {facts.task.meta_schema}", ""
 
 
+def _of_its_family(facts: TargetFacts) -> list[SourceFacts]:
+    """Return the sources whose foreign keys are created in the target."""
+    return [one for one in facts.sources if one.info.capabilities.family is facts.info.capabilities.family]
+
+
 def _schemas_with_new_foreign_keys(facts: TargetFacts) -> set[str]:
-    """Return the schemas in which a copy creates tables with foreign keys: only within a family."""
-    family = facts.info.capabilities.family
-    alike = [one for one in facts.sources if one.copies and one.info.capabilities.family is family]
+    """Return the schemas in which a copy creates tables with foreign keys."""
+    alike = [one for one in _of_its_family(facts) if one.copies]
     made = [one.rules.router.route(table.name) for one in alike for table in one.tables if table.has_foreign_keys]
     return {name.schema for name in made if name not in facts.tables}
 
