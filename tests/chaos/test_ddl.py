@@ -1,4 +1,4 @@
-"""Two rounds in the normal run, 8 histories of all four pairs of flavours, in two modes and by two rules of safe mode;
+"""Two rounds in the normal run, 4 histories of all four pairs of flavours, in two modes and by two rules of safe mode;
 `docker/local chaos ddl` plays more. Both are without Spark, whose workers and drivers die in test_moves.py."""
 
 import pytest
@@ -12,7 +12,7 @@ from tests.nursery import Nursery
 pytestmark = [pytest.mark.server, pytest.mark.computes, pytest.mark.timeout(1800)]
 
 
-LIVES = 2
+LIVES = 1
 
 
 @pytest.mark.parametrize(
