@@ -194,12 +194,15 @@ def takes_turn(item: pytest.Item) -> bool:
     """
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     source, target = parameters.get("source"), parameters.get("target")
+    if item.get_closest_marker("one_family") and target not in (source, TIDB):
+        return False
     always = ALL_PAIRS or target == TIDB or item.get_closest_marker("every_pair")
     if always or source is None or target is None or TAKE_TIDB.isdisjoint(item.path.parents):
         return True
     name = item.name.replace(f"{source}->{target}", "")
     turn = zlib.crc32(name.encode()) >> 1  # any two bits would do
-    return (FLAVOURS[turn & 1], FLAVOURS[turn >> 1 & 1]) == (_flavour_of(str(source)), _flavour_of(str(target)))
+    first, second = FLAVOURS[turn & 1], FLAVOURS[turn >> 1 & 1]
+    return (first, first if item.get_closest_marker("one_family") else second) == (_flavour_of(str(source)), _flavour_of(str(target)))
 
 
 def _flavour_of(kind: str) -> str:
