@@ -202,7 +202,8 @@ def takes_turn(item: pytest.Item) -> bool:
     name = item.name.replace(f"{source}->{target}", "")
     turn = zlib.crc32(name.encode()) >> 1  # any two bits would do
     first, second = FLAVOURS[turn & 1], FLAVOURS[turn >> 1 & 1]
-    return (first, first if item.get_closest_marker("one_family") else second) == (_flavour_of(str(source)), _flavour_of(str(target)))
+    pair = (first, first if item.get_closest_marker("one_family") else second)
+    return pair == (_flavour_of(str(source)), _flavour_of(str(target)))
 
 
 def _flavour_of(kind: str) -> str:

@@ -290,7 +290,7 @@ def test_only_op_and_above_may_act_and_only_from_the_page(
     airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext], name: str
 ) -> None:
     def post(user: str, **headers: str) -> int:
-        """On SQLite one request of Airflow's fails when its loop and a request wait for each other (testbed/airflow.py)."""
+        """On SQLite a request fails when it and Airflow's loop wait for each other (testbed/airflow.py)."""
         url = f"{airflow.url}/dm/api/{name}"
         statuses = (users[user].request.post(url, data=ACTIONS[name], headers=headers).status for _ in range(2))
         return next((status for status in statuses if status != 500), 500)
