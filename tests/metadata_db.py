@@ -1,6 +1,8 @@
 """The metadata DB of a test: a migrated SQLite file in its `tmp_path`."""
 
+import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,20 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 
 
+@cache
+def _migrated() -> bytes:
+    """Return a new metadata DB. A migration takes as long as a short test."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "meta.db"
+        migrate(f"sqlite:///{path}")
+        return path.read_bytes()
+
+
 def new_meta_db(folder: Path) -> str:
-    """Migrate a metadata DB in a folder; return its URL."""
-    url = f"sqlite:///{folder / 'meta.db'}"
-    migrate(url)
-    return url
+    """Create a migrated metadata DB in a folder; return its URL."""
+    path = folder / "meta.db"
+    path.write_bytes(_migrated())
+    return f"sqlite:///{path}"
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ COMMON_OPTIONS: Final = (
     "--max-allowed-packet=64M",
     "--innodb-buffer-pool-size=128M",
     "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-stats-persistent=OFF",
 )
 BINLOG_OPTIONS: Final = ("--log-bin=mysql-bin", "--binlog-format=ROW", "--binlog-row-image=FULL", "--sync-binlog=0")
 FLAVOUR_OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {

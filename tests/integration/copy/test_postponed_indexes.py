@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from airflow_provider_dm.engine.downstream.errors import IndexNotBuilt
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.removal import remove_progress
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -210,16 +208,13 @@ def test_without_the_alter_privilege_indexes_are_not_postponed(
 
 
 def test_removing_the_state_of_a_task_builds_them(
-    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, tmp_path: Path
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, store: MetaStore
 ) -> None:
     migration, schema = large(mysql_source, mysql_target, fresh_schema)
     crashes_at(migration, source_load, "open_round")
     early = indexes(mysql_target, schema)
 
-    there, url = endpoint("target", mysql_target), f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        remove_progress(store, there, f"{schema}_meta", "test", ["one"], who="test")
+    remove_progress(store, endpoint("target", mysql_target), f"{schema}_meta", "test", ["one"], who="test")
 
     assert early == ["PRIMARY", "u"]
     assert indexes(mysql_target, schema) == ["PRIMARY", "by_a", "by_b", "u"]

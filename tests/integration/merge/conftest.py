@@ -22,7 +22,6 @@ from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.rounds import close_round
 from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.merge import contests
-from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -101,8 +100,8 @@ class Shops:
 
     def write(self, source: str, *transactions: str) -> None:
         """Each text is a transaction, its statements apart by semicolons."""
-        for transaction in transactions:
-            with self.sources[source].connect(database=self.schema, autocommit=False) as connection:
+        with self.sources[source].connect(database=self.schema, autocommit=False) as connection:
+            for transaction in transactions:
                 with connection.cursor() as cursor:
                     for statement in transaction.split("; "):
                         cursor.execute(statement)
@@ -300,26 +299,23 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def shops_of(
-    fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fresh_schema: FreshSchema, tmp_path: Path, meta_url: str, store: MetaStore, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Shops]]:
     """`shops_of(target, a=server, b=server)`."""
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate_meta(url)
-    monkeypatch.setenv(META_VARIABLE, url)
+    monkeypatch.setenv(META_VARIABLE, meta_url)
     made: list[Shops] = []
-    with MetaStore.open(url) as store:
 
-        def make(target: Server, **sources: Server) -> Shops:
-            shops = Shops(target, sources, fresh_schema(*sources.values()), tmp_path, store)
-            made.append(shops)
-            return shops
+    def make(target: Server, **sources: Server) -> Shops:
+        shops = Shops(target, sources, fresh_schema(*sources.values()), tmp_path, store)
+        made.append(shops)
+        return shops
 
-        yield make
-        for shops in made:
-            for relay in shops.relays.values():
-                if relay.alive():
-                    relay.kill()
-            close_target(endpoint("target", shops.target))
+    yield make
+    for shops in made:
+        for relay in shops.relays.values():
+            if relay.alive():
+                relay.kill()
+        close_target(endpoint("target", shops.target))
 
 
 @pytest.fixture

@@ -234,13 +234,11 @@ def test_shards_with_replace_overwrite_each_other_in_the_sync_too(one_pair: Shop
 def test_epochs_of_several_tasks_write_a_merged_table(one_pair: Shops) -> None:
     """Large epochs: fold, exchange, both waves by groups of buckets."""
     exact(one_pair, UNIQUE)
-    for number in range(300):
-        one_pair.write("a", f"INSERT INTO o_0 VALUES ({number}, {number}, 'a')")
+    one_pair.write("a", *(f"INSERT INTO o_0 VALUES ({number}, {number}, 'a')" for number in range(100)))
     one_pair.sync("a")
     one_pair.write("a", "DELETE FROM o_0 WHERE id % 2 = 0")
     one_pair.write("a", "UPDATE o_0 SET u = u + 1000 WHERE id % 3 = 0")
-    for number in range(0, 300, 2):
-        one_pair.write("b", f"INSERT INTO o_1 VALUES ({number}, {number}, 'b')")
+    one_pair.write("b", *(f"INSERT INTO o_1 VALUES ({number}, {number}, 'b')" for number in range(0, 100, 2)))
     large = EpochSize(limit=1 << 20, one_task=1, smallest=1)
     for name in ("b", "a", "b"):
         one_pair.sync(name, size=large)

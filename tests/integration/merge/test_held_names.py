@@ -23,8 +23,9 @@ def resolved(shops: Shops, **how: Any) -> None:
     assert (waits[-1], locks(shops), shops.meta_rows("dm_shard_member")) == ((), [], 0)
 
 
-@pytest.mark.parametrize("size", [None, EACH_TRANSACTION], ids=["at once", "each transaction"])
-@pytest.mark.parametrize("how", ["RENAME TABLE {} TO {}", "ALTER TABLE {} RENAME TO {}"])
+@pytest.mark.parametrize(
+    ("how", "size"), [("RENAME TABLE {} TO {}", None), ("ALTER TABLE {} RENAME TO {}", EACH_TRANSACTION)]
+)
 def test_a_held_shard_gets_other_names(pair: Shops, how: str, size: Any) -> None:
     """Also the name of another shard, and one that waits for its place is known by its newest name."""
     pair.create(UNIQUE, "a:o_1", "a:o_2", "b:o_3")

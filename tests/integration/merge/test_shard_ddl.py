@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,10 +12,8 @@ from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeld
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
-from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.errors import ShardDdlRefused
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, source_shards
 from airflow_provider_dm.engine.verify import verification
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
 from airflow_provider_dm.engine.verify.verification import failure, verify
@@ -118,6 +113,7 @@ def test_the_seeds_example_of_two_sources_with_one_table_each(shops: Shops, firs
     (waits,) = shops.sync(first)
     assert waiting_for(waits) == [f"for {second}"]
     assert locks(shops) == [(first, 0, [first])]
+    assert [one for one in shops.prechecked().failures if one.name.startswith("table_")] == []
     shops.write(second, f"INSERT INTO {table[second]} VALUES (12, 'V1')")
     (result,) = shops.sync(second)
     assert result.unresolved_groups == ()
@@ -134,67 +130,6 @@ def test_the_seeds_example_of_two_sources_with_one_table_each(shops: Shops, firs
     assert result.unresolved_groups == ()
     assert locks(shops) == []
     assert shops.compared().equal, shops.compared()
-
-
-STEPS = [
-    (following, "fenced_transaction"),
-    (shard_locks.ShardLocks, "report"),
-    (source_shards, "execute_ddl"),
-    (source_shards, "note_executed"),
-    (shard_locks.ShardLocks, "_try"),
-    (source_shards.Shards, "_resolve"),
-    (resync._Lane, "_epoch"),
-    (source_shards.Shards, "finish"),
-]
-
-
-def test_a_run_dies_at_every_step_and_the_next_continues(pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs die around each step: in the end every DDL has been run once, and all rows are there once."""
-    pair.create(f"{PLAIN}, u int, UNIQUE KEY u (u)", "a:o_1", "a:o_2", "b:o_3", "b:o_4")
-    pair.load()
-    for number, (owner, name) in enumerate(STEPS):
-        for place, table in (("a", "o_1"), ("b", "o_3"), ("a", "o_2"), ("b", "o_4")):
-            row = 1000 * number + 10 * int(table[-1])
-            pair.write(
-                place, f"INSERT INTO {table} (id, v, u) VALUES ({row}, 'V1', {row}), ({row + 1}, 'V1', {row + 1})"
-            )
-            pair.write(place, f"ALTER TABLE {table} ADD COLUMN c{number} int NOT NULL DEFAULT {number}")
-            pair.write(
-                place,
-                f"UPDATE {table} SET u = u + 100, c{number} = 5 WHERE id = {row}; "
-                f"DELETE FROM {table} WHERE id = {row + 1}",
-            )
-            pair.write(place, f"INSERT INTO {table} (id, v, u, c{number}) VALUES ({row + 2}, 'V2', {row + 1}, 6)")
-        dies = partial(_dies, pair, monkeypatch=monkeypatch, owner=owner, name=name)
-        deaths = [dies(source, before=before) for source, before in zip("abaabb", (True, False) * 3, strict=True)]
-        assert any(deaths[::2]), name
-        assert any(deaths[1::2]), name
-        report = pair.prechecked()
-        assert [one for one in report.failures if one.name.startswith("table_")] == [], name
-        pair.sync("a", "b", "a", "b")
-    assert pair.compared().equal, pair.compared()
-    assert columns(pair) == ["id", "v", "u", *(f"c{number}" for number in range(len(STEPS)))]
-    assert locks(pair) == []
-
-
-def _dies(
-    shops: Shops, source: str, *, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, before: bool
-) -> bool:
-    real: Callable[..., object] = getattr(owner, name)
-
-    def dying(*arguments: object, **named: object) -> object:
-        if before:
-            raise Died
-        real(*arguments, **named)
-        raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, dying)
-        try:
-            shops.sync(source)
-        except Died:
-            return True
-    return False
 
 
 def test_statements_that_shards_may_execute_during_a_ddl(single: Shops) -> None:
@@ -381,69 +316,6 @@ def test_a_column_kept_by_a_filter_is_not_the_new_column(one_pair: Shops) -> Non
     one_pair.target.sql("ALTER TABLE o DROP COLUMN v", database=one_pair.schema)
     one_pair.sync("a", "b")
     assert one_pair.rows() == [(1, None)]
-
-
-def test_ten_ddl_shard_by_shard_on_two_sources(pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shard makes all ten before the next begins; runs come in any order and die anywhere; rows are of every form."""
-    choose = random.Random(13)
-    shards_of = {"a": ["o_1", "o_2", "o_3"], "b": ["o_4", "o_5"]}
-    pair.create(
-        f"{PLAIN}, u int, UNIQUE KEY u (u)", *(f"{at}:{name}" for at, names in shards_of.items() for name in names)
-    )
-    pair.load()
-    live: dict[str, list[int]] = {name: [] for names in shards_of.values() for name in names}
-    number = 0
-
-    def write(place: str, table: str) -> None:
-        nonlocal number
-        changes = []
-        for _ in range(choose.randint(1, 4)):
-            mine = live[table]
-            match choose.choice("iiud" if mine else "i"):
-                case "i":
-                    number += 1
-                    mine.append(number)
-                    changes.append(f"INSERT INTO {table} (id, v, u) VALUES ({number}, 'new', {number})")
-                case "u":
-                    changes.append(f"UPDATE {table} SET v = '{number}', u = -u WHERE id = {choose.choice(mine)}")
-                case _:
-                    changes.append(f"DELETE FROM {table} WHERE id = {mine.pop(choose.randrange(len(mine)))}")
-        pair.write(place, "; ".join(changes))
-
-    ddls = [
-        "ADD COLUMN c0 int NOT NULL DEFAULT 1",
-        "ADD COLUMN c1 varchar(5) DEFAULT 'x' FIRST",
-        "MODIFY COLUMN c0 bigint NOT NULL DEFAULT 2",
-        "ADD KEY k (c0)",
-        "DROP COLUMN c1",
-        "ADD COLUMN c1 int",
-        "CHANGE c0 d0 bigint NOT NULL DEFAULT 3",
-        "DROP COLUMN c1",
-        "ADD COLUMN c1 int",
-        "ADD COLUMN c2 int, ADD COLUMN c3 int DEFAULT 9",
-    ]
-    everywhere = [(place, table) for place, names in shards_of.items() for table in names]
-    plan = {place: [(table, ddl) for table in names for ddl in ddls] for place, names in shards_of.items()}
-    while any(plan.values()):
-        for _ in range(choose.randint(4, 14)):
-            write(*choose.choice(everywhere))
-            place = choose.choice("ab")
-            if plan[place]:
-                table, ddl = plan[place].pop(0)
-                pair.write(place, f"ALTER TABLE {table} {ddl}")
-                write(place, table)
-        if choose.random() < 0.5:
-            pair.sync(choose.choice("ab"), size=choose.choice([None, EACH_TRANSACTION]))
-        else:
-            owner, name = choose.choice(STEPS)
-            before = choose.random() < 0.5
-            _dies(pair, choose.choice("ab"), monkeypatch=monkeypatch, owner=owner, name=name, before=before)
-    for _ in range(3 * len(ddls)):
-        if not any(one.unresolved_groups for one in pair.sync("a", "b")):
-            break
-    assert pair.compared().equal, pair.compared()
-    assert locks(pair) == []
-    assert pair.meta_rows("dm_shard_member") == 0
 
 
 @pytest.mark.parametrize("mode", [{}, {"shard-mode": "pessimistic"}], ids=["alone", "agreeing"])
