@@ -10,8 +10,8 @@ runs for all four pairs; with `source` or `target` alone, for both flavours; `my
 the machine has a `tidb-server` (on PATH, or named by `DM_TIDB_SERVER`); elsewhere those cases are skipped.
 A test marked `hostile` gets servers with unusual global settings (`testbed.hostile`); with
 `DM_HOSTILE_SERVERS=1` every test does.
-In these folders a case runs for one of the four pairs, which its name decides (`takes_turn`). With `DM_ALL_PAIRS=1`, or
-the mark `every_pair`, it runs for all four.
+In these folders a case runs for one of the four pairs, which its name decides (`takes_turn`), in other folders for two
+that share no flavour in a role. With `DM_ALL_PAIRS=1`, or the mark `every_pair`, it runs for all four.
 `pytest -n 3` (pytest-xdist) runs three sessions side by side, each with servers of its own; a module's tests stay
 together, so do those of the modules that share an Airflow or hostile servers, and all come in an order that mixes what
 computes with what waits (`mixed`).
@@ -76,7 +76,7 @@ TIDB: Final = "tidb"
 TAKE_TIDB: Final = frozenset(
     Path(__file__).parent / "integration" / room for room in ("binlog", "copy", "merge", "sync")
 )
-"""Where TiDB is a target, too, and pairs take turns: what writes rows and tables."""
+"""Where TiDB is a target, too: what writes rows and tables."""
 ALL_PAIRS: Final = os.environ.get("DM_ALL_PAIRS") == "1"
 REQUIRED: Final = os.environ.get("DM_REQUIRE_SERVERS") == "1"
 
@@ -190,20 +190,22 @@ def servers_of(item: pytest.Item) -> set[str]:
 def takes_turn(item: pytest.Item) -> bool:
     """Return True if a case of a test runs for its pair of flavours.
 
-    About a quarter of the cases run for each pair. The name of a case decides, so it has the same pair in each run.
+    The name of a case decides, so it has the same pairs in each run.
     """
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     source, target = parameters.get("source"), parameters.get("target")
     if item.get_closest_marker("one_family") and target not in (source, TIDB):
         return False
-    always = ALL_PAIRS or target == TIDB or item.get_closest_marker("every_pair")
-    if always or source is None or target is None or TAKE_TIDB.isdisjoint(item.path.parents):
+    if ALL_PAIRS or target == TIDB or source is None or target is None or item.get_closest_marker("every_pair"):
         return True
     name = item.name.replace(f"{source}->{target}", "")
     turn = zlib.crc32(name.encode()) >> 1  # any two bits would do
     first, second = FLAVOURS[turn & 1], FLAVOURS[turn >> 1 & 1]
     pair = (first, first if item.get_closest_marker("one_family") else second)
-    return pair == (_flavour_of(str(source)), _flavour_of(str(target)))
+    found = (_flavour_of(str(source)), _flavour_of(str(target)))
+    if TAKE_TIDB.isdisjoint(item.path.parents):
+        return (found[0] == pair[0]) is (found[1] == pair[1])
+    return pair == found
 
 
 def _flavour_of(kind: str) -> str:

@@ -66,12 +66,13 @@ class Kit:
         for statement in statements:
             self.source.sql(statement, database=self.schema)
 
-    def copy(self, at: str, what: Callable[[], None]) -> dict[str, Any]:
-        """Copy, and let `what` happen once at a moment."""
-        once = iter([what])
+    def copy(self, at: str, what: Callable[[], None], *, schemas: int = 1) -> dict[str, Any]:
+        """Copy, and let `what` happen once at a moment. The more schemas are copied, the more pages are read before."""
+        once, whole = iter([what]), page.PageReader.page
 
         def happen() -> None:
             next(once, lambda: None)()
+            patch.setattr(page.PageReader, "page", whole)  # no further round is cut short
 
         with pytest.MonkeyPatch.context() as patch:
             set_page_rows(patch, 2)
@@ -85,16 +86,16 @@ class Kit:
                 case "before the first page":
                     patch.setattr(Gathering, "open", _first(Gathering.open, happen))
                 case "between pages":
-                    patch.setattr(page.PageReader, "page", _at(3, page.PageReader.page, happen))
+                    patch.setattr(page.PageReader, "page", _at(3 * schemas, page.PageReader.page, happen))
                 case "behind the last page":
                     patch.setattr(source_load, "close_round", _at(1, close_round, happen))
                 case "between rounds":
-                    _cut_short(patch)
+                    _cut_short(patch, 2 * schemas)
                     patch.setattr(SourceLoad, "_follow", _at(1, SourceLoad._follow, happen))
                 case "on resume":
-                    _cut_short(patch)
+                    _cut_short(patch, 2 * schemas)
                     begun = threading.Event()
-                    patch.setattr(page.PageReader, "page", _third_of_a(page.PageReader.page, begun.set))
+                    patch.setattr(page.PageReader, "page", _page_of_a(2 * schemas, page.PageReader.page, begun.set))
                     assert isinstance(self.migration.go(stop=begun.is_set), LoadStopped)
                     happen()
             outcome = self.migration.go()
@@ -143,20 +144,22 @@ def _at(number: int, step: Callable[..., Any], happen: Callable[[], None]) -> Ca
     return stepped
 
 
-def _third_of_a(step: Callable[..., page.Page], happen: Callable[[], None]) -> Callable[..., page.Page]:
-    """Let it happen when two pages of table a are copied."""
+def _page_of_a(number: int, step: Callable[..., page.Page], happen: Callable[[], None]) -> Callable[..., page.Page]:
+    """Let it happen when so many pages of tables `a` are copied."""
     calls = iter(range(1_000_000))
 
     def stepped(reader: page.PageReader, *arguments: Any) -> page.Page:
-        if reader.table.name.table == "a" and next(calls) == 2:
+        if reader.table.name.table == "a" and next(calls) == number:
             happen()
         return step(reader, *arguments)
 
     return stepped
 
 
-def hold_pages(patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Callable[[], None]) -> None:
-    """Let the first two pages of a round be read at once, and others when its readers have to end.
+def hold_pages(
+    patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Callable[[], None], at_once: int = 2
+) -> None:
+    """Let the first pages of a round, `at_once`, be read at once, and others when its readers have to end.
 
     `begins`: done when a round begins; `holds`: done when a page is held.
     """
@@ -169,7 +172,7 @@ def hold_pages(patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Cal
 
     def counted(of: page.PageReader, snapshot: Any, *arguments: Any) -> page.Page:
         pages.append(1)
-        if len(pages) > 2:
+        if len(pages) > at_once:
             holds()
             while not readers[snapshot].is_over:
                 time.sleep(0.01)
@@ -187,10 +190,10 @@ def hold_pages(patch: pytest.MonkeyPatch, begins: Callable[[], None], holds: Cal
     patch.setattr(snapshot_reader, "WATCH_SECONDS", 0.05)
 
 
-def _cut_short(patch: pytest.MonkeyPatch) -> None:
+def _cut_short(patch: pytest.MonkeyPatch, pages: int) -> None:
     """Let each round end when its first pages are read."""
 
     def last(seconds: float) -> None:
         patch.setattr(source_load, "ROUND_SECONDS", seconds)
 
-    hold_pages(patch, partial(last, 600.0), partial(last, 0.0))
+    hold_pages(patch, partial(last, 600.0), partial(last, 0.0), pages)

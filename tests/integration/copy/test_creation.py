@@ -101,40 +101,37 @@ IN_TIDB = {
 }
 
 
+OF_ONE_FLAVOUR = {
+    "mysql": {"utf8mb4_0900_as_cs": "utf8mb4_uca1400_nopad_as_cs"},
+    "mariadb": {"utf8mb4_nopad_bin": "utf8mb4_0900_bin"},
+}
+
+
 @pytest.mark.every_pair
-@pytest.mark.parametrize(
-    ("collation", "becomes"),
-    [
-        ("latin1_swedish_ci", None),
-        ("utf8mb4_bin", None),
-        ("utf8mb4_unicode_520_ci", None),
-        ("utf8mb4_0900_as_cs", "utf8mb4_uca1400_nopad_as_cs"),
-        ("utf8mb4_nopad_bin", "utf8mb4_0900_bin"),
-    ],
-)
-def test_a_schema_keeps_its_default(
-    source: Server, target: Server, schema: str, collation: str, becomes: str | None
+def test_schemas_keep_their_defaults(
+    source: Server, target: Server, fresh_schema: FreshSchema, unique_database: str
 ) -> None:
-    if becomes is not None and ("0900" in collation) is (source.flavour == "mariadb"):
-        return  # a collation of the other flavour
-    if target.flavour == "tidb":
-        becomes = IN_TIDB.get(collation)
-    source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
-    source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
-    migration = Migration.of(target, source, schema)
-    strict = replace(migration, task={"collation_compatible": "strict"})
-    if becomes is None or source.flavour == target.flavour:
-        migration = strict  # which then means the same
-    else:
-        with pytest.raises(CannotCreateTarget, match=f"the collation {collation}, which"):
-            strict.go()
+    """`collation_compatible: strict` refuses each that does not."""
+    becomes = IN_TIDB if target.flavour == "tidb" else OF_ONE_FLAVOUR[source.flavour]
+    if source.flavour == target.flavour:
+        becomes = {}
+    schemas, strict = dict[str, str](), {"collation_compatible": "strict"}
+    for collation in ("latin1_swedish_ci", "utf8mb4_bin", "utf8mb4_unicode_520_ci", *OF_ONE_FLAVOUR[source.flavour]):
+        schemas[collation] = schema = fresh_schema(source, suffix=f"_{collation}")
+        source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
+        source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+        if collation in becomes:
+            with pytest.raises(CannotCreateTarget, match=f"the collation {collation}, which"):
+                Migration.of(target, source, schema, task=strict).go()
+    chosen = {"one": list(schemas.values())}
+    migration = Migration(target, {"one": source}, chosen, f"{unique_database}_meta", task={} if becomes else strict)
     result = migration.finish()
-    if becomes is None or source.flavour == target.flavour:
-        assert default_of(target, schema) == collation
-        assert result["notes"] == []
-    else:
-        assert default_of(target, schema) == becomes
-        assert any(note.startswith(f"{schema}: collation {collation} becomes {becomes}") for note in result["notes"])
+    defaults = {collation: default_of(target, schema) for collation, schema in schemas.items()}
+    assert defaults == {collation: becomes.get(collation, collation) for collation in schemas}
+    wanted = [f"{schemas[one]}: collation {one} becomes {becomes[one]}" for one in schemas if one in becomes]
+    kept = tuple(schema for collation, schema in schemas.items() if collation not in becomes)
+    assert not any(note.startswith(kept) for note in result["notes"]), result["notes"]
+    assert all(any(note.startswith(one) for note in result["notes"]) for one in wanted), result["notes"]
 
 
 def test_a_default_that_the_target_lacks_is_reported(

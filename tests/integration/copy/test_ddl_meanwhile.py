@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -22,8 +22,10 @@ from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
-from tests.integration.copy.altering import MOMENTS, Kit
+from tests.conftest import FreshSchema
+from tests.integration.copy.altering import MOMENTS, SETUP, Kit
 from tests.integration.copy.migrations import differences, endpoint
 from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
@@ -138,16 +140,31 @@ def test_columns_change_at_any_moment(kit: Kit, moment: str) -> None:
     kit.check()
 
 
-@pytest.mark.parametrize(
-    ("what", "moment"),
-    list(zip(CHANGES, itertools.cycle(["between pages", "between rounds", "on resume"]), strict=False)),
-)
-def test_after_any_change_both_sides_are_equal(one_kit: Kit, what: str, moment: str) -> None:
-    one_kit.write(("CREATE TABLE _b_gho LIKE b",))
-    one_kit.copy(moment, lambda: one_kit.write((*WRITES, *CHANGES[what])))
-    one_kit.write(("INSERT INTO b (id, v, u) VALUES (901, 'end', 901)",))
+@pytest.mark.parametrize(("moment", "first"), [("between pages", 0), ("between rounds", 1), ("on resume", 2)])
+def test_after_any_change_both_sides_are_equal(
+    one_kit: Kit, fresh_schema: FreshSchema, moment: str, first: int
+) -> None:
+    """Each change has tables of its own, in a schema that it names, and all of them are copied at once."""
+    source, target = one_kit.source, one_kit.migration.target
+    kits = {
+        what: replace(one_kit, schema=fresh_schema(source, target, suffix=f"_{what.replace(' ', '_')}"))
+        for what in list(CHANGES)[first::3]
+    }
+    for kit in kits.values():
+        kit.write((*SETUP, "CREATE TABLE _b_gho LIKE b"))
+    one_kit.migration.schemas = {"one": [kit.schema for kit in kits.values()]}
+    one_kit.migration.runner = LocalRunner(3 * len(kits))  # a reader for each table
+
+    def happen() -> None:
+        for what, kit in kits.items():
+            kit.write((*WRITES, *CHANGES[what]))
+
+    one_kit.copy(moment, happen, schemas=len(kits))
+    for kit in kits.values():
+        kit.write(("INSERT INTO b (id, v, u) VALUES (901, 'end', 901)",))
     one_kit.sync()
-    one_kit.check()
+    for kit in kits.values():
+        kit.check()
 
 
 KEY = "ALTER TABLE a MODIFY id int NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY (v, id)"
@@ -157,8 +174,9 @@ def _dies(*_arguments: object) -> None:
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("dies_at", ["the commit", "the TRUNCATE"])
-@pytest.mark.parametrize("kind", [OperatorKind.SKIP, OperatorKind.REPLACE])
+@pytest.mark.parametrize(
+    ("kind", "dies_at"), [(OperatorKind.SKIP, "the commit"), (OperatorKind.REPLACE, "the TRUNCATE")]
+)
 def test_an_emptied_table_whose_key_changes_needs_a_user(
     one_kit: Kit, kind: OperatorKind, dies_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pymysql
+import pytest
 
 from airflow_provider_dm.engine.ddl.dialects import COLLATIONS
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
@@ -124,6 +125,7 @@ def statements(flavour: str) -> list[tuple[str, str]]:
     return [(match[1] or "", match[2]) for match in found if match is not None]
 
 
+@pytest.mark.every_pair
 def test_the_target_has_the_mapped_tables(source: Server, target: Server, schema: str) -> None:
     target.sql(f"CREATE DATABASE `{schema}_to` CHARACTER SET latin1")
     flavours = Flavour(source.flavour), Flavour(target.flavour)
