@@ -151,10 +151,13 @@ class TableConverter:
         if allowed != (True, True):
             raise NotCopyable(f"the new name {new} of {self.table}: the rules exclude one of them")
         pair = self.way.route(self.table), self.way.route(new)
-        if pair[0] == pair[1]:
+        if pair[0] == pair[1] or self._is_one_name(*pair):
             self.note(f"{self.table} and {new} have the same target table {pair[0]}")
             return None
         return pair
+
+    def _is_one_name(self, one: TableName, other: TableName) -> bool:
+        return not self.way.target_can.distinguishes_case and str(one).lower() == str(other).lower()
 
     def definition(self, table: ddl.TableDefinition) -> ddl.TableDefinition:
         """Return the definition of a new table. Raises NotCopyable."""

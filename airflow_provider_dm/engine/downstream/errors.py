@@ -45,7 +45,7 @@ _OF_DEFINITIONS: Final = frozenset(
 """What a table's columns, keys and partitions forbid each other."""
 _NAMES_ONLY: Final = (
     ACCESS_DENIED
-    | {1005, 1049, 1050, 1054, 1064, 1115, 1146, 1153, 1273, 1364, 1665, 1674, 1749, 3105, 3106}
+    | {1005, 1049, 1050, 1054, 1064, 1115, 1146, 1153, 1166, 1273, 1364, 1665, 1674, 1749, 3105, 3106}
     | READ_ONLY
     | _OF_DEFINITIONS
     | _TIDB_NAMES_ONLY

@@ -133,6 +133,8 @@ class Capabilities:
     """sql_generate_invisible_primary_key adds a primary key to a table without one."""
     key_visibility: tuple[str, str] = ("VISIBLE", "INVISIBLE")
     """The words of ALTER INDEX for a key that queries use, and for one that they ignore."""
+    distinguishes_case: bool = True
+    """By default, two tables may have names that differ by case only."""
     keeps_descending: bool = True
     """DESC in a key is stored instead of ignored."""
     inline_references: bool = True
@@ -254,6 +256,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             numbers_rows=False,
             nulls_become_now=False,
             invisible_columns=False,
+            distinguishes_case=False,
             keeps_descending=False,
             inline_references=False,
             checks_need="tidb_enable_check_constraint",

@@ -110,6 +110,7 @@ PINNED: Final[tuple[Pin, ...]] = (
         {Flavour.MYSQL: (), Flavour.MARIADB: (11, 2), Flavour.TIDB: ()}, users=True),
     Pin("default_regex_flags", "", _COMPUTED, MARIADB, users=True),
     Pin("default_storage_engine", "InnoDB", "a created table might not be transactional"),
+    Pin("tidb_enable_clustered_index", 1, "a created table would not be ordered by its primary key", TIDB, users=True),
     Pin("restrict_fk_on_non_standard_key", "OFF", "a foreign key that exists at the source would be refused",
         {Flavour.MYSQL: (8, 4)}),
     # Order

@@ -21,6 +21,8 @@ from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 _SYSTEM_VERSIONED: Final = "SYSTEM VERSIONED"
+_KEEPS_CASE: Final = 2
+"""The lower_case_table_names of TiDB: names are stored as they were given, and compared without their case."""
 _BATCH: Final = 500  # names in one query: keeps its text far below max_allowed_packet
 
 
@@ -88,7 +90,8 @@ def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[Tab
 
     Raises InvalidInput, IncompleteResult.
     """
-    fold = names_fold(connection)
+    mode = _case_mode(connection)
+    fold = name_fold_of(mode)
     wanted = {name: fold(name) for name in names}
     folded: dict[TableName, TableName] = {}
     for name, one in wanted.items():
@@ -97,7 +100,7 @@ def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[Tab
                 f"{other} and {name} are the same table for the server (lower_case_table_names is not 0).",
                 "Route one of the source tables to another name, or leave it out by block-allow-list.",
             )
-    if all(name == one for name, one in wanted.items()):
+    if mode != _KEEPS_CASE and all(name == one for name, one in wanted.items()):
         return wanted
     spellings = {fold(name): name for name in list_tables(connection)}
     return {name: spellings.get(one, one) for name, one in wanted.items()}
@@ -108,10 +111,14 @@ def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
 
     Raises IncompleteResult.
     """
+    return name_fold_of(_case_mode(connection))
+
+
+def _case_mode(connection: Connection) -> int:
     rows = query(connection, "SELECT @@global.lower_case_table_names")
     if not rows:
         raise IncompleteResult("@@global.lower_case_table_names", 0, 1)
-    return name_fold_of(int(rows[0][0]))
+    return int(rows[0][0])
 
 
 def name_fold_of(mode: int) -> Callable[[TableName], TableName]:

@@ -112,6 +112,7 @@ PROBES: Final[dict[str, Callable[[Session], object]]] = {
         "SET SESSION sql_generate_invisible_primary_key = ON", "SET SESSION sql_generate_invisible_primary_key = OFF"
     ),
     "key_visibility": _key_visibility,
+    "distinguishes_case": lambda on: on.takes("CREATE TABLE t (a INT)", "CREATE TABLE T (a INT)", "DROP TABLE T"),
     "keeps_descending": lambda on: on.shows("a INT, KEY k (a DESC)", "DESC"),
     "inline_references": lambda on: (
         on.cell(

@@ -1,4 +1,4 @@
-"""Targets that take no notice of the case of names (lower_case_table_names=1)."""
+"""Targets that take no notice of the case of names (lower_case_table_names=1; TiDB, which stores them as given)."""
 
 from __future__ import annotations
 
@@ -88,3 +88,22 @@ def test_ddl_is_followed_under_the_names_of_the_source(lowered_kit: SyncKit) -> 
     name = TableName(lowered_kit.schema, "Moved")
     with connected(lowered_kit.endpoint(lowered_kit.target, "target").resolve()) as connection:
         assert name.quoted() in definition_at(connection, name).create_sql
+
+
+def test_tidb_finds_tables_by_names_of_another_case(tidb_kit: SyncKit) -> None:
+    tidb_kit.source.sql("CREATE TABLE orders (id INT PRIMARY KEY)", database=tidb_kit.schema)
+    tidb_kit.target.sql("CREATE TABLE Orders (id INT PRIMARY KEY)", database=tidb_kit.schema)
+    tidb_kit.pull()
+    start = tidb_kit.upstream()
+    for statement in (
+        "INSERT INTO orders VALUES (1)",
+        "ALTER TABLE orders ADD v INT DEFAULT 3",
+        "RENAME TABLE orders TO ORDERS",
+        "UPDATE ORDERS SET v = 4",
+        "ALTER TABLE ORDERS RENAME TO other, ADD w INT DEFAULT 5",
+        "ALTER TABLE other RENAME TO Other",
+        "INSERT INTO Other VALUES (2, 6, 7)",
+    ):
+        tidb_kit.write(statement)
+    tidb_kit.sync(start=start)
+    assert rows_of(tidb_kit.target, tidb_kit.schema, "Other") == [(1, 4, 5), (2, 6, 7)]
