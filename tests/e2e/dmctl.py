@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from airflow_provider_dm.cli.main import main
 from testbed import Server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +61,13 @@ class Dmctl:
             stdin=subprocess.DEVNULL,
         )
         return Ended(done.returncode, done.stdout, done.stderr)
+
+    def here(self, *arguments: object) -> Ended:
+        """Run a short command in this process: an interpreter of its own takes longer than the command."""
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch.dict(os.environ, self.environment(), clear=True), redirect_stdout(out), redirect_stderr(err):
+            code = main([str(one) for one in arguments])
+        return Ended(code, out.getvalue(), err.getvalue())
 
     @contextmanager
     def started(self, *arguments: object) -> Iterator[subprocess.Popen[str]]:

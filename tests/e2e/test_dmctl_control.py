@@ -81,7 +81,7 @@ def test_a_task_from_its_start_to_its_stop(
     start = ("start-task", *files.arguments, "--password-env", f"{SOURCE}=MINE")
 
     def ask(*words: object, code: int = 0) -> dict[str, Any]:
-        ended: Ended = dmctl(*words, "--json")
+        ended: Ended = (dmctl if words == start else dmctl.here)(*words, "--json")
         assert ended.code == code, (ended.out, ended.err)
         return ended.answer
 
@@ -136,7 +136,7 @@ def test_a_task_from_its_start_to_its_stop(
         assert ask(*start)["result"] is True  # at once: no heartbeat has to grow old
         until(equal, dmctl, schema)
     finally:
-        stopped = dmctl("stop-task", schema, "--json")
+        stopped = dmctl.here("stop-task", schema, "--json")
 
     assert stopped.code == 0, (stopped.out, stopped.err)
     assert ask("query-status")["tasks"] == []

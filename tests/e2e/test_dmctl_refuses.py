@@ -60,7 +60,7 @@ def run_refused(dmctl: Dmctl, mariadb_target: Server) -> Callable[..., Ended]:
 
     def run(files: Files, code: int, *patterns: str) -> Ended:
         before = fingerprint(mariadb_target)
-        ended = dmctl("run", *files.arguments, "--json")
+        ended = dmctl.here("run", *files.arguments, "--json")
         refused(ended, code, *patterns)
         assert fingerprint(mariadb_target) == before
         return ended
@@ -88,7 +88,7 @@ def test_a_password_from_the_environment_is_used_and_never_shown(
     files = files_of(login={"user": "dm_known", "password": ""})
     dmctl.environ = {"PW_OF_ONE": "right-password"}
 
-    ended = dmctl("check-task", *files.arguments, "--password-env", "one=PW_OF_ONE", "--json")
+    ended = dmctl.here("check-task", *files.arguments, "--password-env", "one=PW_OF_ONE", "--json")
 
     assert ended.code == 0, ended.err
     assert ended.answer["summary"]["passed"] is True
@@ -149,18 +149,18 @@ def test_an_unreachable_target(
 
 
 def test_a_command_line_that_is_wrong_is_a_usage_error(dmctl: Dmctl, tmp_path: Path) -> None:
-    ended = dmctl("run", tmp_path / "task.yaml", "--until", "tomorrow")
+    ended = dmctl.here("run", tmp_path / "task.yaml", "--until", "tomorrow")
 
     assert ended.code == 2
     assert "FILE:POSITION" in ended.err
 
 
 def test_a_missing_task_file_is_reported(dmctl: Dmctl, tmp_path: Path) -> None:
-    refused(dmctl("run", tmp_path / "gone.yaml"), 1, r"gone\.yaml")
+    refused(dmctl.here("run", tmp_path / "gone.yaml"), 1, r"gone\.yaml")
 
 
 def test_an_unsupported_verb_names_the_alternative(dmctl: Dmctl) -> None:
-    ended = dmctl("transfer-source", "mysql-01", "worker-1")
+    ended = dmctl.here("transfer-source", "mysql-01", "worker-1")
 
     assert (ended.code, ended.answer["result"]) == (1, False)
     for text in (ended.err, ended.answer["msg"]):

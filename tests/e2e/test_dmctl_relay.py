@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import socket
 import subprocess
 import time
@@ -76,7 +75,7 @@ class Desk:
         return self.dmctl.started("start-relay", "-s", "replica-01", "--source-file", self.file, "--json")
 
     def ask(self, *arguments: object, code: int = 0) -> dict[str, Any]:
-        ended = self.dmctl(*arguments, "--json")
+        ended = self.dmctl.here(*arguments, "--json")
         assert ended.code == code, ended.err
         return ended.answer
 
@@ -131,27 +130,12 @@ def desk_of(source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
     return Desk(source, dmctl, file, fresh_schema(source))
 
 
-def test_a_relay_runs_in_the_foreground_until_it_is_stopped_from_elsewhere(mariadb_desk: Desk) -> None:
-    desk = mariadb_desk
-    with desk.relay() as process:
-        status = wait_until_caught_up(desk.dmctl)
-        stopped = desk.dmctl("stop-relay", "-s", "replica-01")
-        out, err = process.communicate(timeout=240)
-
-    assert status["relayBinlog"] == status["masterBinlog"]
-    assert status["relaySubDir"].endswith(".000001")
-    assert (desk.root / status["relaySubDir"]).is_dir()
-    assert stopped.code == 0, stopped.err
-    assert json.loads(stopped.out) == operated(None)
-    assert process.returncode == 0, err
-    assert json.loads(out) == operated(None)
-    assert "relay-password" not in out + err + desk.log()
-
-
-def test_pause_resume_and_status_are_dms_documents(mysql_desk: Desk) -> None:
+def test_a_relay_runs_until_it_is_stopped_from_elsewhere_and_answers_as_dms_do(mysql_desk: Desk) -> None:
     desk = mysql_desk
     with desk.relay() as process:
-        wait_until_caught_up(desk.dmctl)
+        status = wait_until_caught_up(desk.dmctl)
+        assert status["relayBinlog"] == status["masterBinlog"]
+        assert (desk.root / status["relaySubDir"]).is_dir()
         assert masked(desk.ask("query-status", "-s", "replica-01")) == json.dumps(STATUS)
 
         assert desk.ask("pause-relay", "-s", "replica-01") == operated("PauseRelay")
@@ -162,9 +146,14 @@ def test_pause_resume_and_status_are_dms_documents(mysql_desk: Desk) -> None:
         desk.ask("pause-relay", "-s", "replica-01")
         assert desk.ask("resume-relay", "-s", "replica-01") == operated("ResumeRelay")
         assert stage(desk) == "Running"
-        process.send_signal(signal.SIGTERM)
-        process.wait(240)
+        stopped = desk.dmctl("stop-relay", "-s", "replica-01")
+        out, err = process.communicate(timeout=240)
 
+    assert stopped.code == 0, stopped.err
+    assert json.loads(stopped.out) == operated(None)
+    assert process.returncode == 0, err
+    assert json.loads(out) == operated(None)
+    assert "relay-password" not in out + err + desk.log()
     refused = desk.ask("pause-relay", "-s", "replica-01", code=1)
     assert refused["sources"][0]["msg"].startswith("no relay of replica-01 is running")
 
@@ -222,7 +211,7 @@ def test_a_file_of_another_source_is_refused(tmp_path: Path, mariadb_source: Ser
     file = tmp_path / "source.yaml"
     file.write_text(f"source-id: other\nfrom: {{host: {mariadb_source.host}, port: {mariadb_source.port}}}\n")
 
-    ended = Dmctl(tmp_path / "work")("start-relay", "-s", "replica-01", "--source-file", file)
+    ended = Dmctl(tmp_path / "work").here("start-relay", "-s", "replica-01", "--source-file", file)
 
     assert ended.code == 1
     assert "is the file of source other, not of replica-01" in ended.err
@@ -272,11 +261,11 @@ def wait_until_caught_up(dmctl: Dmctl) -> dict[str, Any]:
     while time.monotonic() < deadline:
         while not is_caught_up(dmctl) and time.monotonic() < deadline:
             time.sleep(0.1)
-        ended = dmctl("query-status", "-s", "replica-01", "--json")
+        ended = dmctl.here("query-status", "-s", "replica-01", "--json")
         (source,) = ended.answer["sources"]
         assert source["result"] or source["msg"].startswith("source replica-01 is not known"), ended  # has yet to begin
         status: dict[str, Any] | None = source["sourceStatus"]["relayStatus"] if source["result"] else None
         if status is not None and status["relayCatchUpMaster"] and status["stage"] == "Running":
             return status
         time.sleep(0.5)
-    raise AssertionError(f"the relay never caught up: {dmctl('query-status', '-s', 'replica-01').out}")
+    raise AssertionError(f"the relay never caught up: {dmctl.here('query-status', '-s', 'replica-01').out}")

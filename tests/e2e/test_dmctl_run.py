@@ -15,6 +15,7 @@ import pytest
 from testbed import Server
 from testbed.equality import Comparison, Place, compare
 from tests.conftest import FreshSchema
+from tests.waiting import wait_for
 
 from .dmctl import Dmctl, Files, write_files
 
@@ -82,7 +83,7 @@ def assert_equal(schema: str, source: Server, target: Server, other: Server | No
 
 
 @contextmanager
-def writing(server: Server, schema: str, pause_seconds: float = 0.01) -> Iterator[Callable[[], None]]:
+def writing(server: Server, schema: str, pause_seconds: float = 0.05) -> Iterator[Callable[[], None]]:
     """A writer that inserts, updates, deletes and moves keys. Yields the function that stops it."""
     stop = threading.Event()
 
@@ -110,7 +111,7 @@ def writing(server: Server, schema: str, pause_seconds: float = 0.01) -> Iterato
         end()
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 400) -> None:
+def wait_until(condition: Callable[[], object], process: subprocess.Popen[str], seconds: float = 400) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -142,7 +143,7 @@ def other(schema: str, mariadb_source: Server) -> Iterator[Server]:
 def test_a_dm_task_of_two_sources_is_verified_continues_and_lists_differences(
     dmctl: Dmctl, schema: str, mysql_source: Server, other: Server, mariadb_target: Server, tmp_path: Path
 ) -> None:
-    """The first run is that of docs/merging-shards.md."""
+    """The first run is that of docs/merging-shards.md. Between the runs the relay log of a source is damaged."""
     files = write_files(
         tmp_path,
         target=mariadb_target,
@@ -152,6 +153,7 @@ def test_a_dm_task_of_two_sources_is_verified_continues_and_lists_differences(
         routes=ROUTES.format(schema=schema),
         route_rules="[merge]",
     )
+    files.sources[0].write_text(files.sources[0].read_text().replace("enable-relay: false", "enable-relay: true"))
     files.task.rename(tmp_path / "orders.yaml")
     documented = shlex.split("dmctl run orders.yaml -s mysql-01.yaml -s mysql-02.yaml")[1:]
     run = [tmp_path / word if word.endswith(".yaml") else word for word in documented]
@@ -166,12 +168,16 @@ def test_a_dm_task_of_two_sources_is_verified_continues_and_lists_differences(
     assert_equal(schema, mysql_source, mariadb_target, other)
 
     mysql_source.sql(f"USE `{schema}`; UPDATE orders_0 SET total = 9 WHERE id < 100; DELETE FROM things WHERE a = 1")
+    damage_relay_log(dmctl, files.sources[0], mysql_source, schema)
     second = dmctl(*run, "--no-verify")
 
     assert second.code == 0, second.err
     assert "verified: every row is equal" not in second.out
     assert "full_migration" not in second.out
     assert_equal(schema, mysql_source, mariadb_target, other)
+    logs = [path.read_text() for path in (dmctl.work / "tasks" / schema / "runs").glob("*/app.log")]
+    assert any("pulling from the upstream: [DM-3003" in text for text in logs)
+    assert not (dmctl.work / "tasks" / schema / "upstream" / "mysql-01").exists()
 
     mariadb_target.sql(f"UPDATE `{schema}`.things SET d = 5 WHERE a = 4294967295")
     third = dmctl(*run, "--json")
@@ -181,57 +187,46 @@ def test_a_dm_task_of_two_sources_is_verified_continues_and_lists_differences(
     assert "things" in third.answer["msg"]
 
 
-def test_a_source_that_is_written_to_all_the_time_is_verified_once_it_rests(
-    dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
-) -> None:
-    with writing(mysql_source, schema) as end, dmctl.started("run", *files.arguments, "--json") as process:
-        wait_until(lambda: has_rows(mariadb_target, schema, "orders", 6000), process)
-        time.sleep(5)
-        end()
-        out, err = process.communicate(timeout=600)
-
-    assert process.returncode == 0, err
-    assert '"verified": true' in out
-    assert_equal(schema, mysql_source, mariadb_target)
-
-
-def test_ctrl_c_saves_and_the_same_command_continues(
-    dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
-) -> None:
-    with dmctl.started("run", *files.arguments, "--until", "forever", "--json") as process:
-        wait_until(lambda: has_rows(mariadb_target, schema, "orders", 6000), process)
-        mysql_source.sql(f"INSERT INTO `{schema}`.things VALUES (7, 'after', NULL, NULL, NULL, NULL)")
-        wait_until(lambda: has_rows(mariadb_target, schema, "things", 4), process)
+def damage_relay_log(dmctl: Dmctl, file: Path, source: Server, schema: str) -> None:
+    """Pull a row whose bytes are then changed in the relay log, and a file after it."""
+    source.sql(f"INSERT INTO `{schema}`.things VALUES (3, 'q', REPEAT('q', 900), 0, 'x', NULL); FLUSH BINARY LOGS")
+    source.sql(f"INSERT INTO `{schema}`.things VALUES (4, 'd', NULL, 0, 'x', NULL)")
+    ((newest, position, *_),) = source.sql("SHOW BINARY LOG STATUS")
+    relay = dmctl.work / "relay" / "mysql-01"
+    with dmctl.started("start-relay", "-s", "mysql-01", "--source-file", file) as process:
+        wait_until(lambda: [path.stat().st_size for path in relay.glob(f"*/{newest}")] == [position], process)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=400)
-
-    assert process.returncode == 130, err
-    assert "the same command again" in out
-    assert processes_below(dmctl.work) == []
-    mysql_source.sql(f"DELETE FROM `{schema}`.orders_1 WHERE id % 3 = 0")
-
-    ended = dmctl("run", *files.arguments, "--json")
-
-    assert ended.code == 0, ended.err
-    assert ended.answer["verified"] is True
-    assert_equal(schema, mysql_source, mariadb_target)
+        process.wait(240)
+    (damaged,) = (path for path in relay.glob("*/*bin.*") if b"q" * 900 in path.read_bytes())
+    assert damaged.name != newest
+    damaged.write_bytes(damaged.read_bytes().replace(b"q" * 900, b"q" * 899 + b"r"))
 
 
-def test_the_processes_of_a_killed_dmctl_end_and_the_task_continues(
+def test_killed_and_interrupted_runs_continue_while_the_source_is_written_to(
     dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
 ) -> None:
     with dmctl.started("run", *files.arguments, "--until", "forever") as process:
         wait_until(lambda: has_rows(mariadb_target, schema, "orders", 1), process)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    deadline = time.monotonic() + 180
-    while processes_below(dmctl.work) and time.monotonic() < deadline:
-        time.sleep(0.2)
+    wait_for(lambda: not processes_below(dmctl.work), seconds=180, every=0.2)
 
+    with dmctl.started("run", *files.arguments, "--until", "forever", "--json") as process:
+        wait_until(lambda: has_rows(mariadb_target, schema, "orders", 6000), process)
+        mysql_source.sql(f"INSERT INTO `{schema}`.things VALUES (7, 'after', NULL, NULL, NULL, NULL)")
+        wait_until(lambda: has_rows(mariadb_target, schema, "things", 4), process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=400)
+    assert process.returncode == 130, err
+    assert "the same command again" in out
     assert processes_below(dmctl.work) == []
-    ended = dmctl("run", *files.arguments, "--json")
-    assert ended.code == 0, ended.err
-    assert ended.answer["verified"] is True
+
+    with writing(mysql_source, schema) as end, dmctl.started("run", *files.arguments, "--json") as process:
+        wait_until(lambda: mariadb_target.sql(f"SELECT 1 FROM `{schema}`.orders WHERE customer = 'new'"), process)
+        end()
+        out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert '"verified": true' in out
     assert_equal(schema, mysql_source, mariadb_target)
 
 

@@ -124,7 +124,7 @@ def world(
     monkeypatch.setenv(META_VARIABLE, url)
     with ExitStack() as stack:
         stack.enter_context(logged(mysql_target))
-        for user in ("first", "second"):
+        for user in ("first", "second", "other"):
             mysql_target.create_user(user, "secret", privileges="ALL PRIVILEGES")
             stack.callback(mysql_target.sql, f"DROP USER '{user}'@'%'")
         made = World(mariadb_source, mysql_target, schema, tmp_path, stack.enter_context(MetaStore.open(url)), url)
@@ -191,7 +191,7 @@ CONNECTION_LOST = "DM-6001"
 """The target has given a connection up that was frozen while it was made."""
 
 
-def ends_by_itself(world: World, app: SparkApp, code: str) -> None:
+def ends_by_itself(world: World, app: SparkApp, user: str, code: str) -> None:
     """Check that its error asks for a retry: it is unknown which of the two runs is the newer one."""
     assert app.wait(SECONDS) == 2, "it does not end by itself"
     with pytest.raises(SparkAppFailed) as failed:
@@ -202,7 +202,7 @@ def ends_by_itself(world: World, app: SparkApp, code: str) -> None:
     assert run.stage is Stage.PAUSED
     assert reported.code in (code, CONNECTION_LOST)
     assert reported.reaction is Reaction.RETRY
-    assert not world.written_by("first")
+    assert not world.written_by(user)
 
 
 def test_a_frozen_copy_writes_nothing_after_another_attempt_has_finished_it(world: World, slow: int) -> None:
@@ -214,32 +214,24 @@ def test_a_frozen_copy_writes_nothing_after_another_attempt_has_finished_it(worl
     assert world.written_by("second")
     world.target.sql(f"DELETE FROM `{world.schema}`.t WHERE id = 2")  # cut over: the target is the truth now
     resume(frozen)
-    ends_by_itself(world, first, "DM-8013")
+    ends_by_itself(world, first, "first", "DM-8013")
     assert world.rows() == [(1,)]
 
 
 @pytest.mark.usefixtures("relay")
-def test_a_sync_that_another_attempt_continues(world: World, slow: int) -> None:
+def test_syncs_that_another_attempt_of_one_of_them_has_begun(world: World, slow: int) -> None:
+    """An earlier attempt is fenced; another process waits for the lease of a holder that may have died, which the
+    second renews."""
     first = world.start("incremental_sync", "first", 1, port=slow)
     frozen = freeze(world, first, whole=False)
+    other = world.start("incremental_sync", "other", 1, identity="dag/another run/task", port=slow)
+    frozen += freeze(world, other, whole=True)
     second = world.start("incremental_sync", "second", 2)
     world.source.sql("INSERT INTO t VALUES (3)", database=world.schema)
     wait_for(lambda: world.rows() == [(3,)])
     resume(frozen)
-    ends_by_itself(world, first, "DM-8013")
+    ends_by_itself(world, first, "first", "DM-8013")
+    ends_by_itself(world, other, "other", "DM-8005")
     world.source.sql("INSERT INTO t VALUES (4)", database=world.schema)
     wait_for(lambda: world.rows() == [(3,), (4,)])
-    assert second.poll() is None
-
-
-@pytest.mark.usefixtures("relay")
-def test_a_sync_that_another_process_has_begun(world: World, slow: int) -> None:
-    """It waits for the lease of a holder that may have died, which this one renews."""
-    first = world.start("incremental_sync", "first", 1, port=slow)
-    frozen = freeze(world, first, whole=True)
-    second = world.start("incremental_sync", "second", 1, identity="dag/another run/task")
-    world.source.sql("INSERT INTO t VALUES (3)", database=world.schema)
-    wait_for(lambda: world.rows() == [(3,)])
-    resume(frozen)
-    ends_by_itself(world, first, "DM-8005")
     assert second.poll() is None
