@@ -40,23 +40,25 @@ class LockWatch:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        with suppress(DmError):  # the last of it
-            self._look()
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the locks in the order in which they were made, each with its life."""
         return list(self.lives.values())
 
     def _run(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
-            with suppress(DmError):  # it is not there yet, or busy
-                self._look()
+        ended = False
+        while not ended:
+            ended = self._ended.wait(LOOK_SECONDS)  # the last look comes after the end
+            if not self.database.exists():
+                continue
+            with suppress(DmError), MetaStore.open(Secret(f"sqlite:///{self.database}")) as store:  # it may be busy
+                self._look(store)
+                while not ended:
+                    ended = self._ended.wait(LOOK_SECONDS)
+                    self._look(store)
 
-    def _look(self) -> None:
-        if not self.database.exists():
-            return
-        with MetaStore.open(Secret(f"sqlite:///{self.database}")) as store:
-            there = {(lock.id, lock.number): lock for lock, _ in stored_locks(store, self.task)}
+    def _look(self, store: MetaStore) -> None:
+        there = {(lock.id, lock.number): lock for lock, _ in stored_locks(store, self.task)}
         for key, lock in there.items():
             life = self.lives.setdefault(
                 key, {"id": lock.id, "number": lock.number, "owner": lock.owner, "DDLs": list(lock.ddls), "life": []}

@@ -16,7 +16,7 @@ from testbed.equality import Report
 
 RUN_TIMEOUT_SECONDS: Final = 1800
 DAG_SEEN_SECONDS: Final = 300
-_POLL_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 2.0
 _SYNC_TASKS: Final = ("incremental_sync", "drain")
 
 Say = Callable[[str], None]
@@ -54,14 +54,10 @@ def run_dag(
     world: World,
     *,
     writes_per_second: int,
-    trigger: Callable[[World], str] = lambda world: world.airflow.api.trigger(DAG_ID),
     during: Callable[[World, str], None] | None = None,
     tell: Say = say,
 ) -> Outcome:
-    """Trigger the DAG while writers write; wait for its end and compare. `during(world, run_id)` runs beside it.
-
-    `trigger` returns the run's id.
-    """
+    """Trigger the DAG while writers write; wait for its end and compare. `during(world, run_id)` runs beside it."""
     api = world.airflow.api
     api.wait_for_dag(DAG_ID, seconds=DAG_SEEN_SECONDS)
     writers = world.writers(per_second=writes_per_second)
@@ -69,7 +65,7 @@ def run_dag(
         writer.start()
     try:
         began = time.monotonic()
-        run_id = trigger(world)
+        run_id = api.trigger(DAG_ID)
         tell(f"DAG {DAG_ID}, run {run_id}: {world.airflow.url}/dags/{DAG_ID}/runs/{run_id}")
         if during is not None:
             during(world, run_id)

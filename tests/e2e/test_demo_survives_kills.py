@@ -7,7 +7,6 @@ The oracle is the demo's own: an independent comparison of every row.
 import contextlib
 import json
 import os
-import re
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,19 +15,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from demo import __main__ as demo
 from demo.run import Outcome, copied_rows, run_dag
 from demo.world import DAG_ID, SOURCES, World
-from tests.airflow.support import chromium, log_in, trigger
-from tests.conftest import REQUIRED
-from tests.waiting import wait_for
+from tests import waiting
 
 pytestmark = [pytest.mark.e2e, pytest.mark.server, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(2400)]
 
+wait_for = partial(waiting.wait_for, seconds=600, every=0.2)  # each query logs in
 ROWS = 120_000
-WRITES_PER_SECOND = 40
+WRITES_PER_SECOND = 10
 Kill = Callable[[World, str], int]
 
 
@@ -47,7 +44,7 @@ def pids_of(world: World, *words: str) -> list[int]:
 
 def kill_relay(world: World, run_id: str) -> int:
     """The relay process of the MySQL source, while rows are being copied."""
-    wait_for(lambda: copied_rows(world) > 0, seconds=600)
+    wait_for(lambda: copied_rows(world) > 0)
     (pid,) = [pid for pid in pids_of(world, "engine.relay") if has_open(pid, f"/{SOURCES[1]}/")]
     os.kill(pid, signal.SIGKILL)
     return pid
@@ -64,7 +61,7 @@ def has_open(pid: int, part: str) -> bool:
 
 def kill_driver(world: World, run_id: str) -> int:
     """The Python driver of the full migration, when a part of the rows has been committed."""
-    wait_for(lambda: copied_rows(world) > 0, seconds=600)
+    wait_for(lambda: copied_rows(world) > 0)
     pid = next(
         pid for pid in pids_of(world, "full_migration.py") if "java" not in Path(f"/proc/{pid}/exe").readlink().name
     )
@@ -87,9 +84,9 @@ KILLS: Final[tuple[Kill, ...]] = (kill_relay, kill_driver, kill_task_process)
 
 def wait_until_sync_has_claimed(world: World) -> None:
     """Wait until the sync app has taken its generation of both sources, just before it applies changes."""
-    wait_for(lambda: [unit for unit, _ in subtasks(world)] == ["sync", "sync"], seconds=600)
+    wait_for(lambda: [unit for unit, _ in subtasks(world)] == ["sync", "sync"])
     loaded = max(generation for _, generation in subtasks(world))
-    wait_for(lambda: all(generation > loaded for _, generation in subtasks(world)), seconds=600)
+    wait_for(lambda: all(generation > loaded for _, generation in subtasks(world)))
 
 
 def subtasks(world: World) -> list[tuple[str, int]]:
@@ -99,20 +96,6 @@ def subtasks(world: World) -> list[tuple[str, int]]:
     return [
         (unit, generation) for unit, generation in world.target.sql("SELECT unit, generation FROM dm_meta.dm_subtask")
     ]
-
-
-def by_the_form(dm_page: str, world: World) -> str:
-    """Open the DM page, then press Trigger in Airflow's UI."""
-    path = chromium()
-    if path is None and not REQUIRED:
-        return world.airflow.api.trigger(DAG_ID)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        context = log_in(browser, world.airflow, world.airflow.user, world.airflow.password)
-        page = context.new_page()
-        page.goto(dm_page)
-        page.frame_locator("iframe[title=DM]").get_by_role("heading", level=1).wait_for()
-        return trigger(page, world.airflow, DAG_ID)
 
 
 @pytest.fixture
@@ -139,7 +122,8 @@ def test_the_migration_ends_verified_although_all_are_killed(
     worlds: list[World], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert demo.main(["up", "--rows", str(ROWS)]) == 0
-    (dm_page,) = set(re.findall("DM page: (.*)", capsys.readouterr().err))
+    dm_page = f"DM page: {worlds[0].airflow.url}/plugin/dm"
+    assert dm_page in capsys.readouterr().err
     assert demo.main(["up"]) == 1, "it is up already"
     assert dm_page in capsys.readouterr().err
 
@@ -150,7 +134,7 @@ def test_the_migration_ends_verified_although_all_are_killed(
         def during(world: World, run_id: str) -> None:
             killed.extend(kill(world, run_id) for kill in KILLS)
 
-        outcomes.append(run_dag(world, trigger=partial(by_the_form, dm_page), during=during, **options))
+        outcomes.append(run_dag(world, during=during, **options))
         return outcomes[0]
 
     monkeypatch.setattr(demo, "run_dag", run)
