@@ -23,10 +23,10 @@ class OfFailedTask(RunWatchTrigger):
         return "failed"
 
 
-def trigger() -> RunWatchTrigger:
+def trigger(deadline: float | None = None) -> RunWatchTrigger:
     named: dict[str, Any] = {"task_name": "shop", "sources": ["one"], "app": "incremental_sync", "run_id": "run-1"}
-    times: dict[str, Any] = {"launched_at": time.time(), "deadline": None, "poll_interval": 0.05, "first_delay": 0.0}
-    return OfFailedTask(dm_meta_conn_id=None, launcher=ME, **named, **times)
+    times: dict[str, Any] = {"launched_at": time.time(), "poll_interval": 0.05, "first_delay": 0.0}
+    return OfFailedTask(dm_meta_conn_id=None, launcher=ME, deadline=deadline, **named, **times)
 
 
 async def killed_as_airflow_does_it() -> None:
@@ -40,9 +40,17 @@ async def killed_as_airflow_does_it() -> None:
         await asyncio.wait(_ENDING)
 
 
-@pytest.mark.parametrize("killed", [lambda: trigger().on_kill(), killed_as_airflow_does_it], ids=["once", "cancelled"])
+async def out_of_time() -> None:
+    assert await trigger(deadline=time.time())._wait() == {"status": "timeout", "run_id": "run-1"}
+
+
+@pytest.mark.parametrize(
+    "killed",
+    [lambda: trigger().on_kill(), killed_as_airflow_does_it, out_of_time],
+    ids=["once", "cancelled", "out of time"],
+)
 def test_a_pause_just_before_the_end_of_a_task_is_restored(work_dir: Path, killed: Any) -> None:
-    """The launcher polled a moment ago, the run has not followed the pause, and the task is marked as failed."""
+    """The launcher polled a moment ago, the run has not followed the pause, and the task fails or is late."""
     with DmMetadataHook().get_store() as store:
         holder = Holder("me", attempt="1", host="here", process=ME)
         store.start_run("run-1", task="shop", app="incremental_sync", holder=holder)

@@ -1,5 +1,5 @@
 """A user triggers example DAGs: one migration, batches, a sync without an end, its relay's maintenance and the
-cut-over. Each form is filled in once; DAGs with the same form are triggered by the API. The sharded merge with DDL is
+cut-over. A form is filled in once; the other DAGs are triggered by the API. The sharded merge with DDL is
 test_scheduler_shard_ddl.py."""
 
 import time
@@ -94,7 +94,7 @@ def test_from_a_migration_to_the_cut_over(airflow: Airflow, servers: tuple[Serve
     wait_for(lambda: target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.t")[0] == (3,), seconds=400)
     api.wait_for_task("dm_continuous_sync", sync, "incremental_sync", states=("deferred",), seconds=400)
 
-    care = trigger(page, airflow, "dm_relay_maintenance", task=file)
+    care = api.trigger("dm_relay_maintenance", {"task": file})
     run = trigger_again(airflow, "dm_cut_over", task=file, target="examples_target")
     approve(airflow, run, "writes_stopped")
     assert airflow.api.wait_for_run("dm_relay_maintenance", care, seconds=400) == "success"

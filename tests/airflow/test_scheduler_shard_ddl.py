@@ -10,7 +10,6 @@ from typing import Final
 
 import pytest
 import yaml
-from playwright.sync_api import Page
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_task
@@ -27,9 +26,9 @@ from airflow_provider_dm.launch.workdir import TaskDir
 from testbed import Server
 from testbed.airflow import Airflow
 from testbed.airflow_api import TaskState
-from tests.airflow.support import files_with, trigger
+from tests.airflow.support import files_with
 
-pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 CANARY = "c4nary-of-the-shards"
 DAG_ID = "dm_shard_ddl"
 PLAIN: Final = Path(__file__).parents[1] / "chaos/plain_sync.py"
@@ -110,10 +109,10 @@ def states(airflow: Airflow, run: str) -> dict[str, str | None]:
     return {one.task_id: one.state for one in airflow.api.tasks(DAG_ID, run)}
 
 
-def test_a_user_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers: Servers, page: Page) -> None:
+def test_a_user_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers: Servers) -> None:
     api, task = airflow.api, task_file(airflow, servers)
     differ(airflow, servers, task)
-    run = trigger(page, airflow, DAG_ID, task=task, target="dm_target_default")
+    run = api.trigger(DAG_ID, {"task": task, "target": "dm_target_default"})
     api.wait_for_task(DAG_ID, run, "ask", states=("awaiting_input",), seconds=300)
 
     ended = states(airflow, run)

@@ -1,9 +1,7 @@
-"""The Spark driver of a task: it dies with its task, however that dies, and a retry is never a second writer."""
+"""The launcher and the Spark driver of a deferred task: a retry is never a second writer."""
 
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,12 +10,12 @@ from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import Watch, arguments, files_with, restart_triggerer, running, sync_task, wait_for
+from tests.airflow.support import Watch, arguments, files_with, running, sync_task, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 CANARY = "c4nary-of-the-sync"
 SCHEMA = "t_scheduled_sync"
-DAG_ID = "sync_for_ever"
+DAG_ID = "sync_deferred"
 
 
 @pytest.fixture
@@ -44,85 +42,18 @@ def write(source: Server) -> None:
     source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (1), (2), (3)")
 
 
-def task_file(airflow: Airflow, source: Server) -> str:
-    return sync_task(airflow, source, name="scheduled_sync", source_id="sync_source", schema=SCHEMA)
-
-
-def deferred(airflow: Airflow, source: Server) -> dict[str, str]:
-    """The parameters of the DAG `sync_deferred`, whose Spark keeps an event log."""
-    events = airflow.home / "events"
-    events.mkdir(exist_ok=True)
-    return {"task": task_file(airflow, source), "events": str(events)}
-
-
 def equal(pair: tuple[Server, Server]) -> bool:
     one, other = (server.sql(f"SELECT * FROM {SCHEMA}.t ORDER BY id") for server in pair)
     return one == other
 
 
-def test_the_driver_ends_with_its_task_and_the_retry_continues(airflow: Airflow, pair: tuple[Server, Server]) -> None:
-    most, ended = [0], threading.Event()
-
-    def count() -> None:
-        while not ended.wait(0.1):
-            most[0] = max(most[0], len(drivers(airflow)))
-
-    counter = threading.Thread(target=count)
-    counter.start()
-    try:
-        run = airflow.api.trigger(DAG_ID, {"task": task_file(airflow, pair[0])})
-        write(pair[0])
-        wait_for(lambda: equal(pair))
-
-        # kill -9 to the task's process: no process is left to clean up, and the driver ends all the same.
-        (first,) = drivers(airflow)
-        task = airflow.api.wait_for_task(DAG_ID, run, "sync", seconds=240)
-        assert task.pid is not None
-        os.kill(task.pid, signal.SIGKILL)
-        wait_for(lambda: first not in drivers(airflow))
-
-        write(pair[0])
-        wait_for(lambda: drivers(airflow))
-        wait_for(lambda: equal(pair))
-        assert airflow.api.task(DAG_ID, run, "sync").try_number == 2
-
-        # kill -9 to the driver: the task fails, the next attempt continues.
-        os.kill(drivers(airflow)[0], signal.SIGKILL)
-        write(pair[0])
-        wait_for(lambda: airflow.api.task(DAG_ID, run, "sync").try_number == 3)
-        wait_for(lambda: equal(pair))
-
-        # A user stops the sync: it fails without a retry. Cleared, it continues: the stop has been fulfilled.
-        with MetaStore.open(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}") as store:
-            store.set_subtask_desired("scheduled_sync", "sync_source", Stage.STOPPED)
-        wait_for(lambda: airflow.api.run_state(DAG_ID, run) == "failed")
-        assert "DM-9064" in airflow.api.log(DAG_ID, run, "sync", 3)
-        airflow.api.clear(DAG_ID, run, "sync")
-        write(pair[0])
-        wait_for(lambda: equal(pair))
-
-        # A user marks the task as failed, and nothing of it runs any more.
-        airflow.api.set_task_state(DAG_ID, run, "sync", "failed")
-        wait_for(lambda: not running(airflow, b"incremental_sync"))
-        assert airflow.api.wait_for_run(DAG_ID, run, seconds=240) == "failed"
-        time.sleep(1)
-        assert drivers(airflow) == []
-    finally:
-        ended.set()
-        counter.join()
-
-    assert most[0] == 1
-    assert equal(pair)
-    assert files_with(CANARY, airflow.home) == []
-
-
-def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_user(
-    airflow: Airflow, pair: tuple[Server, Server]
-) -> None:
-    file, events = task_file(airflow, pair[0]), airflow.home / "events"
+def test_a_deferred_sync_outlives_workers_and_is_ended_by_a_user(airflow: Airflow, pair: tuple[Server, Server]) -> None:
+    events = airflow.home / "events"
+    events.mkdir()
+    task = sync_task(airflow, pair[0], name="scheduled_sync", source_id="sync_source", schema=SCHEMA)
     with Watch(airflow, CANARY) as watch:
-        run = airflow.api.trigger("sync_deferred", deferred(airflow, pair[0]))
-        airflow.api.wait_for_task("sync_deferred", run, "sync", states=("deferred",), seconds=240)
+        run = airflow.api.trigger(DAG_ID, {"task": task, "events": str(events)})  # Spark keeps an event log
+        airflow.api.wait_for_task(DAG_ID, run, "sync", states=("deferred",), seconds=240)
         write(pair[0])
         wait_for(lambda: equal(pair))
     (first,) = drivers(airflow)
@@ -131,30 +62,23 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_user(
     assert watch.exposed == set()
     assert [path for path in events.rglob("*") if path.is_file() and b"SparkListener" in path.read_bytes()]
 
-    # The triggerer is restarted: the sync does not notice.
-    restart_triggerer(airflow)
-    write(pair[0])
-    wait_for(lambda: equal(pair))
-    assert drivers(airflow) == [first]
-
     # kill -9 to the launcher: the driver goes, and the next attempt continues.
     (launcher,) = running(airflow, b"launch.detached")
     os.kill(launcher, signal.SIGKILL)
     wait_for(lambda: first not in drivers(airflow))
     write(pair[0])
     wait_for(lambda: equal(pair))
-    assert airflow.api.task("sync_deferred", run, "sync").try_number == 2
-    assert "DM-9024" in airflow.api.log("sync_deferred", run, "sync", 1)
+    assert airflow.api.task(DAG_ID, run, "sync").try_number == 2
+    assert "DM-9024" in airflow.api.log(DAG_ID, run, "sync", 1)
 
     # It is cleared: the old run ends by that, whose stop is not taken for a user's, and continues with one driver.
     (second,) = drivers(airflow)
     body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["sync"]}
-    airflow.api.call("POST", "/dags/sync_deferred/clearTaskInstances", body)
+    airflow.api.call("POST", f"/dags/{DAG_ID}/clearTaskInstances", body)
     wait_for(lambda: second not in drivers(airflow))
     write(pair[0])
     wait_for(lambda: equal(pair))
-    task = airflow.api.wait_for_task("sync_deferred", run, "sync", states=("deferred",), seconds=240)
-    assert task.try_number == 3
+    assert airflow.api.wait_for_task(DAG_ID, run, "sync", states=("deferred",), seconds=240).try_number == 3
     assert len(drivers(airflow)) == 1
 
     # It is paused by a user.
@@ -163,16 +87,9 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_user(
         wait_for(lambda: store.list_subtasks(task="scheduled_sync")[0].stage is Stage.PAUSED)
 
         # A user marks the task as failed: nothing of it runs any more, and what the user wanted stays.
-        airflow.api.set_task_state("sync_deferred", run, "sync", "failed")
+        airflow.api.set_task_state(DAG_ID, run, "sync", "failed")
         wait_for(lambda: not running(airflow, b"launch.detached"))
         assert drivers(airflow) == []
         wait_for(lambda: store.list_subtasks(task="scheduled_sync")[0].desired is Stage.PAUSED)
-        assert airflow.api.wait_for_run("sync_deferred", run, seconds=240) == "failed"
-
-        # A time limit: the sync that is paused ends after it, and is paused still.
-        run = airflow.api.trigger("sync_for_a_while", {"task": file})
-        assert airflow.api.wait_for_run("sync_for_a_while", run, seconds=240) == "failed"
-        assert "did not end in time; its progress is saved" in airflow.api.log("sync_for_a_while", run, "sync")
-        wait_for(lambda: not running(airflow, b"launch.detached"))
-        assert store.list_subtasks(task="scheduled_sync")[0].desired is Stage.PAUSED
+        assert airflow.api.wait_for_run(DAG_ID, run, seconds=240) == "failed"
     assert files_with(CANARY, airflow.home) == []

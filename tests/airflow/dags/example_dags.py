@@ -1,5 +1,4 @@
-"""Example DAGs of `dags/`, unchanged. Triggered from Airflow's form by test_scheduler_examples.py and
-test_scheduler_shard_ddl.py."""
+"""Example DAGs of `dags/`, unchanged. Triggered by test_scheduler_examples.py and test_scheduler_shard_ddl.py."""
 
 from airflow.sdk import DAG
 

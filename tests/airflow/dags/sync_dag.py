@@ -40,4 +40,4 @@ with DAG("many_sensors", schedule=None, catchup=False):
     sensor: Any = CheckpointPassedSensor.partial(
         task_id="passed", task="many", location="bin.000003:400", deferrable=True, poke_interval=1, timeout=300
     )
-    sensor.expand(source_id=[f"s{number:02}" for number in range(20)])
+    sensor.expand(source_id=[f"s{number:02}" for number in range(8)])
