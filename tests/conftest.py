@@ -214,6 +214,10 @@ def _flavour_of(kind: str) -> str:
 
 COMPUTING: Final = ("computes", "spark", "airflow", "e2e")
 SHARE_AN_AIRFLOW: Final = re.compile(r"tests/airflow/test_(dm_page|scheduler\w*|ui)\.py$")
+RUN_DAGS_THEMSELVES: Final = re.compile(
+    r"tests/airflow/test_(migration_dag|operate_source|relay_dag|relay_failover|shard_ddl|sync_sensors)\.py$"
+)
+"""The first `dag.test()` of a process builds Airflow's API in it, for eight seconds of a processor."""
 SHARE_HOSTILE_SERVERS: Final = re.compile(r"tests/integration/(\w+/test_hostile|mysql/test_session)\.py$")
 
 
@@ -221,6 +225,8 @@ def kept_together(module: str) -> str:
     """Return what the tests of a module share: all of one name run one after another, in one session."""
     if SHARE_AN_AIRFLOW.search(module):
         return "tests/airflow"
+    if RUN_DAGS_THEMSELVES.search(module):
+        return "dag.test()"
     return HOSTILE if SHARE_HOSTILE_SERVERS.search(module) else module
 
 

@@ -42,6 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here):  # of ten thousand tests
             item.add_marker(pytest.mark.airflow)
+    items.sort(key=shares_airflow)  # one after another: no test between them finds the event loop of their browser
 
 
 def pytest_unconfigure() -> None:
@@ -120,30 +121,37 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     if stack is None:
         return
     items = item.session.items
-    if not any("airflow" in getattr(later, "fixturenames", ()) for later in items[items.index(item) + 1 :]):
+    if not any(map(shares_airflow, items[items.index(item) + 1 :])):
         stack.close()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def shares_airflow(item: pytest.Item) -> bool:
+    return "airflow" in getattr(item, "fixturenames", ())
+
+
+@pytest.fixture(scope="session")
+def browser(airflow: Airflow, pytestconfig: pytest.Config) -> Browser:
+    """A browser that ends with the shared Airflow."""
     path = chromium()
     if path is None:
         (pytest.fail if REQUIRED else pytest.skip)("no chromium: apt-get install chromium-headless-shell")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    stack = pytestconfig.stash[SHARED]
+    playwright = stack.enter_context(sync_playwright())
+    browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    stack.callback(browser.close)
+    return browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def logged_in(airflow: Airflow, browser: Browser) -> BrowserContext:
     """A browser that is logged in as admin: to load the UI for the first time takes ten seconds."""
-    return log_in(browser, airflow, airflow.user, airflow.password, viewport={"width": 1400, "height": 1400})
+    return log_in(browser, airflow, airflow.user, viewport={"width": 1400, "height": 1400})
 
 
 @pytest.fixture
-def page(logged_in: BrowserContext, tmp_path: Path) -> Iterator[Page]:
-    page = logged_in.new_page()
+def page(logged_in: BrowserContext, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
+    page, failed = logged_in.new_page(), request.session.testsfailed
     yield page
-    page.screenshot(path=str(tmp_path / "last.png"))
+    if request.session.testsfailed > failed:
+        page.screenshot(path=str(tmp_path / "last.png"))
     page.close()

@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
+from testbed.airflow_api import AirflowApi
 from tests import waiting
 
 PAGE_MILLISECONDS = 180_000
@@ -134,24 +135,18 @@ def later(seconds: float, store: MetaStore, do: Callable[..., None], **parts: An
     return timer
 
 
-def password_of(airflow: Airflow, user: str) -> str:
-    """Return the password of a user of Airflow's simple auth manager."""
-    found: str = json.loads((airflow.home / "passwords.json").read_text())[user]
-    return found
+def token_of(airflow: Airflow, user: str) -> str:
+    """Return a token of a user of Airflow's simple auth manager."""
+    password = json.loads((airflow.home / "passwords.json").read_text())[user]
+    return AirflowApi(airflow.url, user, password).token()
 
 
-def log_in(browser: Browser, airflow: Airflow, user: str, password: str, **options: Any) -> BrowserContext:
-    """Return a context of the browser in which a user is logged in."""
+def log_in(browser: Browser, airflow: Airflow, user: str, **options: Any) -> BrowserContext:
+    """Return a context of the browser with the session cookie of a user, as Airflow's login page sets it."""
     context = browser.new_context(locale="en-US", **options)
+    context.add_cookies([{"name": "_token", "value": token_of(airflow, user), "url": airflow.url}])
     context.set_default_timeout(PAGE_MILLISECONDS)
     expect.set_options(timeout=PAGE_MILLISECONDS)
-    page = context.new_page()
-    page.goto(f"{airflow.url}/")
-    page.fill("input[name=username]", user)
-    page.fill("input[name=password]", password)
-    page.click("button[type=submit]")
-    page.wait_for_url(lambda url: "/auth" not in url)
-    page.close()
     return context
 
 

@@ -14,8 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from testbed import Server
 from testbed.airflow import Airflow
-from testbed.airflow_api import AirflowApi
-from tests.airflow.support import log_in, password_of, running, sync_task, wait_for
+from tests.airflow.support import log_in, running, sync_task, token_of, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(1500)]
 CANARY: Final = "c4nary-of-the-page"
@@ -42,7 +41,7 @@ class LiveSync:
         wait_for(lambda: self.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0])
 
     def _write(self) -> None:
-        while not self.ended.wait(1):
+        while not self.ended.wait(2):
             self.source.sql(f"INSERT INTO {SCHEMA}.orders (n) VALUES " + ", ".join(["(1)"] * 200))
 
     def end(self) -> None:
@@ -208,9 +207,8 @@ def test_nothing_is_readable_without_a_login(airflow: Airflow, browser: Browser,
 
 
 def test_a_viewer_reads_it_and_no_secret_is_in_it(airflow: Airflow, live: LiveSync, browser: Browser) -> None:
-    context = log_in(browser, airflow, "vic", password_of(airflow, "vic"))
-    token = AirflowApi(airflow.url, "vic", password_of(airflow, "vic")).token()
-    script = browser.new_context(extra_http_headers={"Authorization": f"Bearer {token}"})
+    context = log_in(browser, airflow, "vic")
+    script = browser.new_context(extra_http_headers={"Authorization": f"Bearer {token_of(airflow, 'vic')}"})
     assert CANARY not in script.request.get(f"{airflow.url}/dm/api/status").text()
     assert script.request.post(f"{airflow.url}/dm/api/pause", data={"task": TASK}).status == 403
     script.close()
@@ -307,8 +305,7 @@ def test_only_op_and_above_may_act_and_only_from_the_page(
 @pytest.fixture(scope="module")
 def users(airflow: Airflow, browser: Browser) -> dict[str, BrowserContext]:
     """Browsers with the session cookies of an op and of a viewer, and one without."""
-    logged_in = {user: log_in(browser, airflow, user, password_of(airflow, user)) for user in ("olga", "vic")}
-    return {**logged_in, "nobody": browser.new_context()}
+    return {user: log_in(browser, airflow, user) for user in ("olga", "vic")} | {"nobody": browser.new_context()}
 
 
 def test_actions_are_in_airflows_audit_log(airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext]) -> None:

@@ -43,7 +43,7 @@ def shards(
                 f"CREATE TABLE `{unique_database}_{number}`.orders (id BIGINT PRIMARY KEY, note VARCHAR(40), n INT);"
             )
             write(server, f"{unique_database}_{number}", start=number * 1000)
-    connection("spark_default", conn_type="spark", host="local[2]")
+    connection("spark_default", conn_type="spark", host="local[1]")
     return unique_database
 
 
@@ -114,6 +114,7 @@ def test_two_sources_into_one_target(
     run_dag: RunDag,
     capfd: pytest.CaptureFixture[str],
     openlineage: None,
+    forked_relays: None,
 ) -> None:
     task = task_of(shards)
     with DAG("migrate", default_args={"target_conn_id": "dm_target"}) as dag:

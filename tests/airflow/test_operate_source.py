@@ -1,4 +1,4 @@
-"""`dmctl operate-source` and `config import`: source files of DM become connections that mean the same."""
+"""`dmctl operate-source` and `config import`: source files of DM become Airflow connections."""
 
 import json
 import os
@@ -92,10 +92,14 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str,
     return code, json.loads(printed.out)
 
 
-def test_a_source_file_becomes_a_connection_that_means_the_same(
+def test_source_files_and_exports_become_connections_that_mean_the_same(
     export: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = export / "sources" / "exported-01.yaml"
+    with pytest.MonkeyPatch.context() as wrong:
+        wrong.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{export}/nothing.db")
+        error = run(capsys, "operate-source", "create", str(file))[1]["error"]
+    assert (error["ErrCode"], "`airflow db check-migrations`" in error["Workaround"]) == ("DM-1317", True)
     assert run(capsys, "operate-source", "create", str(file))[0] == 0
 
     connection, config = stored("exported-01"), load_source(file)
@@ -105,40 +109,24 @@ def test_a_source_file_becomes_a_connection_that_means_the_same(
     )
     assert endpoint_of(connection, "exported-01") == config.from_.endpoint("exported-01")
 
-    code, answer = run(capsys, "operate-source", "create", str(file))
-    assert code == 1
-    assert "already exists" in answer["sources"][0]["msg"]
-
     file.write_text(file.read_text().replace("db1", "db2"))
     assert run(capsys, "operate-source", "update", str(file))[0] == 0
     assert stored("exported-01").host == "db2"
-    assert "exported-01" in [one["source"] for one in run(capsys, "operate-source", "show")[1]["sources"]]
-    assert run(capsys, "operate-source", "stop", str(file))[0] == 0
-    assert run(capsys, "operate-source", "stop", "exported-01")[0] == 1
 
-
-def test_an_export_of_dm_is_imported(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (export / "tasks" / "wrong.yaml").write_text("name: wrong\n")
     error = run(capsys, "config", "import", "--dir", str(export / "tasks"))[1]["error"]
     assert "has no sources/*.yaml" in error["Message"]
     code, answer = run(capsys, "config", "import", "--dir", str(export))
     assert code == 1
-    assert [one["result"] for one in answer["sources"]] == [True, True]
+    assert "already exists" in answer["sources"][0]["msg"]
+    assert [one["result"] for one in answer["sources"]] == [False, True]
     assert [(one["name"], one["result"]) for one in answer["tasks"]] == [("shop", True), ("wrong", False)]
     assert source_in(stored("exported-01"), "exported-01").enable_relay is False
     assert source_in(stored("exported-02"), "exported-02").enable_relay is True
 
-
-def test_a_missing_airflow_database_is_reported(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The error names the command that shows why, and after its cause the same command does it."""
-    file = str(export / "sources" / "exported-01.yaml")
-    with pytest.MonkeyPatch.context() as wrong:
-        wrong.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{export}/nothing.db")
-        error = run(capsys, "operate-source", "create", file)[1]["error"]
-        assert (error["ErrCode"], "`airflow db check-migrations`" in error["Workaround"]) == ("DM-1317", True)
-        check = [sys.executable, "-m", "airflow", "db", "check-migrations", "--migration-wait-timeout", "0"]
-        assert subprocess.run(check, capture_output=True, check=False).returncode
-    assert run(capsys, "operate-source", "create", file)[0] == 0
+    assert run(capsys, "operate-source", "stop", str(file))[0] == 0
+    listed = [one["source"] for one in run(capsys, "operate-source", "show")[1]["sources"]]
+    assert ("exported-01" in listed, "exported-02" in listed) == (False, True)
 
 
 def test_the_file_for_airflow_is_private_and_gone_afterwards(

@@ -1,4 +1,4 @@
-"""A relay as a task, and the sensor that waits for it: `dag.test()` with real sources of both flavours."""
+"""A relay as a task, and the sensor that waits for it: `dag.test()` with a real source."""
 
 import time
 from pathlib import Path
@@ -29,9 +29,9 @@ GOAL = Location("mysql-bin.000001", 500)
 
 
 @pytest.fixture
-def upstream(source: Server, connection: Define, work_dir: Path) -> Server:
-    connection("replica_01", conn_type="dm_database", host=source.host, port=source.port, login="root")
-    return source
+def upstream(mysql_source: Server, connection: Define, work_dir: Path, forked_relays: None) -> Server:
+    connection("replica_01", conn_type="dm_database", host=mysql_source.host, port=mysql_source.port, login="root")
+    return mysql_source
 
 
 def end_of_source() -> Location:
@@ -44,7 +44,7 @@ def test_pull_until_caught_up_then_wait_for_it(
     upstream: Server, unique_database: str, run_dag: RunDag, deferrable: bool
 ) -> None:
     upstream.sql(f"CREATE DATABASE `{unique_database}`")
-    with DAG(f"pull_{upstream.flavour}_{deferrable}") as dag:
+    with DAG(f"pull_{deferrable}") as dag:
         pull = DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", deferrable=deferrable)
         wait = RelayCatchUpSensor(
             task_id="wait", source_id="replica_01", deferrable=deferrable, poke_interval=1, timeout=300

@@ -11,26 +11,24 @@ from airflow_provider_dm.hooks.relay import RelayLogHook, goal_text, progress_to
 from airflow_provider_dm.launch.awaited import NotYet
 from airflow_provider_dm.operators.relay import DmRelayOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
-from testbed import Server
 from tests.conftest import StartServers
 from tests.integration.relay.replicas import has_all_of, promote, replicate, replicated
 
 
 def test_a_goal_of_the_old_server_is_reached_on_the_new_one(
-    source: Server,
     start_own: StartServers,
     connection: Callable[..., None],
     work_dir: Path,
     run_dag: Callable[..., Any],
+    forked_relays: None,
 ) -> None:
-    options = ("--log-slave-updates=ON",) if source.flavour == "mariadb" else ()
-    old, new = start_own(*replicated("old", "new", source.flavour, options))
+    old, new = start_own(*replicated("old", "new", "mariadb", ("--log-slave-updates=ON",)))
     replicate(old, new)
     old.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); FLUSH BINARY LOGS; FLUSH BINARY LOGS")
     pull: dict[str, Any] = {"source": {"source-id": "moved", "enable-gtid": True}, "until": "caught-up"}
 
     connection("moved", conn_type="dm_database", host=old.host, port=old.port, login="root")
-    with DAG(f"before_{source.flavour}") as before:
+    with DAG("before") as before:
         DmRelayOperator(task_id="pull", **pull)
     assert run_dag(before).state == "success"
     old.sql("INSERT INTO d.t VALUES (1)")
@@ -42,7 +40,7 @@ def test_a_goal_of_the_old_server_is_reached_on_the_new_one(
     assert isinstance(progress_to(RelayLogHook().status("moved"), goal), NotYet)
 
     connection("moved", conn_type="dm_database", host=new.host, port=new.port, login="root")
-    with DAG(f"after_{source.flavour}") as after:
+    with DAG("after") as after:
         relay = DmRelayOperator(task_id="pull", deferrable=True, **pull)
         kept = RelayCatchUpSensor(task_id="kept", source_id="moved", min_location=goal_text(goal), timeout=20)
         asked = RelayCatchUpSensor(task_id="asked", source_id="moved", timeout=20)
