@@ -28,6 +28,8 @@ from airflow_provider_dm.launch.workdir import TaskDir
 from testbed import Server
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("forked_relays")
+
 
 @pytest.fixture
 def url(meta_url: str) -> Secret:

@@ -12,4 +12,4 @@ pytestmark = pytest.mark.hostile
 class TestOnHostileServers(ServerContract):
     @pytest.fixture
     def meta_url(self, target: Server, fresh_schema: FreshSchema) -> str:
-        return url_of(target, "mysql", fresh_schema(target))
+        return url_of(target, target.flavour, fresh_schema(target))

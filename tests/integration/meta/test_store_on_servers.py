@@ -1,4 +1,4 @@
-"""The store's contract on MySQL, MariaDB and PostgreSQL."""
+"""The store's contract on PostgreSQL. test_hostile.py has MySQL and MariaDB, with unusual settings."""
 
 import uuid
 
@@ -26,18 +26,6 @@ class ServerContract(StoreContract):
         with pytest.raises(MetaRefused) as refusal:
             store.start_run("r" * 300, task="t", app="verify", holder=Holder("i", "1", "h"))
         assert refusal.value.reaction is Reaction.STOP
-
-
-class TestOnMysql(ServerContract):
-    @pytest.fixture
-    def meta_url(self, mysql_target: Server, fresh_schema: FreshSchema) -> str:
-        return url_of(mysql_target, "mysql", fresh_schema(mysql_target))
-
-
-class TestOnMariadb(ServerContract):
-    @pytest.fixture
-    def meta_url(self, mariadb_target: Server, fresh_schema: FreshSchema) -> str:
-        return url_of(mariadb_target, "mariadb", fresh_schema(mariadb_target))
 
 
 class TestOnPostgresql(ServerContract):

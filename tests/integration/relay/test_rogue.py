@@ -33,7 +33,7 @@ ROOM_KB = 400_000
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Iterator[RelayKit]:
+def kit(tmp_path: Path, forked_relays: None) -> Iterator[RelayKit]:
     """Relays without a server of their own; no test here needs one."""
     folder = tmp_path / "inner"
     folder.mkdir()

@@ -36,6 +36,7 @@ from airflow_provider_dm.engine.sync.plan.bucket import RUN
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.sync.start.begin_incremental import begin_incremental
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write import apply
@@ -83,13 +84,14 @@ def strike_at_random(monkeypatch: pytest.MonkeyPatch, seed: int, share: float, *
 def rows_of(server: Server, schema: str, table: str) -> list[tuple[object, ...]]:
     """All rows, in an order that is the same on every server; text as bytes. Also of MySQL's generated primary key,
     which is INVISIBLE there, and not in TiDB."""
-    keys = server.sql(
-        "SELECT COUNT(*) FROM information_schema.columns "
-        "WHERE table_schema = %s AND table_name = %s AND column_name = 'my_row_id' AND extra LIKE '%%INVISIBLE%%'",
-        (schema, table),
-    )
     with server.connect(database=schema, use_unicode=False) as connection, connection.cursor() as cursor:
-        cursor.execute(f"SELECT {'my_row_id, ' * int(keys[0][0])}t.* FROM `{table}` t")
+        cursor.execute(
+            "SELECT COUNT(*) FROM information_schema.columns "
+            "WHERE table_schema = %s AND table_name = %s AND column_name = 'my_row_id' AND extra LIKE '%%INVISIBLE%%'",
+            (schema, table),
+        )
+        ((keys,),) = cursor.fetchall()
+        cursor.execute(f"SELECT {'my_row_id, ' * int(keys)}t.* FROM `{table}` t")
         return sorted(cursor.fetchall(), key=repr)
 
 
@@ -198,14 +200,14 @@ class SyncKit:
         """The tables, empty, on both sides; the sync begins here."""
         self.tables = tables or tuple(TABLES)
         _ = self.first_file
-        for server in (self.source, self.target):
-            for name in self.tables:
-                server.sql(f"CREATE TABLE `{self.schema}`.`{name}` ({(TABLES | BITS)[name]})")
+        self.both("; ".join(f"CREATE TABLE `{name}` ({(TABLES | BITS)[name]})" for name in self.tables))
 
     def begin_with(self, *tables: str) -> None:
-        """Create the tables on both sides, and begin the sync."""
+        """Create the tables on both sides, and begin the task at the end of the upstream's log."""
         self.create(*tables)
-        self.begin()
+        self.pull()
+        start = self.upstream()
+        begin_incremental([self.claimed(self.spec(start=start))], store=self.store, stop=threading.Event())
 
     def begin(self, start: Location | None = None) -> None:
         """The subtask's rows, without a change applied: from `start`, or from the end of the upstream's log."""
@@ -239,6 +241,11 @@ class SyncKit:
         size: EpochSize | None = None,
     ) -> SyncResult:
         """Claim and sync, as the app does."""
+        stop = stop or threading.Event()
+        return run_sync(self.claimed(spec), runner or LocalRunner(), self.store, stop, progress=progress, size=size)
+
+    def claimed(self, spec: JobSpec) -> SyncSource:
+        """Take a new generation."""
         endpoint = spec.target.resolve()
         connection = target_connection(endpoint)
         ensure_meta_tables(endpoint, self.meta_schema)
@@ -246,14 +253,7 @@ class SyncKit:
         lease = self.store.acquire_lease(self.task, SOURCE_ID, HOLDER, ttl_seconds=30, at_least=known)
         fence = Fence(self.ref, lease.generation)
         claim_generation(endpoint, fence)
-        return run_sync(
-            SyncSource.of(spec, fence),
-            runner or LocalRunner(),
-            self.store,
-            stop or threading.Event(),
-            progress=progress,
-            size=size,
-        )
+        return SyncSource.of(spec, fence)
 
     def close(self) -> None:
         for relay in self.relays:

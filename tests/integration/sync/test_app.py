@@ -57,7 +57,7 @@ def test_killed_workers_and_a_killed_driver_lose_and_double_nothing(one_kit: Syn
     with beside(write):
         app = launch(one_kit.spec("forever"), WORKER_SYNC)
         until(lambda: app.applied() > 0, app)
-        for _ in range(4):
+        for _ in range(2):
             time.sleep(chance.uniform(0.2, 0.8))
             app.kill_a_worker()
         time.sleep(chance.uniform(0.1, 0.5))

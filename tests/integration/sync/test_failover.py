@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -21,9 +21,8 @@ from airflow_provider_dm.engine.sync.errors import EarlierLogMissing
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
-from testbed import Server
+from testbed import Server, start_servers, stop_servers
 from tests.binlogs import purge_before
-from tests.conftest import StartServers
 from tests.integration.binlog.walking import end_xa
 from tests.integration.relay.replicas import has_all_of, replicate, replicated
 from tests.integration.sync.conftest import SOURCE_ID, NewKit, Strike
@@ -36,11 +35,31 @@ OPTIONS = {
 }
 
 
+RESET = {
+    "mysql": "STOP REPLICA; RESET REPLICA ALL; RESET BINARY LOGS AND GTIDS",
+    "mariadb": "STOP SLAVE; RESET SLAVE ALL; RESET MASTER; SET GLOBAL gtid_slave_pos = ''",
+}
+
+
+@pytest.fixture(scope="module")
+def servers(source: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Server]]:
+    """Two servers for all tests. (`source` is only the flavour.)"""
+    specs = replicated("a", "b", source.flavour, OPTIONS[source.flavour])
+    started = start_servers(specs, tmp_path_factory.mktemp("replicas"))
+    yield started
+    stop_servers(started, keep_logs=True)
+
+
 @pytest.fixture
-def replicas(source: Server, start_own: StartServers) -> tuple[Server, Server]:
-    """A server and a replica that applies with several workers. (`source` is only the flavour.)"""
-    options = OPTIONS[source.flavour]
-    a, b = start_own(*replicated("a", "b", source.flavour, options))
+def replicas(servers: Sequence[Server]) -> tuple[Server, Server]:
+    """A server and a replica that applies with several workers; both begin anew."""
+    a, b = servers
+    for server in servers:
+        server.start()
+        server.sql(RESET[server.flavour].partition(";")[0])
+        for (name,) in server.sql("SHOW DATABASES WHERE `Database` LIKE 't\\_%' OR `Database` = 'apart'"):
+            server.sql(f"DROP DATABASE `{name}`")
+        server.sql(RESET[server.flavour])
     replicate(a, b)
     return a, b
 

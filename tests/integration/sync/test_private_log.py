@@ -51,11 +51,11 @@ def watched(kit: TailKit) -> Iterator[list[int]]:
 
 
 def test_a_private_log_waits_for_its_task(kit: TailKit) -> None:
-    """Twelve times the limit while the task is stopped; then it is started and gets everything."""
+    """Nine times the limit while the task is stopped; then it is started and gets everything."""
     kit.create_wide()
     kit.begin()
     with watched(kit) as most:
-        for number in range(12):
+        for number in range(9):
             kit.fill(number * 1000, 1000)
             kit.rotate()
         wait_for(lambda: kit.dumps() == 0 and sum(kit.held().values()) >= MIB)
@@ -101,8 +101,8 @@ def test_a_transaction_larger_than_the_limit_is_pulled(kit: TailKit) -> None:
     kit.create_wide()
     kit.begin()
     kit.fill(0, 100)
-    kit.fill(1000, 6000, each=6000)  # 6 MB, twelve times the limit
-    kit.fill(10_000, 3000)
+    kit.fill(1000, 3000, each=3000)  # 3 MB, six times the limit
+    kit.fill(10_000, 2000)
     wait_for(lambda: kit.dumps() == 0)
     assert kit.sync().finished
     assert kit.differences() == []
@@ -128,7 +128,7 @@ def test_nothing_is_pulled_far_after_the_end_of_a_run(kit: TailKit) -> None:
     kit.fill(0, 100)
     kit.relays.pop().stop()
     kit.until = kit.upstream()
-    kit.fill(1000, 12_000)
+    kit.fill(1000, 8_000)
     far = kit.upstream()
     assert kit.sync(until=str(kit.until)).finished
     wait_for(lambda: kit.relay_status().stage is Stage.RUNNING and kit.relay_status().relay is not None)
@@ -206,7 +206,7 @@ def test_prepared_transactions_extend_the_limit_and_stop_nothing(kit: TailKit) -
             cursor.execute(f"XA PREPARE {xid}")
     prepared = kit.rotate()
     with kit.syncing():
-        for start in range(0, 6000, 1000):  # about 6 MiB, where one may be held
+        for start in range(0, 3000, 1000):  # about 3 MiB, where one may be held
             kit.fill(start, 1000)
             kit.rotate()
         wait_for(kit.applied)
