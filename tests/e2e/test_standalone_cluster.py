@@ -1,6 +1,6 @@
-"""A Spark cluster of two workers whose executors have neither Airflow, nor this package, nor pyspark installed.
+"""A Spark cluster whose executor has neither Airflow, nor this package, nor pyspark installed.
 
-Their Python has the distributions that docs/cluster.md lists; the engine comes as an archive.
+Its Python has the distributions that docs/cluster.md lists; the engine comes as an archive.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 class Cluster(NamedTuple):
     url: str
-    folders: tuple[Path, Path]
-    """The work directories of the two workers."""
+    folder: Path
+    """The work directory of the worker."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     environment = {name: os.environ[name] for name in java if name in os.environ} | {"SPARK_LOCAL_IP": "127.0.0.1"}
     environment["SPARK_DAEMON_JAVA_OPTS"] = LOCAL_JAVA_OPTIONS
     program, package = shutil.which("spark-class") or "spark-class", "org.apache.spark.deploy"
-    folders = (tmp_path / "worker-1", tmp_path / "worker-2")
+    folder = tmp_path / "worker"
 
     with ExitStack() as stack:
 
@@ -81,12 +81,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         start(tmp_path / "master.log", f"{package}.master.Master", *ports)
         url = printed(tmp_path / "master.log", r"Starting Spark master at (spark://\S+)")
-        for folder in folders:
-            sizes = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder))
-            start(folder.with_suffix(".log"), f"{package}.worker.Worker", *ports, *sizes, url)
-        for folder in folders:
-            printed(folder.with_suffix(".log"), "(Successfully registered)")
-        yield Cluster(url, folders)
+        sizes = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder))
+        start(folder.with_suffix(".log"), f"{package}.worker.Worker", *ports, *sizes, url)
+        printed(folder.with_suffix(".log"), "(Successfully registered)")
+        yield Cluster(url, folder)
 
 
 def printed(log: Path, pattern: str) -> str:
@@ -129,4 +127,4 @@ def test_executors_need_neither_airflow_nor_this_package(
     with MetaStore.open(f"sqlite:///{dmctl.work / 'meta.db'}") as store:
         (run,) = store.list_runs(task=schema)
     assert run.progress[SPARK_UI].startswith("http://")  # the driver's, on every master
-    assert [len([*folder.glob("app-*")]) for folder in cluster.folders] == [1, 1]
+    assert len([*cluster.folder.glob("app-*")]) == 1
