@@ -42,7 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here):  # of ten thousand tests
             item.add_marker(pytest.mark.airflow)
-    items.sort(key=shares_airflow)  # one after another: no test between them finds the event loop of their browser
+    # The longest first, one after another: no test between them finds the event loop of their browser.
+    items.sort(key=shares_airflow, reverse=True)
 
 
 def pytest_unconfigure() -> None:
