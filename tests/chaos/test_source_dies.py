@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Flavour, Server, ServerSpec
 from tests.chaos.load import everything_on
 from tests.chaos.relay import assert_all_is_there, relays_of
-from tests.conftest import StartServers
+from tests.conftest import FLAVOURS, StartServers
 from tests.integration.relay.conftest import RelayKit
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
@@ -91,15 +91,14 @@ def differences(kit: RelayKit) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("flavour", "gtid"), [("mariadb", False), ("mariadb", True), ("mysql", True)])
-def test_the_source_dies_while_it_writes(
-    start_own: StartServers, tmp_path: Path, flavour: Flavour, *, gtid: bool
-) -> None:
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_the_source_dies_while_it_writes(start_own: StartServers, tmp_path: Path, flavour: Flavour) -> None:
+    """By GTID; test_pull.py has files and positions as well."""
     (server,) = start_own(ServerSpec("dying", flavour))
     server.sql("CREATE DATABASE d")
     chance = random.Random(5)
     with relays_of(server, tmp_path) as kit:
-        relay = kit.start(enable_gtid=gtid)
+        relay = kit.start(enable_gtid=True)
         torn = []
         with everything_on(server, "d", seed=3):
             for number in range(ROUNDS):
@@ -109,13 +108,13 @@ def test_the_source_dies_while_it_writes(
                     relay.kill()
                 server.start()
                 if number:
-                    relay = kit.start(enable_gtid=gtid)
+                    relay = kit.start(enable_gtid=True)
             time.sleep(2)
         assert relay.alive(), (relay.error(), kit.log())
         relay.kill()
-        kit.catch_up(enable_gtid=gtid)
+        kit.catch_up(enable_gtid=True)
         if differences(kit):  # MariaDB may have written a checkpoint since
-            kit.catch_up(enable_gtid=gtid)
+            kit.catch_up(enable_gtid=True)
         assert differences(kit) == []
         assert_all_is_there(kit)
         still = [path for path in torn if whole(path.read_bytes()) < path.stat().st_size]

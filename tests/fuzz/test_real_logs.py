@@ -23,7 +23,7 @@ from tests.integration.binlog.reading import log_files as files_of
 pytestmark = pytest.mark.computes
 
 SEED: Final = 20_260_102
-CASES: Final = 300
+CASES: Final = 180
 
 COLUMNS: Final = {
     "id": "INT PRIMARY KEY AUTO_INCREMENT",

@@ -1,6 +1,6 @@
 """Servers and the model of their tables: after each statement that a server takes, both have the same.
 
-Random DDL is played for `DM_DDL_STATEMENTS` statements (300), from the seed `DM_DDL_SEED`; a larger number for more
+Random DDL is played for `DM_DDL_STATEMENTS` statements (200), from the seed `DM_DDL_SEED`; a larger number for more
 certainty, as in `DM_DDL_STATEMENTS=20000 pytest tests/integration/ddl/test_tracker.py --timeout=0`.
 """
 
@@ -24,7 +24,7 @@ from tests.integration.ddl.oracle import CANNOT_TRACK, COMPARED, Oracle
 from tests.integration.ddl.random_ddl import RandomDdl, settings
 from tests.unit.ddl.table_of_statements import MODES, entries
 
-STATEMENTS: Final = int(os.environ.get("DM_DDL_STATEMENTS", "300"))
+STATEMENTS: Final = int(os.environ.get("DM_DDL_STATEMENTS", "200"))
 SEED: Final = int(os.environ.get("DM_DDL_SEED", "20250301"))
 IN_ONE_SCHEMA: Final = 60
 REFUSED: Final = (
