@@ -37,7 +37,7 @@ MOST: Final = 6
 """Statements of the list: each costs a shard's rows a re-sync."""
 HELD: Final = 300
 """Transactions that are held back at once, so that a re-sync takes a while."""
-PAUSE_SECONDS: Final = 0.05
+PAUSE_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)

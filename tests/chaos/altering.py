@@ -73,7 +73,7 @@ WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")
 MACHINE: Final = "SYSTEM"
 ZONES: Final = (MACHINE, MACHINE, "+00:00", "+05:30", "-08:00")
 MOST_TABLES: Final = 4
-PAUSE_SECONDS: Final = 0.1
+PAUSE_SECONDS: Final = 0.2
 """At most, so that a log that was not read for a minute is caught up in less."""
 BUSY_ACTS: Final = 400
 REST_SECONDS: Final = 2.0

@@ -24,7 +24,7 @@ MOVING: Final = 80
 """Rows that move; they lie among the others, so that each page of a copy has some."""
 AMONG: Final = 500
 SPARE_VALUES: Final = 40
-PAUSE_SECONDS: Final = 0.002
+PAUSE_SECONDS: Final = 0.01
 LONGEST_GAP: Final = 0.3
 """Between the halves of a move. Rows that are twice there for longer are a collision (`merge.contests`)."""
 
