@@ -1,7 +1,7 @@
 """Pins the session of a new connection: one SET, and one query for values that cannot be set.
 
     SET a = …, b = …, …         everything (`pinned.settings`), in one round trip
-    SELECT @@max_allowed_packet, @@GLOBAL.init_connect
+    SELECT @@max_allowed_packet, @@GLOBAL.init_connect, @@version_comment
 
 If the SET is refused, every variable is set separately: a variable that the server does not have is omitted from then
 on; a variable that this account may not set must already have its value.
@@ -20,6 +20,7 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import CR, ER
 
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.capabilities import Version
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.errors import SessionRefused
@@ -29,7 +30,7 @@ from airflow_provider_dm.engine.mysql.pinned import Setting, settings
 _SET_BY_CLIENT: Final = frozenset(
     {"autocommit", "character_set_client", "character_set_connection", "character_set_results", "collation_connection"}
 )
-_READ_ONLY_VALUES: Final = "SELECT @@max_allowed_packet, @@GLOBAL.init_connect"
+_READ_ONLY_VALUES: Final = "SELECT @@max_allowed_packet, @@GLOBAL.init_connect, @@version_comment"
 _DENIED: Final = frozenset({1227, 1229, 1238, 1621})
 
 
@@ -46,18 +47,27 @@ def pin(connection: GuardedConnection, endpoint: Endpoint, *, isolation: str) ->
     except SessionRefused:  # some variables cannot be set in a transaction, which init_connect may have begun
         _reset(connection)
         set_all(connection, wanted, server=str(endpoint))
-    most_bytes, init_connect = _read_only_values(connection)
+    most_bytes, init_connect, comment = _read_only_values(connection)
+    if "tidb" in comment.lower() and flavour is not Flavour.TIDB:
+        raise InvalidInput(
+            f"{endpoint} is TiDB, but its version is {connection.server_version}: it would be treated as MySQL.",
+            "Remove `server-version` from the configuration of TiDB or its proxy, or set it to one like "
+            "8.0.11-TiDB-v8.5.0, with the release of TiDB.",
+        )
     if init_connect:
         _reset(connection)
         set_all(connection, wanted, server=str(endpoint))
     connection.most_bytes = most_bytes
 
 
-def _read_only_values(connection: Any) -> tuple[int, Any]:
-    """Return max_allowed_packet and init_connect. Raises pymysql's errors, also for a malformed result."""
+def _read_only_values(connection: Any) -> tuple[int, Any, str]:
+    """Return max_allowed_packet, init_connect and version_comment.
+
+    Raises pymysql's errors, also for a malformed result.
+    """
     try:
-        ((most_bytes, init_connect),) = _query(connection, _READ_ONLY_VALUES)
-        return int(most_bytes), init_connect  # proxies return text, which int accepts as well
+        ((most_bytes, init_connect, comment),) = _query(connection, _READ_ONLY_VALUES)
+        return int(most_bytes), init_connect, str(comment)  # proxies return text, which int accepts as well
     except (TypeError, ValueError) as error:
         reason = f"unexpected result of {_READ_ONLY_VALUES}"
         raise pymysql.err.OperationalError(CR.CR_MALFORMED_PACKET, reason) from error

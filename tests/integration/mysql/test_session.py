@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pymysql
 import pytest
@@ -13,6 +14,7 @@ from airflow_provider_dm.engine.mysql.errors import SessionRefused
 from airflow_provider_dm.engine.mysql.pinned import PINNED, Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
 from testbed import Server, ServerSpec
+from testbed.tidb import tidb_config
 from tests.conftest import StartServers
 from tests.integration.mysql.left_alone import LEFT_ALONE
 
@@ -114,6 +116,20 @@ def hostile_tidb(server: Server) -> Iterator[None]:
     finally:
         for name, value in before.items():
             server.sql(f"SET GLOBAL {name} = %s", [value])
+
+
+@pytest.mark.parametrize("version", ["8.0.36", "8.0.36-TiDB-v8.5.0"])
+def test_a_tidb_with_the_version_of_mysql_is_refused(
+    version: str, tidb_target: Server, start_own: StartServers, tmp_path: Path
+) -> None:
+    settings = tmp_path / "renamed.toml"
+    settings.write_text(f'server-version = "{version}"\n{tidb_config(tmp_path)}')
+    (server,) = start_own(ServerSpec("renamed", "tidb", (f"--config={settings}",)))
+    if version == "8.0.36":
+        with pytest.raises(InvalidInput, match=r"is TiDB, but its version is 8\.0\.36.*8\.0\.11-TiDB-v8\.5\.0"):
+            variables(endpoint(server))
+    else:
+        assert variables(endpoint(server))["tidb_txn_mode"] == "pessimistic"
 
 
 def test_hostile_globals_of_tidb_do_not_reach_us(tidb_target: Server) -> None:
