@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import BINARY, Collation, collation_named
@@ -35,7 +34,6 @@ from airflow_provider_dm.engine.ddl.resolve import (
 )
 from airflow_provider_dm.engine.ddl.target_code import is_maintenance, is_moment, with_changed_partitions
 
-_MAY_HAVE_PREFIX: Final = frozenset({"char", "varchar", "binary", "varbinary", *TEXT_SIZES, *BLOBS})
 Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
 """Columns that the statement defines, resolved, with their inline constraints, by the index of the clause."""
 ByOldName = dict[str, ddl.ColumnDefinition | None]
@@ -134,16 +132,6 @@ def _defined_columns(
     return {number: one for (number, _), one in zip(numbered, resolved, strict=True)}
 
 
-def _check_replaced(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> None:
-    """Raise CannotTrack if text replaces a column of a key: the key may then have a prefix of the text."""
-    dropped = {spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn)}
-    added = (spec.column for spec in specs if isinstance(spec, ddl.AddColumn))
-    replaced = dropped & {column.name.lower() for column in added if column.type.name in _MAY_HAVE_PREFIX}
-    keys = (one for one in table.constraints if isinstance(one, ddl.KeyDefinition))
-    if any(part.column is not None and part.column.lower() in replaced for key in keys for part in key.parts):
-        raise CannotTrack("a column of a key is dropped and added as text in one statement")
-
-
 def _columns_by_old_name(
     context: Context,
     table: ddl.TableDefinition,
@@ -157,7 +145,6 @@ def _columns_by_old_name(
     ]
     if len(changed) > len(set(changed)):  # in MariaDB the second clause may refer to a new column
         raise CannotTrack("a column is changed twice in one statement")
-    _check_replaced(table, specs)
     redefined = {spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn | ddl.ChangeColumn)}
     by_old_name: ByOldName = {}
     for column in table.columns:

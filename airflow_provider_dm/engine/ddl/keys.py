@@ -313,7 +313,7 @@ def carried(
 def _prefix_of_another(key: ddl.KeyDefinition, old: ddl.ColumnDefinition, new: ddl.ColumnDefinition) -> int | None:
     if old.type.name in PREFIXED:
         return int(old.type.arguments[0])
-    if new.type.name in PREFIXED and key.kind is not ddl.KeyKind.PLAIN:
+    if new.type.name in PREFIXED:
         raise CannotTrack(f"the prefix of the new column {new.name} in the key {key.name} is not known")
     return None
 

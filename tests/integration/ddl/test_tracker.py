@@ -32,7 +32,6 @@ REFUSED: Final = (
     "CONVERT TO CHARACTER SET and .* in one statement",
     "CHARACTER SET DEFAULT means .*",
     "a column is changed twice in one statement",
-    "a column of a key is dropped and added as text in one statement",
     "a unique key over a geometry is not supported",
     "the prefix of the new column .* in the key .* is not known",
     "the maximum length of a unique key of the engine .* is not known",
