@@ -167,7 +167,7 @@ class Rogue:
         if "VERSION()" in sql:
             session.rows([("8.0.40",)])
         elif "@@max_allowed_packet" in sql:
-            session.rows([("67108864", "")])
+            session.rows([("67108864", "", "MySQL Community Server")])
         elif "@@server_uuid" in sql:
             session.rows([("7", self.uuid)])
         elif "SHOW BINARY LOGS" in sql:
