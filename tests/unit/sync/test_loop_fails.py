@@ -45,31 +45,19 @@ def test_a_repeated_transient_error_is_raised_at_last() -> None:
     assert world.events[-1] == "Paused 100"
 
 
-def test_changed_transaction_groups_are_left_to_the_next_run() -> None:
+@pytest.mark.parametrize(
+    ("error", "stops"),
+    [(DENIED, False), (TransactionGroupsChanged("100", "200", "150"), False), (BUSY, True)],
+    ids=["an error for a user", "transaction groups have changed", "a stop request meanwhile"],
+)
+def test_other_errors_and_those_of_a_stopping_source_are_not_retried(error: DmError, *, stops: bool) -> None:
     world = World(epoch(100, 200))
-    world.tasks.accidents = [(0, TransactionGroupsChanged("100", "200", "150"))]
+    world.tasks.accidents, world.tasks.meanwhile = [(10, error)], world.stop.set if stops else lambda: None
 
-    with pytest.raises(TransactionGroupsChanged):
-        world.run()
-    assert (len(world.tasks.jobs), world.stop.waits) == (1, [])
-
-
-def test_a_stopped_source_does_not_retry() -> None:
-    world = World(epoch(100, 200))
-    world.tasks.accidents, world.tasks.meanwhile = [(0, BUSY)], world.stop.set
-
-    with pytest.raises(TargetBusy):
-        world.run()
-    assert len(world.tasks.jobs) == 1
-
-
-def test_a_permanent_error_is_not_retried() -> None:
-    world = World(epoch(100, 200))
-    world.tasks.accidents = [(10, DENIED)]
-
-    with pytest.raises(TargetDenied):
+    with pytest.raises(type(error)):
         world.run()
     assert (len(world.tasks.jobs), world.events[-1]) == (1, "Paused 100")
+    assert stops or world.stop.waits == []
 
 
 def test_a_fenced_run_reports_nothing() -> None:
@@ -215,11 +203,14 @@ def test_a_half_applied_epoch_is_not_continued_in_another_mode() -> None:
 
 
 def test_after_a_half_applied_epoch_the_current_plan_is_used() -> None:
+    """The new plan is recorded before its first rows, which the old plan could not complete."""
     script = epoch(100, 200), epoch(200, 300)
-    world = World(*script, plan=APART, written_by=PLAN, edge=LO.at(200), goal=LO.at(300))
+    world = World(*script, plan=EACH, written_by=PLAN, edge=LO.at(200), goal=LO.at(300))
+    noted = world.noted_plans_meanwhile()
 
     assert world.run()
-    assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
+    assert [job.plan.value for job in world.tasks.jobs] == [PLAN, EACH]
+    assert noted == ["", EACH.fingerprint()]
 
 
 def test_after_the_rows_of_a_statement_the_current_plan_is_used() -> None:
@@ -232,14 +223,6 @@ def test_after_the_rows_of_a_statement_the_current_plan_is_used() -> None:
     assert world.run()
     assert world.happened("follow 100", "apply") == ["follow 100 200", "apply 100..200", "apply 200..300"]
     assert [job.plan.value for job in world.tasks.jobs] == [PLAN, EACH]
-    assert noted == ["", EACH.fingerprint()]
-
-
-def test_rows_half_written_by_the_new_plan_are_not_the_old_plans() -> None:
-    world = World(epoch(100, 200), epoch(200, 300), plan=EACH, written_by=PLAN, edge=LO.at(200), goal=LO.at(300))
-    noted = world.noted_plans_meanwhile()
-
-    assert world.run()
     assert noted == ["", EACH.fingerprint()]
 
 

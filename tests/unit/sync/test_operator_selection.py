@@ -41,12 +41,15 @@ def operator(place: Location | str, kind: str = "skip", **changes: Any) -> Opera
 # Which one is meant
 
 
-def test_an_exact_location_overrides_a_pattern() -> None:
-    exact, pattern = operator(at(400)), operator("DROP COLUMN")
+def test_an_exact_location_overrides_patterns_and_the_older_pattern_a_newer_one() -> None:
+    exact, pattern, newer = operator(at(400)), operator("DROP COLUMN"), operator("ALTER")
+    bound = operator("DROP", state=OperatorState.USED, used_at=at(400))
 
     assert operator_for([pattern, exact], at(400), SQL) is exact
     assert operator_for([pattern, exact], at(500), SQL) is pattern
     assert operator_for([exact], at(500), SQL) is None
+    assert operator_for([pattern, newer], at(400), SQL) is pattern
+    assert operator_for([newer, bound], at(400), SQL) is bound
 
 
 def test_a_location_inside_a_transaction_selects_that_transaction() -> None:
@@ -69,18 +72,6 @@ def test_a_pattern_that_was_used_matches_at_no_other_location() -> None:
 
     assert operator_for([bound], at(400), SQL) is bound
     assert operator_for([bound], at(900), SQL) is None
-
-
-def test_of_two_patterns_the_older_one_is_used_first() -> None:
-    first, second = operator("DROP"), operator("COLUMN")
-
-    assert operator_for([first, second], at(400), SQL) is first
-
-
-def test_an_operator_with_a_location_overrides_another_pattern() -> None:
-    older, bound = operator("ALTER"), operator("DROP", state=OperatorState.USED, used_at=at(400))
-
-    assert operator_for([older, bound], at(400), SQL) is bound
 
 
 def test_a_passed_operator_has_no_effect() -> None:
@@ -131,16 +122,12 @@ def test_a_named_place_is_in_the_sub_directory_that_the_task_reads() -> None:
         ("mysql-bin.000003", "it is not FILE:POSITION"),
         ("mysql-bin.000003:399", "the task has passed it"),
         ("binlog.000003:500", "in another log"),
+        ("mysql-bin.000003:400", "has not begun"),
     ],
 )
 def test_a_location_that_the_task_cannot_reach_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=f"invalid --binlog-pos .*{why}"):
-        named_place(text, subtask())
-
-
-def test_a_task_that_has_not_begun_has_no_places() -> None:
-    with pytest.raises(InvalidInput, match="has not begun"):
-        named_place("mysql-bin.000003:400", subtask(applied=None))
+        named_place(text, subtask(applied=None if why == "has not begun" else at(400, suffix=2)))
 
 
 def test_a_pattern_is_a_regular_expression_with_or_without_dms_mark() -> None:
@@ -159,6 +146,8 @@ def test_a_text_may_hold_several_statements() -> None:
         "CREATE DATABASE x",
     )
     assert operator_statements(OperatorKind.SKIP, []) == ()
+    with pytest.raises(InvalidInput, match="use `replace`"):
+        operator_statements(OperatorKind.SKIP, [SQL])
 
 
 @pytest.mark.parametrize(
@@ -177,8 +166,3 @@ def test_a_text_may_hold_several_statements() -> None:
 def test_only_readable_ddl_replaces_ddl(sql: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=f"{why}.*Nothing was stored"):
         operator_statements(OperatorKind.REPLACE, [SQL, sql] if sql.strip(" ;") else [sql])
-
-
-def test_a_skip_executes_nothing() -> None:
-    with pytest.raises(InvalidInput, match="use `replace`"):
-        operator_statements(OperatorKind.SKIP, [SQL])

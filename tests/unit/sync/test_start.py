@@ -54,30 +54,22 @@ def no_base(_suffix: int) -> None:
 # The location by the frontier
 
 
-def test_with_all_buckets_at_one_location_no_epoch_is_half_applied() -> None:
-    lo, edge = applied_and_edge(frontier_of(100, 100), SUBTASK, no_base)
-
-    assert (lo, edge) == (LO, None)
-    assert lo.gtid_set == "0-1-5", "it is where the last epoch was noted"
-
-
-def test_reading_begins_at_the_slowest_bucket_and_stops_first_at_the_fastest() -> None:
-    assert applied_and_edge(frontier_of(300, 200), SUBTASK, no_base) == (LO.at(200), LO.at(300))
-
-
-def test_a_bucket_after_wave_1_only_counts_as_half_applied() -> None:
-    """What that wave deleted is written again by the very same epoch, or never."""
-    assert applied_and_edge(frontier_of(100, 100, released=(0, 200)), SUBTASK, no_base) == (LO, LO.at(200))
-
-
-def test_wave_1_of_a_completed_epoch_is_no_half_applied_epoch() -> None:
-    assert applied_and_edge(frontier_of(100, 100, released=(50, 100)), SUBTASK, no_base) == (LO, None)
-
-
-def test_the_gtid_set_of_another_location_is_not_used() -> None:
-    lo, _ = applied_and_edge(frontier_of(200, 200), SUBTASK, no_base)
-
-    assert (lo.position, lo.gtid_set) == (200, "")
+@pytest.mark.parametrize(
+    ("frontier", "lo", "edge"),
+    [
+        pytest.param(frontier_of(100, 100), LO, None, id="at the recorded location, whose GTID set is known"),
+        pytest.param(frontier_of(200, 200), LO.at(200), None, id="at another location, whose GTID set is unknown"),
+        pytest.param(frontier_of(300, 200), LO.at(200), LO.at(300), id="half an epoch"),
+        pytest.param(frontier_of(100, 100, released=(0, 200)), LO, LO.at(200), id="wave 1 of an epoch"),
+        pytest.param(frontier_of(100, 100, released=(50, 100)), LO, None, id="wave 1 of the completed epoch"),
+    ],
+)
+def test_reading_begins_at_the_slowest_bucket_and_stops_first_at_the_fastest(
+    frontier: list[FrontierRow], lo: Location, edge: Location | None
+) -> None:
+    """The same epoch writes the rows again that its wave 1 has deleted."""
+    assert applied_and_edge(frontier, SUBTASK, no_base) == (lo, edge)
+    assert lo.gtid_set == ("0-1-5" if lo is LO else "")
 
 
 def test_the_base_name_of_a_file_is_that_of_its_sub_directory() -> None:
@@ -122,15 +114,6 @@ APART = replace(PLAN, merged=frozenset({0}))
 EDGE = LO.at(200)
 
 
-@pytest.mark.parametrize("edge", [None, EDGE], ids=["between epochs", "half an epoch"])
-def test_an_unchanged_plan_continues(edge: Location | None) -> None:
-    assert plan_to_begin_with(PLAN, replace(SUBTASK, plan=PLAN.fingerprint()), LO, edge) is PLAN
-
-
-def test_a_plan_may_change_between_two_epochs() -> None:
-    assert plan_to_begin_with(PLAN, replace(SUBTASK, plan=OTHER.fingerprint()), LO, None) is PLAN
-
-
 def test_half_an_epoch_is_not_completed_by_another_plan() -> None:
     with pytest.raises(RulesChanged) as changed:
         plan_to_begin_with(PLAN, replace(SUBTASK, plan=OTHER.fingerprint()), LO, EDGE)
@@ -148,6 +131,7 @@ def test_half_an_epoch_is_completed_in_the_mode_that_began_it(then: SyncPlan, no
 
     assert plan_to_begin_with(now, noted, LO, EDGE) == then
     assert plan_to_begin_with(now, noted, LO, None) is now
+    assert plan_to_begin_with(now, replace(SUBTASK, plan=OTHER.fingerprint()), LO, None) is now, "between two epochs"
 
 
 def into(target: Table, *, compact: bool = True) -> SyncPlan:
@@ -197,15 +181,9 @@ WITHOUT_B = BlockAllowRules.from_config(
 )
 
 
-def test_excluded_tables_are_distinguished() -> None:
+def test_an_excluded_table_stays_excluded_and_cannot_return() -> None:
     assert allowed([A, B], [A.table.name, B.table.name], WITHOUT_B) == ([A], [B.table.name])
-
-
-def test_an_excluded_table_stays_excluded() -> None:
     assert allowed([A], [A.table.name, B.table.name], WITHOUT_B) == ([A], [])
-
-
-def test_an_excluded_table_cannot_return() -> None:
     with pytest.raises(RulesChanged) as back:
         allowed([A], [A.table.name, B.table.name], ALL)
 
@@ -244,10 +222,7 @@ def test_a_goal_is_in_the_newest_known_sub_directory(here: int, newest: int | No
     place = Location("bin.000009", 4)
 
     assert goal_at_place(place, replace(LO, suffix=here), newest) == replace(place, suffix=suffix)
-
-
-def test_a_passed_location_is_a_reached_goal() -> None:
-    assert goal_at_place(LO.at(4), LO, 1) == LO.at(4)
+    assert goal_at_place(LO.at(4), LO, 1) == LO.at(4), "a passed location is a reached goal"
 
 
 def test_a_goal_with_another_base_name_is_refused() -> None:
