@@ -86,8 +86,7 @@ def test_a_piece_that_begins_inside_a_transaction_knows_its_id(tmp_path: Path) -
     transaction(log, 0)
     log.begin()
     for number in range(1, 5):
-        log.table_map()
-        log.rows("insert", [order(number, b"x" * 100)])
+        log.change(None, order(number, b"x" * 100))
     log.xid()
     transaction(log, 5)
     pieces = audit_pieces(relay(tmp_path, log), piece_bytes=300)

@@ -193,6 +193,12 @@ class Log:
     def xid(self, *, timestamp: int = 1_700_000_000) -> int:
         return self.add(16, struct.pack("<Q", 5), timestamp=timestamp)
 
+    def ddl(self, sql: str, *, compressed: bool = False) -> int:
+        """A statement that is a transaction of its own."""
+        start = self.gtid(standalone=True)
+        self.query(sql, compressed=compressed)
+        return start
+
     def rotate(self, to: str) -> int:
         return self.add(4, struct.pack("<Q", 4) + to.encode())
 

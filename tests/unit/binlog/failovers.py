@@ -58,8 +58,7 @@ class World:
             write(log, one)
         if torn is not None:
             begin(log, torn)
-            log.table_map()
-            log.rows("insert", [order(torn.key)])
+            log.change(None, order(torn.key))
         name = f"{server if self.flavour == 'mysql' else f'0-{IDS[server]}'}"
         folder = self.folder / f"{name}.{suffix:06d}"
         folder.mkdir(exist_ok=True)
@@ -133,14 +132,12 @@ def write(log: Log, one: T) -> None:
         case "payload":
             inner = Log.inner()
             inner.query("BEGIN")
-            inner.table_map()
-            inner.rows("insert", [order(one.key)])
+            inner.change(None, order(one.key))
             inner.xid()
             log.payload(inner)
         case _:
             for row in range(one.rows):
-                log.table_map()
-                log.rows("insert", [order(one.key + row)])
+                log.change(None, order(one.key + row))
             log.xid()
 
 

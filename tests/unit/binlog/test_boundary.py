@@ -44,8 +44,7 @@ def test_a_rollback_after_rows_stops_and_without_rows_is_a_boundary(tmp_path: Pa
 
     mixed = Log()
     start = mixed.begin()
-    mixed.table_map()
-    mixed.rows("insert", [order(1)])
+    mixed.change(None, order(1))
     mixed.query("ROLLBACK")
     with pytest.raises(ChangeNotInLog, match=rf"the transaction at {mixed.name}:{start} was rolled back"):
         scanned(mixed, tmp_path, start)
@@ -55,8 +54,7 @@ def test_a_rollback_to_a_savepoint_after_rows_stops(tmp_path: Path) -> None:
     log = Log()
     start = log.begin()
     log.query("SAVEPOINT `s`")
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.query("ROLLBACK TO `s`")
     with pytest.raises(ChangeNotInLog, match="was rolled back after"):
         scanned(log, tmp_path, start)
@@ -132,8 +130,7 @@ def test_an_alter_that_was_rolled_back_or_never_ended_is_ignored(tmp_path: Path)
     log.transaction()
     alter_in_phases(log, ROLLBACK_ALTER)
     end = log.position
-    log.gtid(standalone=True)
-    log.query("ALTER TABLE t ADD d INT")
+    log.ddl("ALTER TABLE t ADD d INT")
     found = scanned(log, tmp_path, start)
     assert (found.end, found.transactions, found.ended) == (end, 4, ScanEnd.DDL)
     assert found.trail.added_to("", Flavour.MARIADB) == "0-7-4"
@@ -145,8 +142,7 @@ def test_create_table_select_is_one_ddl_transaction_with_rows(flavour: str, tmp_
     log = Log(flavour)
     start = log.begin()
     log.query("CREATE TABLE c (id INT) START TRANSACTION")
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.xid()
     found = scanned(log, tmp_path, start)
     assert found.ddl is not None
@@ -155,8 +151,7 @@ def test_create_table_select_is_one_ddl_transaction_with_rows(flavour: str, tmp_
 
 def test_a_dummy_event_of_the_source_is_a_transaction_without_changes(tmp_path: Path) -> None:
     log = Log("mariadb")
-    start = log.gtid(standalone=True)
-    log.query("# Dummy event replacing event type 160 that slave cannot handle.")
+    start = log.ddl("# Dummy event replacing event type 160 that slave cannot handle.")
     assert scanned(log, tmp_path, start).end == log.position
 
 
@@ -211,8 +206,7 @@ def test_a_file_shorter_than_published_is_torn(tmp_path: Path) -> None:
 def test_the_relay_finds_the_last_boundary_after_any_events(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     log.transaction()
-    log.gtid(standalone=True)
-    log.query("ALTER TABLE t ADD c INT")
+    log.ddl("ALTER TABLE t ADD c INT")
     log.gtid(standalone=True)
     if flavour == "mysql":
         log.add(40, b"a compressed transaction")

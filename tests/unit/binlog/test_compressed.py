@@ -143,11 +143,8 @@ def test_a_large_claimed_size_is_no_error_of_the_plan(tmp_path: Path) -> None:
 
 def test_a_compressed_statement_is_found_like_a_plain_one(tmp_path: Path) -> None:
     log = Log(server="mariadb-11.8")
-    start = log.gtid(standalone=True)
-    log.query("ALTER TABLE t COMMENT 'é'", compressed=True)
-    ddl = plan_epoch(
-        [log.file(tmp_path)], Location(log.name, start), EpochLimits(max_bytes=1 << 30, range_bytes=1 << 20)
-    )
+    start = log.ddl("ALTER TABLE t COMMENT 'é'", compressed=True)
+    ddl = plan_epoch([log.file(tmp_path)], Location(log.name, start))
     assert isinstance(ddl, DdlStatement)
     assert ddl.sql == "ALTER TABLE t COMMENT 'é'"
 

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, EventTooL
 from airflow_provider_dm.engine.binlog.events import EVENTS, ROLES, EventRole, Kind, every_code
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.location import Location
@@ -49,8 +49,7 @@ def insert_of(server: str = "", gtid: Callable[[Log], object] | None = None) -> 
     _ = log.gtid() if gtid is None else gtid(log)
     if log.flavour == "mysql":
         log.query("BEGIN")
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.xid()
     return log
 
@@ -58,8 +57,7 @@ def insert_of(server: str = "", gtid: Callable[[Log], object] | None = None) -> 
 def committed_as_text() -> Log:
     log = Log()
     log.begin()
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.query("COMMIT")
     return log
 
@@ -74,18 +72,14 @@ def behind(code: int, body: bytes, server: str) -> Log:
     log = Log(server=server)
     log.add(code, body)
     log.sequence = 7
-    log.begin()
-    log.table_map()
-    log.rows("insert", [order(1)])
-    log.xid()
+    log.transaction()
     return log
 
 
 def in_a_payload() -> Log:
     inner = Log.inner()
     inner.query("BEGIN")
-    inner.table_map()
-    inner.rows("insert", [order(1)])
+    inner.change(None, order(1))
     inner.xid()
     log = Log()
     log.gtid()
@@ -97,8 +91,7 @@ def in_two_phases() -> Log:
     log = Log()
     log.gtid()
     log.query("XA START X'78',X'',1")
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.query("XA END X'78',X'',1")
     log.add(38, struct.pack("<BIII", 0, 1, 1, 0) + b"x")
     log.transaction(("insert", [order(2)]))
@@ -117,12 +110,8 @@ def tagged(log: Log) -> None:
 
 def empty_statement() -> Log:
     log = Log(server="mariadb-10.11")
-    log.gtid(standalone=True)
-    log.query("# nothing", compressed=True)
-    log.begin()
-    log.table_map()
-    log.rows("insert", [order(1)])
-    log.xid()
+    log.ddl("# nothing", compressed=True)
+    log.transaction()
     return log
 
 
@@ -217,7 +206,7 @@ def planned(log: Log, folder: Path, start: int = 4) -> Iterator[Epoch | DdlState
     """Everything in the log, UpToDate last."""
     here, files = Location(log.name, start), [log.file(folder)]
     while True:
-        found = plan_epoch(files, here, EpochLimits(max_bytes=1 << 30, range_bytes=1 << 20))
+        found = plan_epoch(files, here)
         yield found
         match found:
             case Epoch(hi=end) | DdlStatement(end=end):
@@ -296,7 +285,7 @@ def test_no_damage_hides_a_log_that_was_encrypted(tmp_path: Path) -> None:
         log.data[bit // 8] ^= 1 << bit % 8
         files = [log.file(tmp_path, last=False), following.file(tmp_path)]
         with pytest.raises((UnknownEvent, MalformedEvent, EventTooLarge, ChecksumMismatch)):
-            plan_epoch(files, Location(log.name, 4), EpochLimits(max_bytes=1 << 30, range_bytes=1 << 20))
+            plan_epoch(files, Location(log.name, 4))
         log.data[bit // 8] ^= 1 << bit % 8
 
 
@@ -318,8 +307,7 @@ def changes_nothing_wherever_it_stands(code: int, folder: Path) -> None:
     log.add(code, b"x" * 30)
     log.query("BEGIN")
     log.add(code, b"x" * 30)
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.add(code, b"", flags=0x80)
     log.xid()
     log.add(code, b"x" * 30)
@@ -335,8 +323,7 @@ def stops_wherever_it_stands(code: int, folder: Path) -> None:
                 log.gtid()
             if place == "begun":
                 log.query("BEGIN")
-                log.table_map()
-                log.rows("insert", [order(2)])
+                log.change(None, order(2))
             position = log.add(code, bytes(40), flags=flags)
             log.xid()
 

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, Unsupport
 from airflow_provider_dm.engine.binlog.events import TABLE_MAP
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.binlog.window import MemoryWindow
@@ -36,13 +36,10 @@ def test_the_log_of_every_server_is_planned_and_decoded(server: str, checksum: b
     log = Log(server=server, checksum=checksum)
     rows = [order(number) for number in range(3)]
     log.transaction(("insert", rows), ("update", [rows[0], order(7)]), ("delete", [rows[1]]))
-    log.gtid(standalone=True)
-    log.query("ALTER TABLE t COMMENT ''")
+    log.ddl("ALTER TABLE t COMMENT ''")
     log.rotate("mysql-bin.000002")
     files, here, found = [log.file(tmp_path)], Location(log.name, 4), []
-    while not isinstance(
-        planned := plan_epoch(files, here, EpochLimits(max_bytes=1 << 30, range_bytes=1 << 20)), UpToDate
-    ):
+    while not isinstance(planned := plan_epoch(files, here), UpToDate):
         found.append(planned)
         here = planned.end if isinstance(planned, DdlStatement) else planned.hi
     epoch, ddl = found

@@ -21,12 +21,10 @@ def random_log(dice: random.Random, flavour: str) -> Log:
     for _ in range(dice.randint(1, 60)):
         match dice.randrange(14):
             case 0:
-                log.gtid(standalone=True)
-                log.query("ALTER TABLE t ADD x INT")
+                log.ddl("ALTER TABLE t ADD x INT")
             case 1:
                 log.begin()
-                log.table_map()
-                log.rows("insert", [order(1)])
+                log.change(None, order(1))
                 log.query("COMMIT")
             case 2:
                 log.sequence += dice.randint(0, 5)
@@ -35,8 +33,7 @@ def random_log(dice: random.Random, flavour: str) -> Log:
                 if dice.random() < 0.2:
                     log.data[-10] ^= 1  # the decoder of the rows checks it, not the scan
                 log.query("BEGIN")
-                log.table_map()
-                log.rows("delete", [order(2)])
+                log.change(order(2), None)
                 log.xid()
             case 4:
                 log.add(dice.choice([27, 161]), b"idle")

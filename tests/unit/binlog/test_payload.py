@@ -163,8 +163,7 @@ def inner(*changes: str, end: str = "xid") -> Log:
     log.query("BEGIN")
     for number, change in enumerate(changes):
         if change == "rows":
-            log.table_map()
-            log.rows("insert", [order(number)])
+            log.change(None, order(number))
         else:
             log.query(change)
     if end == "xid":
@@ -268,11 +267,11 @@ def test_ddl_in_a_payload_is_left_for_the_next_scan_and_then_found_whole(tmp_pat
     log.transaction()
     files = [log.file(tmp_path)]
 
-    first = plan_epoch(files, Location(log.name, start), EpochLimits(max_bytes=1 << 30, range_bytes=1 << 30))
+    first = plan_epoch(files, Location(log.name, start))
     assert isinstance(first, Epoch)
     assert first.hi.position == end
 
-    ddl = plan_epoch(files, first.hi, EpochLimits(max_bytes=1 << 30, range_bytes=1 << 30))
+    ddl = plan_epoch(files, first.hi)
     assert isinstance(ddl, DdlStatement)
     assert (ddl.at.position, ddl.end.position) == (end, ddl_end)
     assert ddl.sql == "CREATE TABLE c (id INT) START TRANSACTION"

@@ -88,8 +88,7 @@ def test_an_epoch_ends_with_the_first_transaction_of_a_time(
 def test_ddl_closes_the_epoch_and_is_the_next_plan(tmp_path: Path) -> None:
     log = Log("mariadb")
     start, end = log.transaction()
-    log.gtid(standalone=True)
-    log.query("ALTER TABLE t COMMENT 'é'")
+    log.ddl("ALTER TABLE t COMMENT 'é'")
     ddl_end = log.position
     log.transaction()
     files = [log.file(tmp_path)]
@@ -108,8 +107,7 @@ def test_ddl_closes_the_epoch_and_is_the_next_plan(tmp_path: Path) -> None:
 def test_a_temporary_table_does_not_hide_the_rows_and_statements_beside_it(tmp_path: Path) -> None:
     log = Log("mariadb")
     start = log.gtid()
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.query("DROP TEMPORARY TABLE IF EXISTS `shop`.`m`")
     log.query("SET STATEMENT max_statement_time=9 FOR INSERT INTO t VALUES ('TEMPORARY')")
     log.query("DROP TEMPORARY TABLE n")

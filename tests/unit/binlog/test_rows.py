@@ -105,8 +105,7 @@ def test_rows_of_excluded_tables_are_not_decoded(tmp_path: Path) -> None:
     log.begin()
     log.table_map(TableName("shop", "secret"), (bytes([243]), b""), number=3)
     log.rows("insert", [b"nonsense"], number=3, columns=1)
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.xid()
     assert changes(log, tmp_path) == [RowChange(0, None, (b"1", b"x"))]
 
@@ -281,8 +280,7 @@ def test_the_end_of_a_statement_without_a_table_is_no_row(tmp_path: Path) -> Non
     log = Log()
     log.begin()
     log.add(30, b"\xff" * 6 + b"\1\0" + b"\2\0" + b"\0")
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.xid()
     assert len(changes(log, tmp_path)) == 1
 
@@ -364,8 +362,7 @@ def test_a_value_option_that_is_not_known_stops(tmp_path: Path) -> None:
 
 def test_a_payload_inside_a_payload_is_refused(tmp_path: Path) -> None:
     inner, middle = Log.inner(), Log.inner()
-    inner.table_map()
-    inner.rows("insert", [order(1)])
+    inner.change(None, order(1))
     middle.payload(inner)
     log = one_row(Log())
     byte_range = range_of(log, tmp_path)

@@ -114,8 +114,7 @@ def test_rows_that_do_not_end_their_statement_keep_it_together(tmp_path: Path) -
 def test_rows_without_a_table_map_stay_with_their_statement(tmp_path: Path) -> None:
     log = Log()
     start = log.begin()
-    log.table_map()
-    log.rows("insert", [order(1)])
+    log.change(None, order(1))
     log.rows("insert", [order(2)])  # no server writes this
     log.xid()
     assert edges(planned(log, tmp_path, start, 1).ranges) == [(start, log.position)]

@@ -37,8 +37,7 @@ def xa_prepare(log: Log, xid: Xid, *numbers: int, one_phase: bool = False, rollb
         name = struct.pack("<IBB", xid.format, len(xid.gtrid), len(xid.bqual)) + xid.gtrid + xid.bqual
         start = log.add(162, struct.pack("<QIB", log.sequence, 0, 64 | 8) + name + b"\x01\xff")
     for number in numbers:
-        log.table_map()
-        log.rows("insert", [order(number)])
+        log.change(None, order(number))
     if rollback_to:
         log.query("ROLLBACK TO `s`")
     log.query(f"XA END {xid}")
@@ -197,8 +196,7 @@ def test_a_compressed_xa_transaction_is_read(tmp_path: Path) -> None:
     log = Log()
     events = Log.inner()
     events.query(f"XA START {A}")
-    events.table_map()
-    events.rows("insert", [order(1)])
+    events.change(None, order(1))
     events.query(f"XA END {A}")
     events.add(38, struct.pack("<BIII", 0, 1, 1, 0) + b"a")
     start = log.gtid()
@@ -247,8 +245,7 @@ def test_an_xa_transaction_prepared_before_the_start_is_found_in_the_log(flavour
     xa_prepare(log, A, 1)
     xa_end(log, A, "ROLLBACK")
     xa_prepare(log, A, 2)
-    log.gtid(standalone=True)
-    log.query("CREATE TABLE other (a INT)")
+    log.ddl("CREATE TABLE other (a INT)")
     begin = log.position
     insert(log, 3)
     xa_end(log, A)
