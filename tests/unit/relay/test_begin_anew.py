@@ -1,7 +1,6 @@
 """The conditions for giving up a relay log that the upstream left behind; it is removed as a whole or not at all."""
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,10 @@ from tests.unit.relay.test_purge_files import (
     ONE,
     SOURCE,
     TWO,
-    Died,
     assert_no_hole,
     contents,
-    dying_at,
+    deaths,
     everything,
-    fresh_copy,
     root,
     visible,
 )
@@ -98,6 +95,10 @@ def announcing(here: Path) -> Callable[[], None]:
     return lambda: announce(RelayDirectory(here), SubDir.parse(TWO), BinlogFile("bin", 6))
 
 
+def giving_up(here: Path) -> None:
+    clear(SOURCE, here, announcing(here))
+
+
 def begins_with(here: Path) -> tuple[str, str, int] | None:
     """Return what the next start decides."""
     writer = held_writer(RelayDirectory(here), Flavour.MARIADB)
@@ -149,25 +150,11 @@ def test_a_log_without_files_may_begin_elsewhere(root: Path) -> None:
     assert begins_with(root) == (TWO, "bin.000009", 0)
 
 
-def deaths(root: Path, copies: Path) -> Iterator[Path]:
-    """The directory after a death at each step of giving it up, and after none."""
-    for step in range(1000):
-        here = fresh_copy(root, copies / str(step))
-        died = True
-        with dying_at(step), suppress(Died):
-            clear(SOURCE, here, announcing(here))
-            died = False
-        yield here
-        if not died:
-            assert step > 30
-            return
-    raise AssertionError("it never came to its end")
-
-
 def test_a_crash_between_two_steps_leaves_no_gap_and_the_same_decision(root: Path, tmp_path: Path) -> None:
     original, newest = contents(root), (TWO, "bin.000003", len(file_of(5)[0]))
-    decided = set()
-    for here in deaths(root, tmp_path / "copies"):
+    decided, copies = set(), list(deaths(root, tmp_path / "copies", giving_up))
+    assert len(copies) > 31
+    for here in copies:
         assert_no_hole(here)
         restore_hidden(here)
         left = visible(here)
@@ -176,14 +163,14 @@ def test_a_crash_between_two_steps_leaves_no_gap_and_the_same_decision(root: Pat
         decided.add(begins_with(here))
         # What is still held ends where it ended: the same question, and the same answer.
         assert begins_with(here) == (newest if left else (TWO, "bin.000006", 0))
-        clear(SOURCE, here, announcing(here))
+        giving_up(here)
         assert begins_with(here) == (TWO, "bin.000006", 0)
     assert decided == {newest, (TWO, "bin.000006", 0)}
 
 
 def test_a_reader_of_removed_files_gets_an_error(root: Path, tmp_path: Path) -> None:
     """It never gets the log after the gap; its need was not reported by any task."""
-    for here in deaths(root, tmp_path / "copies"):
+    for here in deaths(root, tmp_path / "copies", giving_up):
         restore_hidden(here)
         left = visible(here)
         if not left:

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.relay.errors import (
     RelayLocked,
     RelayStartsTooLate,
 )
-from airflow_provider_dm.engine.relay.meta import META, RelayMeta
+from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.reader import RelayReader
 
 UUID = "9f2c1e55-0000-11ee-8c90-0242ac120002"
@@ -42,10 +42,7 @@ def test_a_truncated_index_is_ignored(servers: list[str], first: int, data: st.D
     assert parse_index(text) == tuple(lines)
     torn = parse_index(text[: data.draw(st.integers(0, len(text) - 1))])
     assert torn is None or torn == tuple(lines[: len(torn)])  # a cut between two lines leaves a shorter index
-
-
-def test_suffixes_rise_by_one() -> None:
-    assert parse_index(f"{UUID}.000001\n{UUID}.000003\n") is None
+    assert parse_index(f"{UUID}.000001\n{UUID}.000003\n") is None, "suffixes rise by one"
 
 
 def made(root: Path, *files: str) -> RelayDirectory:
@@ -109,19 +106,18 @@ def test_a_truncated_relay_meta_is_ignored(cut: int) -> None:
     assert RelayMeta.parse(text[:cut]) is None or text[:cut].strip() in (whole, text.strip())
 
 
-def test_a_relay_meta_with_a_flipped_digit_is_ignored() -> None:
-    text = RelayMeta("mysql-bin.000010", 63083620, "0-1-328").format()
-    assert RelayMeta.parse(text.replace("0-1-328", "0-1-329")) is None
-
-
-@pytest.mark.parametrize("gtid", ["", "garbage"])
-def test_a_relay_meta_of_dms_without_a_set_is_no_hint(gtid: str) -> None:
-    assert RelayMeta.parse(f'binlog-name = "mysql-bin.000010"\nbinlog-pos = 4\nbinlog-gtid = "{gtid}"\n') is None
-
-
-def test_a_relay_meta_that_names_a_path_is_ignored(tmp_path: Path) -> None:
-    (tmp_path / META).write_text('binlog-name = "../../etc/x.000001"\nbinlog-pos = 4\nbinlog-gtid = ""\n')
-    assert RelayMeta.read(tmp_path) is None
+@pytest.mark.parametrize(
+    "text",
+    [
+        RelayMeta("mysql-bin.000010", 63083620, "0-1-328").format().replace("0-1-328", "0-1-329"),
+        'binlog-name = "mysql-bin.000010"\nbinlog-pos = 4\nbinlog-gtid = ""\n',
+        'binlog-name = "mysql-bin.000010"\nbinlog-pos = 4\nbinlog-gtid = "garbage"\n',
+        'binlog-name = "../../etc/x.000001"\nbinlog-pos = 4\nbinlog-gtid = ""\n',
+    ],
+    ids=["a flipped digit", "DM's without a set", "DM's with an invalid set", "a path"],
+)
+def test_a_relay_meta_that_is_no_hint_is_ignored(text: str) -> None:
+    assert RelayMeta.parse(text) is None
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
@@ -167,9 +163,3 @@ def test_missing_files_are_errors(tmp_path: Path) -> None:
         RelayReader(tmp_path).files(Location("mysql-bin.000001", 4))
     with pytest.raises(RelayFileGone, match=r"mysql-bin\.000003"):
         RelayReader(tmp_path).files(Location("mysql-bin.000002", 4))
-
-
-def test_the_newest_sub_directory_of_a_server(tmp_path: Path) -> None:
-    made(tmp_path, "0-1.000001/b.000001", f"{UUID}.000002/b.000001", "0-1.000003/b.000001")
-    assert RelayReader(tmp_path).suffix_now("0-1") == 3
-    assert RelayReader(tmp_path).suffix_now("0-9") == 4

@@ -63,10 +63,7 @@ def gone(plan: PurgePlan) -> list[str]:
     return [str(file) for file in plan.delete]
 
 
-# By name: the two examples of the seed
-
-
-# By time, by space, all
+# By time, by space, all; by name: the two examples of DM in unit/cli/test_purge_relay.py
 
 
 def test_by_time_stops_at_the_first_newer_file() -> None:
@@ -130,15 +127,10 @@ def test_the_task_that_needs_a_file_is_named() -> None:
 @pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.FINISHED])
 @pytest.mark.parametrize("unit", [Unit.LOAD, Unit.SYNC])
 def test_the_file_of_a_need_stays_whatever_the_task_is_doing(stage: Stage, unit: Unit) -> None:
-    needs = needs_of([status("shop", stage, Location("bin.000002", 4), unit)])
+    needs = needs_of([status("shop", stage, Location("bin.000002", 4), unit), status("ended", Stage.FINISHED, None)])
 
     assert first_kept(numbered(5).files, needs) == 1
-
-
-def test_a_finished_task_needs_nothing() -> None:
-    assert (
-        needs_of([status("shop", Stage.FINISHED, Location("bin.000001", 4)), status("x", Stage.FINISHED, None)]) == ()
-    )
+    assert needs_of([status("shop", Stage.FINISHED, Location("bin.000001", 4))]) == ()
 
 
 def test_a_task_that_has_not_reported_its_need_stops_every_purge() -> None:

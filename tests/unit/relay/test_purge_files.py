@@ -252,16 +252,13 @@ def contents(root: Path) -> dict[str, bytes]:
 
 def test_a_purge_that_dies_between_two_steps_is_finished_by_the_next(root: Path, tmp_path: Path) -> None:
     original = contents(root)
-    states = set()
-    for step in range(1000):
-        here = fresh_copy(root, tmp_path / "copies" / str(step))
-        died = purge_dying_at(step, here)
-
+    states = []
+    for here in deaths(root, tmp_path / "copies", lambda here: purge_all(here, needs_in_turn([need()]))):
         left = contents(here)
         assert all(left[name] == original[name] for name in NAMES[4:])
         assert visible(here)[-2:] == list(NAMES[4:])
         assert_no_hole(here)
-        states.add(tuple(sorted(everything(here))))
+        states.append(tuple(sorted(everything(here))))
 
         restore_hidden(here)
         assert visible(here) == sorted(left), "all that is left can be seen again"
@@ -269,42 +266,32 @@ def test_a_purge_that_dies_between_two_steps_is_finished_by_the_next(root: Path,
         purge_all(here, needs_in_turn([need()]))
         assert everything(here) == {*NAMES[4:], f"{TWO}/relay.meta", INDEX}
         assert (here / INDEX).read_text() == f"{TWO}\n"
-        if not died:
-            break
-    else:
-        raise AssertionError("it never came to its end")
-    assert step > 20
-    assert len(states) > 10, "the deaths were all at one place"
+    assert len(states) > 21
+    assert len(set(states)) > 10, "the deaths were all at one place"
 
 
 def test_a_crash_while_hidden_files_are_restored_loses_nothing(root: Path, tmp_path: Path) -> None:
-    for step in range(1000):
-        here = fresh_copy(root, tmp_path / "copies" / str(step))
-        died = purge_dying_at(step, here, needs_in_turn([need()], [need(), need(NAMES[0])]))
+    """The needs of the second check forbid every deletion."""
 
-        assert contents(here) == contents(root), "the second check forbids every deletion"
+    def purging(here: Path) -> None:
+        purge_all(here, needs_in_turn([need()], [need(), need(NAMES[0])]))
+
+    for here in deaths(root, tmp_path / "copies", purging):
+        assert contents(here) == contents(root)
         assert_no_hole(here)
         restore_hidden(here)
         assert visible(here) == list(NAMES)
-        if not died:
-            return
-    raise AssertionError("it never came to its end")
 
 
 def test_a_crash_while_leftover_files_are_restored_leaves_no_gap(root: Path, tmp_path: Path) -> None:
     for name in NAMES[:4]:
         folder, _, file = name.partition("/")
         (root / name).rename(root / folder / f".{file}.purged")
-    for step in range(1000):
-        here = fresh_copy(root, tmp_path / "copies" / str(step))
-        with dying_at(step), suppress(Died):
-            restore_hidden(here)
-
+    copies = list(deaths(root, tmp_path / "copies", restore_hidden))
+    assert len(copies) > 5
+    for here in copies:
         assert_no_hole(here)
-        if visible(here) == list(NAMES):
-            assert step > 4
-            return
-    raise AssertionError("it never came to its end")
+    assert visible(copies[-1]) == list(NAMES)
 
 
 def assert_no_hole(root: Path) -> None:
@@ -312,13 +299,17 @@ def assert_no_hole(root: Path) -> None:
     assert shown == list(NAMES[len(NAMES) - len(shown) :])
 
 
-def purge_dying_at(step: int, here: Path, read_needs: ReadNeeds | None = None) -> bool:
-    with dying_at(step):
-        try:
-            purge_all(here, read_needs or needs_in_turn([need()]))
-        except Died:
-            return True
-    return False
+def deaths(root: Path, copies: Path, action: Callable[[Path], object]) -> Iterator[Path]:
+    """Yield copies of the directory after a death at each step of an action, and last one without a death."""
+    for step in range(1000):
+        here, died = fresh_copy(root, copies / str(step)), True
+        with dying_at(step), suppress(Died):
+            action(here)
+            died = False
+        yield here
+        if not died:
+            return
+    raise AssertionError("the action does not end")
 
 
 def fresh_copy(root: Path, to: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The binlog event filter decides as DM's does; its own examples are here."""
+"""The binlog event filter decides as DM's does; the examples of DM's tests and documents are here."""
 
 from __future__ import annotations
 
@@ -56,6 +56,33 @@ SKIPS = (
     },
 )
 """The rules of DM's own tests (pkg/binlog-filter/filter_test.go, dm/syncer/filter_test.go)."""
+SHARDS = {"schema-pattern": "test_*", "table-pattern": "t_*"}
+SCHEMAS = {"schema-pattern": "test_*"}
+NO_DELETIONS = (
+    {**SHARDS, "events": ["truncate table", "drop table", "delete"], "action": "Ignore"},
+    {**SCHEMAS, "events": ["drop database"], "action": "Ignore"},
+)
+ONLY_ROWS = (
+    {**SHARDS, "events": ["create table", "all dml"], "action": "Do"},
+    {**SCHEMAS, "events": ["create database"], "action": "Do"},
+)
+NOT_FOR_TIDB = (
+    {"schema-pattern": "*", "sql-pattern": [r"^DROP\s+PROCEDURE", r"^CREATE\s+PROCEDURE"], "action": "Ignore"},
+)
+NO_PARTITIONS = (
+    {
+        "schema-pattern": "*",
+        "table-pattern": "*",
+        "sql-pattern": [r"ALTER\s+TABLE[\s\S]*ADD\s+PARTITION", r"ALTER\s+TABLE[\s\S]*DROP\s+PARTITION"],
+        "action": "Ignore",
+    },
+)
+TEMPLATE = (
+    {**SHARDS, "events": ["truncate table", "drop table"], "action": "Ignore"},
+    {**SCHEMAS, "events": ["all dml"], "action": "Do"},
+)
+INCOMPATIBLE = ({"schema-pattern": "*", "events": ["incompatible DDL changes"], "action": "Error"},)
+"""The rules of DM's documents (dm-binlog-event-filter, shard merge)."""
 
 
 def rules(*given: dict[str, Any], case_sensitive: bool = False) -> EventFilter:
@@ -99,9 +126,31 @@ def verdict(of: EventFilter, schema: str, table: str, event: str, sql: str = "")
         (SKIPS, "tx", "test", "drop table", "drop table tx.test", "Ignore"),
         (SKIPS, "foo", "test", "create table", "create table foo.test (id int)", "Do"),
         (SKIPS, "foo", "bar", "create table", "create table foo.bar (id int)", "Ignore"),
+        (NO_DELETIONS, "test_1", "t_1", "delete", "", "Ignore"),
+        (NO_DELETIONS, "test_1", "t_1", "drop table", "DROP TABLE t_1", "Ignore"),
+        (NO_DELETIONS, "test_1", "t_1", "insert", "", "Do"),
+        (NO_DELETIONS, "test_1", "other", "delete", "", "Do"),
+        (NO_DELETIONS, "test_1", "", "drop database", "DROP DATABASE test_1", "Ignore"),
+        (NO_DELETIONS, "prod", "t_1", "truncate table", "TRUNCATE t_1", "Do"),
+        # The schema rule is about the tables in it as well, which nothing but `create database` then passes.
+        (ONLY_ROWS, "test_1", "", "create database", "CREATE DATABASE test_1", "Do"),
+        (ONLY_ROWS[:1], "test_1", "t_1", "update", "", "Do"),
+        (ONLY_ROWS[:1], "test_1", "t_1", "create table", "CREATE TABLE t_1 (a int)", "Do"),
+        (ONLY_ROWS[:1], "test_1", "t_1", "alter table", "ALTER TABLE t_1 ADD a int", "Ignore"),
+        (ONLY_ROWS[:1], "test_1", "other", "alter table", "ALTER TABLE other ADD a int", "Do"),
+        (NOT_FOR_TIDB, "test_1", "", "", "create  procedure x() select 1", "Ignore"),
+        (NOT_FOR_TIDB, "test_1", "t_1", "create table", "CREATE TABLE t_1 (a int)", "Do"),
+        (NO_PARTITIONS, "test", "t", "drop table partition", "ALTER TABLE t\nDROP PARTITION p", "Ignore"),
+        (NO_PARTITIONS, "test", "t", "alter table", "ALTER TABLE t ADD c int", "Do"),
+        (TEMPLATE, "test_1", "t_1", "insert", "", "Do"),
+        (TEMPLATE, "test_1", "t_1", "drop table", "DROP TABLE t_1", "Ignore"),
+        (TEMPLATE, "test_1", "t_1", "alter table", "ALTER TABLE t_1 ADD a int", "Ignore"),
+        (TEMPLATE, "prod", "t_1", "alter table", "ALTER TABLE t_1 ADD a int", "Do"),
+        (INCOMPATIBLE, "any", "t", "value range decrease", "ALTER TABLE t MODIFY a tinyint", "Error"),
+        (INCOMPATIBLE, "any", "t", "alter table", "ALTER TABLE t ADD a int", "Do"),
     ],
 )
-def test_dms_own_cases(
+def test_the_cases_of_dms_tests_and_documents(
     given: tuple[dict[str, Any], ...], schema: str, table: str, event: str, sql: str, action: str
 ) -> None:
     assert verdict(rules(*given), schema, table, event, sql) == action

@@ -214,7 +214,7 @@ def test_any_interleaving_of_runs(
 
 
 def justified(sql: str, before: dict[str, There], task: Task) -> bool:
-    """Tell whether the ghost's ALTERs, made to the target's table, would have given other columns than the ghost's;
+    """Return True if the ghost's ALTERs, made to the target's table, would have given other columns than the ghost's;
     or a table of the task is lost: the one that was renamed away is dropped."""
     lost = [trash for trash in task.memory.away if f"`{trash.table}`" in sql]
     if sql.startswith("DROP") and lost:
