@@ -13,12 +13,12 @@ import pytest
 
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import snapshot
-from airflow_provider_dm.engine.copy.errors import ReadLockNotGranted, ReadLockNotPermitted
+from airflow_provider_dm.engine.copy.errors import ReadLockNotGranted
 from airflow_provider_dm.engine.copy.snapshot import HeldLock, SourceLock, read_under_lock
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import connected
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec
@@ -133,20 +133,6 @@ def test_only_mysql_keeps_a_flush_that_has_timed_out(source: Server, fresh_schem
         insert(source, table)
 
 
-def test_writers_continue_while_a_lock_is_not_granted(
-    mysql_source: Server, tables: list[TableName], hurry: None
-) -> None:
-    """Neither lock can be granted: one waits for the transaction, the other would wait for the SELECT."""
-    t, u = tables
-    with long_select(mysql_source, t), open_transaction(mysql_source, u), writing(mysql_source, t) as failed:
-        with pytest.raises(ReadLockNotGranted, match="waiting for open transactions"):
-            read_under_lock(endpoint("one", mysql_source), tables, end_of_log)
-        assert running(mysql_source)
-        insert(mysql_source, t)
-        insert(mysql_source, u)
-    assert failed == []
-
-
 def test_a_long_select_does_not_delay_the_start_without_gtids(start_own: StartServers) -> None:
     (server,) = start_own(ServerSpec("bare", "mysql", ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")))
     server.sql("CREATE DATABASE a")
@@ -157,26 +143,6 @@ def test_a_long_select_does_not_delay_the_start_without_gtids(start_own: StartSe
         insert(server, tables[0])
     assert failed == []
     assert 0 < found.blocked_seconds < BLOCKED_SECONDS
-
-
-def test_an_open_transaction_does_not_stop_an_account_that_may_flush(
-    mysql_source: Server, tables: list[TableName], hurry: None
-) -> None:
-    t, u = tables
-    with open_transaction(mysql_source, u), writing(mysql_source, t) as failed:
-        found = read_under_lock(endpoint("one", mysql_source), tables, end_of_log)
-    assert failed == []
-    assert found.blocked_seconds >= snapshot.REQUEST_SECONDS  # the request for LOCK TABLES that came first
-
-
-def test_a_lock_is_granted_once_the_transaction_has_ended(
-    mysql_source: Server, tables: list[TableName], hurry: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mysql_source.create_user("dm_tables", "pw", privileges="SELECT, LOCK TABLES, REPLICATION CLIENT")
-    here = Endpoint("one", mysql_source.host, mysql_source.port, "dm_tables", Secret("pw"))
-    with open_transaction(mysql_source, tables[1]) as commit:
-        monkeypatch.setattr("airflow_provider_dm.engine.copy.snapshot.time.sleep", lambda _seconds: commit())
-        read_under_lock(here, tables, end_of_log)
 
 
 @pytest.mark.parametrize("consistency", [Consistency.LOCK, Consistency.FLUSH])
@@ -249,27 +215,6 @@ def test_a_process_that_freezes_loses_the_lock(mysql_source: Server, tables: lis
     found = read_under_lock(endpoint("one", mysql_source), tables, read)
     assert len(reads) >= 2
     assert found.blocked_seconds >= snapshot.REQUEST_SECONDS
-
-
-@pytest.mark.parametrize(
-    ("privileges", "missing"),
-    [
-        ("LOCK TABLES", ""),
-        ("RELOAD, PROCESS", ""),
-        ("RELOAD", "LOCK TABLES or RELOAD and PROCESS"),
-        ("PROCESS", "LOCK TABLES or RELOAD and PROCESS"),
-    ],
-)
-def test_one_of_two_locks_has_to_be_permitted(
-    mysql_source: Server, tables: list[TableName], hurry: None, privileges: str, missing: str
-) -> None:
-    mysql_source.create_user("dm_locker", "pw", privileges=f"SELECT, REPLICATION CLIENT, {privileges}")
-    here = Endpoint("one", mysql_source.host, mysql_source.port, "dm_locker", Secret("pw"))
-    if missing:
-        with pytest.raises(ReadLockNotPermitted, match=missing):
-            read_under_lock(here, tables, end_of_log)
-    else:
-        read_under_lock(here, tables, end_of_log)
 
 
 def test_tables_that_no_longer_exist_need_no_lock(mysql_source: Server, tables: list[TableName]) -> None:
