@@ -51,7 +51,7 @@ def kill_relay(world: World, run_id: str) -> int:
 
 
 def has_open(pid: int, part: str) -> bool:
-    """Tell whether a process has a file open whose path holds `part`."""
+    """Return True if a process has a file open whose path holds `part`."""
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             if part in str(descriptor.readlink()):

@@ -146,23 +146,3 @@ def test_an_unreachable_target(
     files = files_of()
     files.task.write_text(files.task.read_text().replace(f"port: {mariadb_target.port}", "port: 1"))
     run_refused(files, 5, "target", "[Cc]onnect")
-
-
-def test_a_command_line_that_is_wrong_is_a_usage_error(dmctl: Dmctl, tmp_path: Path) -> None:
-    ended = dmctl.here("run", tmp_path / "task.yaml", "--until", "tomorrow")
-
-    assert ended.code == 2
-    assert "FILE:POSITION" in ended.err
-
-
-def test_a_missing_task_file_is_reported(dmctl: Dmctl, tmp_path: Path) -> None:
-    refused(dmctl.here("run", tmp_path / "gone.yaml"), 1, r"gone\.yaml")
-
-
-def test_an_unsupported_verb_names_the_alternative(dmctl: Dmctl) -> None:
-    ended = dmctl.here("transfer-source", "mysql-01", "worker-1")
-
-    assert (ended.code, ended.answer["result"]) == (1, False)
-    for text in (ended.err, ended.answer["msg"]):
-        assert "[DM-1900 " in text
-        assert "not bound to workers" in text
