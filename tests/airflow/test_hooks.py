@@ -122,13 +122,6 @@ def test_the_test_button_accepts_the_documented_grants_of_a_target(mysql_target:
     assert "Ready as a target in app, dm_meta. Not as a source: " in message
 
 
-def test_the_test_button_names_an_option_that_cannot_be(source: Server, connection: Define) -> None:
-    connection("replica", **database(source, extra={"server-id": "many"}))
-    ok, message = DmDatabaseHook("replica").test_connection()
-    assert not ok
-    assert "server-id" in message
-
-
 # a source in its connection
 
 
@@ -159,15 +152,11 @@ def test_a_connection_holds_the_whole_source(connection: Define) -> None:
     assert source_in(given, "one") == source_of_document({"source-id": "one", **options})
 
 
-def test_the_flavour_of_a_connection_is_the_sources(connection: Define) -> None:
-    given = Connection(conn_id="one", conn_type="dm_database", host="h", extra='{"flavour": "mariadb"}')
-    assert source_in(given, "one").flavor == "mariadb"
-
-
 def test_options_of_a_uri_are_text(connection: Define) -> None:
     uri = "dm-database://dm:secret@db1:3306/?enable-relay=false&server-id=7&purge=%7B%22expires%22%3A+24%7D"
-    found = source_in(Connection.from_uri(uri, conn_id="one"), "one")
+    found = source_in(Connection.from_uri(f"{uri}&flavour=mariadb", conn_id="one"), "one")
     assert (found.enable_relay, found.server_id, found.purge.expires) == (False, 7, 24)
+    assert found.flavor == "mariadb", "the flavour of the connection is that of the source"
 
 
 def test_relay_dir_of_the_configuration_overrides_that_of_sources(
@@ -188,20 +177,21 @@ def test_relay_dir_of_the_configuration_overrides_that_of_sources(
     assert RelayLogHook(relay_dir="/data/three").directory("a") == Path("/relays/a")
 
 
-def test_a_wrong_password_is_reported_without_the_password(source: Server, connection: Define) -> None:
-    connection("replica", **database(source, password=CANARY))
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"password": CANARY}, "denies access"),
+        ({"host": "127.0.0.1", "port": 1, "password": CANARY}, "cannot connect"),
+        ({"extra": {"server-id": "many"}}, "server-id"),
+    ],
+    ids=["a wrong password", "an unreachable server", "an invalid option"],
+)
+def test_the_test_button_names_what_is_wrong_without_the_password(
+    given: dict[str, object], reason: str, mysql_source: Server, connection: Define
+) -> None:
+    connection("replica", **database(mysql_source) | given)
     ok, message = DmDatabaseHook("replica").test_connection()
-    assert not ok
-    assert "denies access" in message
-    assert CANARY not in message
-
-
-def test_an_unreachable_server_is_reported(connection: Define) -> None:
-    connection("replica", conn_type="dm_database", host="127.0.0.1", port=1, login="dm", password=CANARY)
-    ok, message = DmDatabaseHook("replica").test_connection()
-    assert not ok
-    assert "cannot connect" in message
-    assert CANARY not in message
+    assert (ok, reason in message, CANARY in message) == (False, True, False), message
 
 
 def test_a_server_of_another_flavour(mariadb_source: Server, connection: Define) -> None:
@@ -231,10 +221,13 @@ def test_without_a_connection_it_is_a_file_of_this_machine(work_dir: Path) -> No
     assert DmMetadataHook().test_connection()[0]
 
 
-def test_a_connection_that_was_named_must_exist(work_dir: Path) -> None:
+def test_a_connection_that_was_named_must_exist_and_be_reachable(work_dir: Path, connection: Define) -> None:
     with pytest.raises(ConnectionUnusable, match="only the default connection"):
         DmMetadataHook("production").get_store()
     assert not DmMetadataHook("production").test_connection()[0]
+    connection("production", conn_type="dm_meta", host="127.0.0.1", port=1, schema="x", password=CANARY)
+    ok, message = DmMetadataHook("production").test_connection()
+    assert (ok, CANARY in message) == (False, False), "its server does not answer"
 
 
 def test_no_character_of_a_password_is_special() -> None:
@@ -263,12 +256,9 @@ def test_a_metadata_db_is_reached_by_tls(driver: str, extra: dict[str, Any], que
         conn_id="m", conn_type="dm_meta", host="h", schema="d", extra=json.dumps(extra | {"driver": driver})
     )
     assert make_url(url_of(given).reveal()).query == query
-
-
-def test_tls_that_a_metadata_connection_cannot_have_is_refused() -> None:
-    given = Connection(conn_id="m", conn_type="dm_meta", host="h", schema="d", extra='{"sslmode": "verify-full"}')
+    unknown = Connection(conn_id="m", conn_type="dm_meta", host="h", schema="d", extra='{"sslmode": "verify-full"}')
     with pytest.raises(ConnectionUnusable, match="its extra has the unknown key `sslmode`"):
-        url_of(given)
+        url_of(unknown)
 
 
 def test_a_server_is_migrated_by_a_user(mysql_target: Server, unique_database: str, connection: Define) -> None:
@@ -292,13 +282,6 @@ def test_a_server_is_migrated_by_a_user(mysql_target: Server, unique_database: s
     assert "which this release needs" in message
     assert CANARY not in message
     hook.get_store().close()
-
-
-def test_a_missing_metadata_db_is_reported(connection: Define) -> None:
-    connection("dm_meta_default", conn_type="dm_meta", host="127.0.0.1", port=1, schema="x", password=CANARY)
-    ok, message = DmMetadataHook().test_connection()
-    assert not ok
-    assert CANARY not in message
 
 
 # checkpoints

@@ -17,33 +17,29 @@ ERROR = {"ErrCode": "DM-4023", "Message": "gone"}
 OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "9f2c5a10-71ca-11e1-9e33-c80aa9429562"
 
 
-def test_a_relay_that_never_reported_is_behind() -> None:
-    assert isinstance(progress_to(None, GOAL), NotYet)
+MOVED = replace(BEHIND, relay=Location("mysql-bin.000001", 4, suffix=2))
+"""The relay has failed over to its second sub-directory; a goal that the upstream gives is in no sub-directory."""
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        pytest.param(None, NotYet, id="never reported"),
+        pytest.param(BEHIND, NotYet, id="one byte before the goal"),
+        pytest.param(MOVED, NotYet, id="another sub-directory"),
+        pytest.param(replace(MOVED, relay=replace(GOAL, suffix=2)), Met, id="the goal in another sub-directory"),
+        pytest.param(replace(BEHIND, relay=Location("binlog.000009", 4)), Broken, id="another upstream"),
+        pytest.param(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), Broken, id="ended with an error"),
+        pytest.param(replace(BEHIND, stage=Stage.PAUSED), NotYet, id="paused"),
+    ],
+)
+def test_a_relay_is_awaited_until_its_location_is_the_goal(status: RelayStatus | None, found: type) -> None:
+    assert isinstance(progress_to(status, GOAL), found)
 
 
 @pytest.mark.parametrize("stage", Stage)
 def test_a_relay_that_has_reached_the_goal_counts_in_any_stage(stage: Stage) -> None:
     assert progress_to(replace(AT_GOAL, stage=stage, error=ERROR), GOAL) == Met(str(GOAL))
-
-
-def test_a_relay_one_byte_before_the_goal_is_not_there_yet() -> None:
-    assert isinstance(progress_to(BEHIND, GOAL), NotYet)
-
-
-def test_the_upstream_has_no_sub_directories() -> None:
-    """The relay has failed over to its second sub-directory, and the goal, asked upstream, is in no particular one."""
-    moved = replace(BEHIND, relay=Location("mysql-bin.000001", 4, suffix=2))
-    assert isinstance(progress_to(moved, GOAL), NotYet)
-    assert isinstance(progress_to(replace(moved, relay=replace(GOAL, suffix=2)), GOAL), Met)
-
-
-def test_another_upstream_is_never_caught_up_with() -> None:
-    assert isinstance(progress_to(replace(AT_GOAL, relay=Location("binlog.000009", 4)), GOAL), Broken)
-
-
-def test_a_relay_that_stopped_with_an_error_is_not_awaited() -> None:
-    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), Broken)
-    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), NotYet)
 
 
 def test_silence_and_trouble_are_shown() -> None:

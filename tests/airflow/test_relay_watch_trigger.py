@@ -33,22 +33,8 @@ def event_of(status: RelayStatus | None, desired: Stage | None, goal: Location |
     return event and (event["status"], event.get("deaths"))
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        RUNS,
-        replace(RUNS, stage=Stage.NEW, relay=None),
-        replace(RUNS, error=ERROR),
-        replace(RUNS, stage=Stage.PAUSED),
-        replace(RUNS, stage=Stage.PAUSED, error=ERROR),
-    ],
-)
-@pytest.mark.parametrize("desired", [None, Stage.RUNNING, Stage.PAUSED, Stage.STOPPED])
-def test_a_relay_that_lives_is_left_alone(status: RelayStatus, desired: Stage | None) -> None:
-    assert event_of(status, desired) is None
-
-
 def test_the_end_of_the_relay_decides_the_event() -> None:
+    assert event_of(RUNS, Stage.STOPPED) is None  # all states of a live relay are in unit/relay/test_health.py
     assert event_of(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED) == ("stopped", None)
     assert event_of(SILENT, Stage.STOPPED) == ("stopped", None)
     assert event_of(replace(ENDED, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING) == ("failed", None)

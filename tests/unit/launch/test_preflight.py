@@ -69,17 +69,12 @@ def test_no_java_anywhere_names_the_remedy() -> None:
     assert "PATH" in str(raised.value)
 
 
-def test_a_java_home_that_holds_no_java_is_skipped(tmp_path: Path) -> None:
-    newer = fake_java(tmp_path / "jdk21", 'openjdk version "21.0.1"')
-
-    assert find_java({"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(newer / "bin")}) == newer
-
-
-def test_a_newer_java_on_the_path_is_preferred_to_an_old_java_home(tmp_path: Path) -> None:
+def test_a_newer_java_on_the_path_is_preferred_to_an_old_or_missing_java_home(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "jdk8", 'java version "1.8.0_392"')
     new = fake_java(tmp_path / "jdk17", 'openjdk version "17.0.2"')
 
-    assert find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")}) == new
+    for java_home in (old, tmp_path / "gone"):
+        assert find_java({"JAVA_HOME": str(java_home), "PATH": str(new / "bin")}) == new
 
 
 def test_only_old_javas_are_named_with_their_versions(tmp_path: Path) -> None:
@@ -122,26 +117,23 @@ def test_the_pyspark_client_over_pyspark_is_detected(tmp_path: Path) -> None:
     assert "pyspark/version.py; pyspark-client: 4.2.0" in str(raised.value)
 
 
+def test_missing_files_of_pyspark_are_reported(tmp_path: Path) -> None:
+    """Removed with pyspark-client, or never installed."""
+    install(tmp_path / "removed", "pyspark", "4.3.0", pyspark_files("4.3.0"))
+    (tmp_path / "removed" / "pyspark" / "worker.py").unlink()
+    install(tmp_path / "client", "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
+
+    with pytest.raises(NotInstalled, match=r"1 of 2 files .*pyspark/worker\.py; pyspark-client: not installed"):
+        check_pyspark([str(tmp_path / "removed")])
+    with pytest.raises(NotInstalled, match=r"pyspark-client: 4\.2\.0"):
+        check_pyspark([str(tmp_path / "client")])
+
+
 def test_pyspark_installed_over_the_client_passes(tmp_path: Path) -> None:
     install(tmp_path, "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
     install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
 
     assert check_pyspark([str(tmp_path)]) == "4.3.0"
-
-
-def test_files_removed_with_pyspark_client_are_reported_as_missing(tmp_path: Path) -> None:
-    install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
-    (tmp_path / "pyspark" / "worker.py").unlink()
-
-    with pytest.raises(NotInstalled, match=r"1 of 2 files .*pyspark/worker\.py; pyspark-client: not installed"):
-        check_pyspark([str(tmp_path)])
-
-
-def test_the_client_alone_cannot_start_spark(tmp_path: Path) -> None:
-    install(tmp_path, "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
-
-    with pytest.raises(NotInstalled, match=r"pyspark-client: 4\.2\.0"):
-        check_pyspark([str(tmp_path)])
 
 
 def test_one_overwritten_file_of_pyspark_is_detected(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The reaction of tasks to the end of a relay, and the directories of relay logs."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -68,6 +67,7 @@ def test_a_relays_own_error_is_passed_on() -> None:
         ({"enable-relay": True}, "relay/one"),
         ({"enable-relay": True, "relay-dir": "./relay-dir"}, "relay-dir/one"),
         ({"enable-relay": False, "relay-dir": "/elsewhere"}, "tasks/shop/relay/one"),
+        ({"enable-relay": True, "relay-dir": "/var/lib/dm/one"}, "/var/lib/dm/one"),
     ],
 )
 def test_only_a_source_with_enable_relay_has_a_directory_of_its_own(
@@ -76,22 +76,13 @@ def test_only_a_source_with_enable_relay_has_a_directory_of_its_own(
     assert upstream(tmp_path, config).relay_dir == tmp_path / expected
 
 
-def test_a_named_relay_dir_is_used_as_it_is(tmp_path: Path) -> None:
-    named = {"enable-relay": True, "relay-dir": "/var/lib/dm/one"}
-    assert upstream(tmp_path, named).relay_dir == Path("/var/lib/dm/one")
-
-
 def test_a_private_log_is_bounded_and_a_shared_one_is_not(tmp_path: Path) -> None:
     assert upstream(tmp_path).spool == SpoolSpec(task="shop", limit_bytes=4 << 30)
     assert upstream(tmp_path, {"spool-limit-mb": 100}).spool == SpoolSpec(task="shop", limit_bytes=100 << 20)
     assert upstream(tmp_path, {"enable-relay": True}).spool is None
-
-
-def test_a_private_log_begins_at_its_tasks_start(tmp_path: Path) -> None:
     spool = upstream(tmp_path, meta={"binlog-name": "bin.000007", "binlog-pos": 400}).spool
-
     assert spool is not None
-    assert spool.start == Location("bin.000007", 400)
+    assert spool.start == Location("bin.000007", 400), "that of the task"
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -107,33 +98,26 @@ def test_finished_work_leaves_only_the_shared_log(tmp_path: Path, *, shared: boo
     assert not one.fallback_dir.exists()
 
 
-@pytest.mark.parametrize("needed", [100, 400])
-def test_a_log_with_unread_rows_is_kept(tmp_path: Path, needed: int) -> None:
-    one = upstream(tmp_path)
-    one.relay_dir.mkdir(parents=True)
-    applied = Location("bin.000007", 400)
-    status = SubtaskStatus("shop", "one", Unit.SYNC, Stage.STOPPED, applied.at(needed), applied, datetime.now(UTC))
-
-    remove_private_logs([one], [replace(status, source=one.config.source_id)])
-
-    assert one.relay_dir.exists() is (needed == 100)
-
-
 @pytest.mark.parametrize(
-    ("stage", "known", "stays"),
+    ("stage", "needed", "applied", "stays"),
     [
-        (Stage.RUNNING, True, True),
-        (Stage.PAUSED, True, True),
-        (Stage.STOPPED, False, True),
-        (Stage.FINISHED, True, False),
+        (Stage.RUNNING, 400, 400, True),
+        (Stage.PAUSED, 400, 400, True),
+        (Stage.STOPPED, 400, None, True),
+        (Stage.STOPPED, 100, 400, True),
+        (Stage.STOPPED, 400, 400, False),
+        (Stage.FINISHED, 400, 400, False),
     ],
 )
-def test_a_log_with_an_unknown_end_is_kept(tmp_path: Path, stage: Stage, *, known: bool, stays: bool) -> None:
+def test_a_log_with_unread_rows_or_an_unknown_end_is_kept(
+    tmp_path: Path, stage: Stage, needed: int, applied: int | None, *, stays: bool
+) -> None:
     """The metadata DB was away when the sync ended: it may need older log than was noted last."""
     one = upstream(tmp_path)
     one.relay_dir.mkdir(parents=True)
     at = Location("bin.000007", 400)
-    status = SubtaskStatus("shop", one.source_id, Unit.SYNC, stage, at, at if known else None, datetime.now(UTC))
+    reached = at.at(applied) if applied else None
+    status = SubtaskStatus("shop", one.source_id, Unit.SYNC, stage, at.at(needed), reached, datetime.now(UTC))
 
     remove_private_logs([one], [status])
 
