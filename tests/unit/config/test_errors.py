@@ -20,37 +20,6 @@ def problems(text: str) -> list[str]:
 INSTANCE = "mysql-instances: [{source-id: a}]\n"
 
 
-def test_an_unknown_key_names_its_line_and_the_nearest_key() -> None:
-    assert problems(f"name: t\n{INSTANCE}taget-database:\n  host: h\n") == [
-        'task.yaml:3: unknown key "taget-database" in the task; did you mean "target-database"?'
-    ]
-
-
-def test_an_unknown_key_without_a_value_is_still_unknown() -> None:
-    assert problems(f"name: t\n{INSTANCE}rout:\n") == [
-        'task.yaml:3: unknown key "rout" in the task; did you mean "routes"?'
-    ]
-
-
-def test_a_metrics_port_that_does_not_exist_is_refused_when_the_file_is_read() -> None:
-    assert problems(f"name: t\n{INSTANCE}metrics-addr: ':70000'\n") == [
-        'task.yaml:3: "metrics-addr" in the task cannot be used: its port has to be at most 65535, not ":70000"'
-    ]
-
-
-def test_an_unknown_key_lists_the_known_keys() -> None:
-    (problem,) = problems("name: t\nmysql-instances:\n- source-id: a\n  meta: {binlog-name: a.000001, zzz: 1}\n")
-    assert problem == (
-        'task.yaml:4: unknown key "zzz" in mysql-instances[0].meta; it may have binlog-name, binlog-pos or binlog-gtid'
-    )
-
-
-def test_python_spelling_is_not_dms_spelling() -> None:
-    assert problems(f"name: t\n{INSTANCE}task_mode: all\n") == [
-        'task.yaml:3: unknown key "task_mode" in the task; did you mean "task-mode"?'
-    ]
-
-
 def test_all_errors_of_a_file_are_in_the_order_of_its_lines() -> None:
     found = problems(
         """
@@ -122,9 +91,29 @@ def test_all_errors_of_a_file_are_in_the_order_of_its_lines() -> None:
             "name: t\nname: u\n" + INSTANCE,
             'task.yaml:2: the key "name" is given twice, first in line 1',
         ),
+        (
+            f"name: t\n{INSTANCE}taget-database:\n  host: h\n",
+            'task.yaml:3: unknown key "taget-database" in the task; did you mean "target-database"?',
+        ),
+        (f"name: t\n{INSTANCE}rout:\n", 'task.yaml:3: unknown key "rout" in the task; did you mean "routes"?'),
+        (
+            f"name: t\n{INSTANCE}task_mode: all\n",
+            'task.yaml:3: unknown key "task_mode" in the task; did you mean "task-mode"?',
+        ),
+        (
+            "name: t\nmysql-instances:\n- source-id: a\n  meta: {binlog-name: a.000001, zzz: 1}\n",
+            (
+                'task.yaml:4: unknown key "zzz" in mysql-instances[0].meta; it may have binlog-name, binlog-pos or '
+                "binlog-gtid"
+            ),
+        ),
+        (
+            f"name: t\n{INSTANCE}metrics-addr: ':70000'\n",
+            'task.yaml:3: "metrics-addr" in the task cannot be used: its port has to be at most 65535, not ":70000"',
+        ),
     ],
 )
-def test_contradictions_name_both_lines(text: str, expected: str) -> None:
+def test_a_problem_has_its_line_and_what_it_contradicts_or_resembles(text: str, expected: str) -> None:
     assert problems(text) == [expected]
 
 

@@ -28,17 +28,19 @@ def test_defaults_are_dms() -> None:
     subtask = a_task().subtask("a")
     assert (subtask.meta_schema, subtask.case_sensitive, subtask.start) == ("dm_meta", False, None)
     assert subtask.syncer.checkpoint_flush_interval == 30
+    syncer = subtask.syncer
+    assert (syncer.compact, syncer.multiple_rows, syncer.apply) == (True, True, Apply.CONCURRENT)
+    assert (syncer.worker_count, syncer.batch, syncer.queue_size) == (None, None, None)
+    keys = {"name": "t", "mysql-instances": [{"source-id": "a"}], "collation_compatible": "strict"}
+    strict = task_of(keys).subtask("a")
+    assert (strict.strict_collations, subtask.strict_collations) == (True, False)
+    with pytest.raises(InvalidInput, match="has no source 'b'"):
+        a_task().subtask("b")
     assert (subtask.loader.pool_size, subtask.loader.on_duplicate_logical) == (16, None)
     assert (subtask.mydumper.threads, subtask.mydumper.rows) == (4, None)
     source = SourceConfig(source_id="s")
     assert (source.purge.interval, source.purge.expires, source.purge.remain_space) == (3600, 0, 15)
     assert (source.enable_relay, source.flavor, source.checker.backoff_max) == (False, "", 300.0)
-
-
-def test_an_empty_syncer_has_the_defaults() -> None:
-    syncer = a_task().subtask("a").syncer
-    assert (syncer.compact, syncer.multiple_rows, syncer.apply) == (True, True, Apply.CONCURRENT)
-    assert (syncer.worker_count, syncer.batch, syncer.queue_size) == (None, None, None)
 
 
 def test_a_syncer_may_disable_compaction_or_apply_transactions() -> None:
@@ -218,17 +220,6 @@ def test_checkpoints_of_older_releases_of_dm() -> None:
     assert (task.meta_schema, task.collation_compatible, task.mariadb2tidb.mode) == ("dm_meta", "loose", "auto")
     assert (subtask.loader.sorting_dir_physical, subtask.loader.checksum_physical) == ("./s", "required")
     assert subtask.filters[0].events == ("modify constraint", "truncate table", "drop database")
-
-
-def test_a_source_that_the_task_does_not_name() -> None:
-    with pytest.raises(InvalidInput, match="has no source 'b'"):
-        a_task().subtask("b")
-
-
-def test_strict_collations() -> None:
-    instances = [{"source-id": "a"}]
-    strict = task_of({"name": "t", "mysql-instances": instances, "collation_compatible": "strict"})
-    assert (strict.subtask("a").strict_collations, a_task().subtask("a").strict_collations) == (True, False)
 
 
 @pytest.mark.parametrize("old", [True, False])

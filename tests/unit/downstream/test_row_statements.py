@@ -76,9 +76,6 @@ def test_keys_are_a_list_of_values_or_of_tuples() -> None:
     assert one.sql == b"DELETE FROM `shop`.`item` WHERE `id` IN (1,2)"
     assert two.sql == b"DELETE FROM `shop`.`pair` WHERE (`na``me`,`id`) IN (('a',1))"
     assert counted.sql == b"SELECT COUNT(*) FROM `shop`.`item` WHERE `id` IN (1) FOR UPDATE"
-
-
-def test_a_table_without_a_key_has_no_delete_by_key() -> None:
     with pytest.raises(ValueError, match="no key"):
         list(delete_rows(LOG, [(b"1",)]))
 
@@ -190,15 +187,8 @@ def test_statements_end_at_rows_or_bytes() -> None:
 
     assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_rows=4))] == [4, 4, 2]
     assert all(len(one.sql) <= 400 for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_bytes=400)))
-
-
-def test_a_row_larger_than_the_limit_goes_alone() -> None:
-    rows = [(b"1", b"'a'"), (b"2", b"'" + b"x" * 500 + b"'"), (b"3", b"'c'")]
-
-    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_bytes=200))] == [1, 1, 1]
-
-
-def test_no_rows_are_no_statement() -> None:
+    larger = [(b"1", b"'a'"), (b"2", b"'" + b"x" * 500 + b"'"), (b"3", b"'c'")]
+    assert [one.rows for one in write_rows(ITEM, larger, Verb.INSERT, dialect=Dialect(most_bytes=200))] == [1, 1, 1]
     assert list(write_rows(ITEM, [], Verb.INSERT)) == []
 
 

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Planned, UpToDate
 from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED, IN_FRONT
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -296,8 +296,10 @@ def test_ddl_that_cannot_be_followed_stops_in_front(
     world = World(epoch(100, 200), alter, sharded=sharded)
     world.follows.refusal = refusal
 
-    with pytest.raises(error, match=r"bin\.000001:200"):
+    with pytest.raises(error, match=r"bin\.000001:200") as raised:
         world.run()
+    assert "ALTER TABLE plain ADD" in str(raised.value)
+    assert raised.value.reaction is Reaction.STOP
     assert (world.events[-1], world.positions()) == ("Paused 200", {200})
     assert world.loop.progress.ddl_at == LO.at(200)
 
