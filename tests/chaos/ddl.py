@@ -296,7 +296,7 @@ class Round:
         return again if self.runs.wait_for(run, lambda: self._is_in_part(again)) else None
 
     def _is_in_part(self, chunk: tuple[str, int]) -> bool:
-        """Tell whether a source's table is copied in part, by a chunk with this number or a later one."""
+        """Return True if a source's table is copied in part, by a chunk with this number or a later one."""
         source, number = chunk
         found = self.runs.shops.target.sql(
             "SELECT 1 FROM dm_copy_chunk WHERE source = %s AND source_table = %s AND chunk >= %s AND done = 0 "

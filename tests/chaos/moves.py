@@ -67,7 +67,7 @@ class Round:
 
 
 def is_copying(shops: Shops) -> bool:
-    """Tell whether a row was copied."""
+    """Return True if a row was copied."""
     tables = shops.target.sql(
         "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_copy_chunk'",
         [shops.meta],

@@ -132,7 +132,7 @@ class Runs:
         return error is not None and error.reaction is Reaction.RETRY
 
     def wait_for(self, run: AppProcess, condition: Callable[[], bool]) -> bool:
-        """Tell whether it came true before the run ended, however long that took, while it applied something."""
+        """Return True if it came true before the run ended, however long that took, while it applied something."""
         deadline, before = time.monotonic() + WAIT_SECONDS, run.achieved()
         while not condition():
             if not run.alive():

@@ -101,7 +101,7 @@ def format_of(data: bytes) -> Format:
 
 
 def _sound(event: bytes) -> bool:
-    """Tell whether an event's checksum is that of its bytes. A format description's is made before IN_USE is set."""
+    """Return True if an event's checksum is that of its bytes. A format description's is made before IN_USE is set."""
     body = bytearray(event[:-4])
     if body[4] == codes.FORMAT:
         body[17] &= ~IN_USE

@@ -19,7 +19,7 @@ DATE, TIME, DATETIME, TIMESTAMP, DECIMAL = 10, 11, 12, 7, 246
 
 
 def tells(text: bytes, document: Document) -> bool:
-    """Tell whether a server would print `document` as `text`."""
+    """Return True if a server would print `document` as `text`."""
     try:
         return _match(text.decode(), 0, document) == len(text.decode())
     except (BadJson, UnicodeDecodeError):

@@ -39,7 +39,7 @@ def judge(files: Sequence[bytes], outcome: Outcome, tables: Sequence[Table], sta
 
 
 def _is(ddl: DdlStatement, statement: Statement) -> bool:
-    """Tell whether the engine's statement is that of the log. Sessions in other charsets have tests of their own."""
+    """Return True if the engine's statement is that of the log. Sessions in other charsets have tests of their own."""
     if ddl.undecoded is not None:
         return ddl.undecoded == statement.sql
     if statement.variables not in (b"", STATUS):

@@ -85,7 +85,7 @@ class Statement:
 
 
 def _is_void(body: bytes) -> bool:
-    """Tell whether a GTID event of MariaDB's announces an ALTER that has only started, or has failed."""
+    """Return True if a GTID event of MariaDB's announces an ALTER that has only started, or has failed."""
     extra = 13 + (8 if body[12] & _GROUP_COMMIT_ID else 0)
     return (
         len(body) > extra
@@ -330,7 +330,7 @@ def _different_image(event: ExpectedRows, number: int, row: Row) -> str | None:
 
 
 def _agrees_changed(event: ExpectedRows, number: int, index: int, changes: bytes, value: bytes) -> bool:
-    """Tell whether `value` is the document of the image before, with the changes."""
+    """Return True if `value` is the document of the image before, with the changes."""
     place = event.images[number - 1][index]
     if place is None:
         return False

@@ -266,7 +266,7 @@ def _of_latin1(code: str) -> str:
 
 
 def _alters(cursor: Any, changes: Sequence[str], mode: str, refused: set[Cell]) -> bool:
-    """Tell whether the server takes the changes; else empty the cell that it refuses."""
+    """Return True if the server takes the changes; else empty the cell that it refuses."""
     cursor.execute("SET sql_mode = %s", [mode])
     try:
         cursor.execute(f"ALTER TABLE t {', '.join(changes)}")

@@ -151,7 +151,7 @@ def kit(source: Server, kit_of: KitOf) -> RelayKit:
 
 
 def is_settled(server: Server) -> bool:
-    """Tell whether the newest binlog file grows by what clients do only.
+    """Return True if the newest binlog file grows by what clients do only.
 
     MariaDB begins a file with the oldest one that it needs, and adds at leisure that this is the file itself by now.
     """

@@ -50,7 +50,7 @@ def test_a_location_is_found_by_gtid_set_and_by_time(source: Server, schema: str
 
 
 def _is_begun(source: Server) -> bool:
-    """Tell whether the newest file has all that a server writes into it by itself: a MariaDB notes some time after a
+    """Return True if the newest file has all that a server writes into it by itself: a MariaDB notes some time after a
     rotation that it needs no older file any more."""
     file = str(source.sql("SHOW BINARY LOGS")[-1][0])
     events = source.sql(f"SHOW BINLOG EVENTS IN '{file}'")

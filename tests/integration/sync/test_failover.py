@@ -104,7 +104,7 @@ def die_ahead_of_the_relay(kit: FailoverKit, replica: Server) -> None:
 
 
 def contains(server: Server, wanted: str) -> bool:
-    """Tell whether it has these transactions."""
+    """Return True if it has these transactions."""
     if server.flavour == "mysql":
         return server.sql(f"SELECT GTID_SUBSET('{wanted}', @@gtid_executed)") == [(1,)]
     return server.sql(f"SELECT MASTER_GTID_WAIT('{wanted}', 0.1)") == [(0,)]

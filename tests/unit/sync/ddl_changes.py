@@ -100,7 +100,7 @@ class Changes:
         return change
 
     def keys_differ(self, name: TableName) -> bool:
-        """Tell whether `id` can be a key, here and in the target."""
+        """Return True if `id` can be a key, here and in the target."""
         both = (self.tables.rows[name], self.wanted.rows.get(name, []))
         return all(len({str(row["id"]).lower() for row in rows}) == len(rows) for rows in both)
 

@@ -90,7 +90,7 @@ class Surroundings(Shared, Protocol):
         """Record the rows that were overwritten."""
 
     def arrives(self, source: str) -> bool:
-        """Tell whether the syncs of all sources are at the ends of their logs, as this one is."""
+        """Return True if the syncs of all sources are at the ends of their logs, as this one is."""
         ...
 
     def rest(self) -> None:
@@ -173,7 +173,7 @@ class Sync:
     # Tables that take the rows of others
 
     def _shares(self) -> bool:
-        """Tell whether rows of a table may be otherwise than the source's log says, or may come to be."""
+        """Return True if rows of a table may be otherwise than the source's log says, or may come to be."""
         return bool(self.plan.merged and (self.sharing.several or self.plan.safe or self.sharing.rows))
 
     def _look(self) -> None:
@@ -251,7 +251,7 @@ class Sync:
             self._rows(at + 1)
 
     def _follow(self, meaning: DdlMeaning, statement: Statement | ApplyDdl | None, operator: Operator | None) -> bool:
-        """Tell whether the frontier is after it."""
+        """Return True if the frontier is after it."""
         self._adopt(self.following.follow(meaning, statement, self._state(), operator))
         return meaning.ddl.rows is None
 

@@ -54,7 +54,7 @@ class Fate(Protocol):
         """A moment at which a process may die, and no other may act. Raises Died."""
 
     def loses_answer(self) -> bool:
-        """Tell whether the answer to a COMMIT, and with it the connection, is lost."""
+        """Return True if the answer to a COMMIT, and with it the connection, is lost."""
 
     def number(self) -> int:
         """Return a small number above zero: how long something takes, or which way it goes."""

@@ -395,7 +395,7 @@ class World:
         self._strike(0)
 
     def _sleeps(self, run: Run) -> bool:
-        """Tell whether it is another's turn."""
+        """Return True if it is another's turn."""
         newest = run is run.subtask.newest
         if newest and (self._is_the_moment(run) if self.freezes else not self._calm(run) and self.rng.random() < 0.03):
             run.asleep = True

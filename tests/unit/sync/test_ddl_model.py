@@ -277,7 +277,7 @@ def test_the_harness_finds_no_fault_in_sound_code() -> None:
 
 
 def _harm(rule: Rule, histories: int = BROKEN) -> bool:
-    """Tell whether the broken protocol does harm, or notices itself, in one of so many histories."""
+    """Return True if the broken protocol does harm, or notices itself, in one of so many histories."""
     for seed in range(rule.first, rule.first + histories):
         world = World(seed, rule.quirks, rule.often, way=rule.way or Way.usual(seed))
         try:

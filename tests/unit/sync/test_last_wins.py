@@ -172,7 +172,7 @@ def test_the_target_is_what_one_change_after_the_other_makes_of_it(*, compact: b
 
 
 def harms(plan: SyncPlan) -> bool:
-    """Tell whether a history of one source makes the target another one than its log does."""
+    """Return True if a history of one source makes the target another one than its log does."""
     for seed in range(5):
         rng, serial = random.Random(seed), Serial()
         world, log = World(rng), log_of(rng, 2, 25)

@@ -101,7 +101,7 @@ def test_the_target_is_exact_after_every_commit(options: dict[str, Any], mode: d
 
 
 def harms(histories: int = 400, *, first: int = 0, **options: Any) -> bool:
-    """Tell whether the broken protocol breaks the law, or notices itself, in one of so many histories.
+    """Return True if the broken protocol breaks the law, or notices itself, in one of so many histories.
 
     `first`: the history to begin with, as those before it do not show it.
     """

@@ -192,7 +192,7 @@ def _after_sql(there: Tracker, sql: str) -> Tracker:
 
 
 def _is_possible(schema: TableSchema) -> bool:
-    """Tell whether a server would let the table be so; the model of tables does not look for what is never logged."""
+    """Return True if a server would let the table be so; the model of tables does not look for what is never logged."""
     names = {column.name.lower() for column in schema.table.columns}
     return len(names) == len(schema.table.columns) > 0
 
@@ -202,7 +202,7 @@ def _look(there: Tracker, name: TableName) -> str | None:
 
 
 def _moves_values(sql: str) -> bool:
-    """Tell whether doing it twice is something else than doing it once."""
+    """Return True if doing it twice is something else than doing it once."""
     match parse(sql, STRICT_ALL_TABLES, "one"):
         case RenameTables():
             return True

@@ -10,7 +10,7 @@ EXEMPT_AT_MOST = 20
 
 
 def has_rows_around(migration: Migration) -> bool:
-    """Tell whether its source's rows change before its last DDL, and after it."""
+    """Return True if its source's rows change before its last DDL, and after it."""
     texts = [text for text, flavours in migration.statements if "tidb" not in flavours]
     rows = [at for at, text in enumerate(texts) if ROWS.match(text)]
     ddl = [at for at, text in enumerate(texts) if not ROWS.match(text) and DDL.search(text)]
