@@ -41,7 +41,14 @@ RUN_ID_KEY: Final = "dm_run_id"
 """XCom with the run's id in the metadata DB, pushed before the app starts."""
 
 
-class DmTaskOperator(BaseOperator):
+class DmOperator(BaseOperator):
+    """Base of all operators of this package: their task instances have a link to the DM page."""
+
+    operator_extra_links: Collection[BaseOperatorLink] = (DmPageLink(),)
+    ui_color = "#d9ecf2"
+
+
+class DmTaskOperator(DmOperator):
     """Base of the operators that work on a DM task.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or its content as a dictionary (templated)
@@ -54,8 +61,6 @@ class DmTaskOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("task", "sources", "source_conn_ids", "target_conn_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sources": "json"}
-    operator_extra_links: Collection[BaseOperatorLink] = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self,

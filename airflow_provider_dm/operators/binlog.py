@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from airflow.sdk import BaseOperator
-
-from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.links.dm_page import push_dm_page
+from airflow_provider_dm.operators.base import DmOperator, files_of
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 BinlogAction = Literal["skip", "replace", "inject", "revert"]
 
 
-class DmBinlogOperator(BaseOperator):
+class DmBinlogOperator(DmOperator):
     """An operator that decides what a task does at a DDL statement that it cannot apply, as ``dmctl binlog`` does.
 
     The decision is stored in the metadata DB; the current or the next run of the task carries it out. Without
@@ -51,8 +49,6 @@ class DmBinlogOperator(BaseOperator):
         "dm_meta_conn_id",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sql": "sql"}
-    operator_extra_links = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self,

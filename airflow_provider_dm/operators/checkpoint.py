@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from airflow.sdk import BaseOperator
-
-from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.links.dm_page import push_dm_page
+from airflow_provider_dm.operators.base import DmOperator, files_of
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 CheckpointAction = Literal["show", "reset"]
 
 
-class DmCheckpointOperator(BaseOperator):
+class DmCheckpointOperator(DmOperator):
     """An operator that shows the checkpoints of a task, or deletes them, as ``dmctl start-task --remove-meta`` does.
 
     A checkpoint is stored in the target and changes only together with the rows, so it cannot be set. After a reset the
@@ -40,8 +38,6 @@ class DmCheckpointOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("task", "action", "sources", "target_conn_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
-    operator_extra_links = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self,

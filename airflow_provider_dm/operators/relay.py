@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 
-from airflow.sdk import BaseOperator, conf
+from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import files_of, mask, task_holder
+from airflow_provider_dm.links.dm_page import push_dm_page
+from airflow_provider_dm.operators.base import DmOperator, files_of, mask, task_holder
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ LOG_EVERY_SECONDS: Final = 60.0
 Until = Literal["stopped", "caught-up"]
 
 
-class DmRelayOperator(BaseOperator):
+class DmRelayOperator(DmOperator):
     """An operator that pulls the binlogs of one source into its relay directory, for as long as the task runs or is
     deferred.
 
@@ -67,8 +67,6 @@ class DmRelayOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("source", "until", "source_conn_id", "dm_meta_conn_id")
-    operator_extra_links = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self,
@@ -273,7 +271,7 @@ class DmRelayOperator(BaseOperator):
         return folder / name
 
 
-class DmRelayStopOperator(BaseOperator):
+class DmRelayStopOperator(DmOperator):
     """An operator that asks the relay of one or more sources to stop, and waits until it has: the counterpart of
     :class:`DmRelayOperator`.
 
@@ -290,8 +288,6 @@ class DmRelayStopOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("source_ids", "dm_meta_conn_id")
-    operator_extra_links = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self,

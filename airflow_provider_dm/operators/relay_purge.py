@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
-
-from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.links.dm_page import push_dm_page
+from airflow_provider_dm.operators.base import DmOperator, files_of
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.operators.inputs import Document
 
 
-class DmRelayPurgeOperator(BaseOperator):
+class DmRelayPurgeOperator(DmOperator):
     """An operator that removes files of a source's relay log by `purge` of its source.yaml.
 
     A running relay purges automatically. The operator is for relay logs whose relay runs rarely, or has ended. It never
@@ -35,8 +33,6 @@ class DmRelayPurgeOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("source", "dm_meta_conn_id")
-    operator_extra_links = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self, *, source: Document, preview: bool = False, dm_meta_conn_id: str | None = None, **kwargs: Any

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
-
 from airflow_provider_dm.links.dm_page import DdlLockLink, push_dm_page
+from airflow_provider_dm.operators.base import DmOperator
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class DmShardDdlLockOperator(BaseOperator):
+class DmShardDdlLockOperator(DmOperator):
     """An operator that decides about a DDL lock, as ``dmctl shard-ddl-lock unlock`` does.
 
     The decision is stored; the sync of the lock's owner carries it out when it next reads the lock, or in its next run.
@@ -40,7 +39,6 @@ class DmShardDdlLockOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("lock_id", "number", "action", "lock_owner", "dm_meta_conn_id")
     operator_extra_links = (DdlLockLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self,

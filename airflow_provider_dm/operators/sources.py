@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator
-
-from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.links.dm_page import push_dm_page
+from airflow_provider_dm.operators.base import DmOperator, files_of
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.operators.inputs import Document
 
 
-class DmSourcesOperator(BaseOperator):
+class DmSourcesOperator(DmOperator):
     """An operator that returns the source-ids of a task, for dynamic task mapping:
     ``RelayCatchUpSensor.partial(task_id="caught_up").expand(source_id=sources.output)``.
 
@@ -33,8 +31,6 @@ class DmSourcesOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("task",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
-    operator_extra_links = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(self, *, task: Document, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from airflow.sdk import BaseOperator
-
-from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.links.dm_page import push_dm_page
+from airflow_provider_dm.operators.base import DmOperator, files_of
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ SchemaAction = Literal["get", "update", "delete"]
 Origin = Literal["sql", "source", "target"]
 
 
-class DmTableSchemaOperator(BaseOperator):
+class DmTableSchemaOperator(DmOperator):
     """An operator that shows or changes the definition with which a task decodes the rows of one source table, as
     ``dmctl binlog-schema`` does. A change is rejected while a run of the task is working.
 
@@ -48,8 +46,6 @@ class DmTableSchemaOperator(BaseOperator):
         *("sources", "source_conn_ids", "target_conn_id", "dm_meta_conn_id"),
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sql": "sql", "source_conn_ids": "json"}
-    operator_extra_links = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self,

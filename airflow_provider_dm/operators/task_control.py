@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from airflow.sdk import BaseOperator
-
-from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.links.dm_page import push_dm_page
+from airflow_provider_dm.operators.base import DmOperator, files_of
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 ControlAction = Literal["pause", "resume", "stop"]
 
 
-class DmTaskControlOperator(BaseOperator):
+class DmTaskControlOperator(DmOperator):
     """An operator that pauses, resumes or stops the runs of a task, as ``dmctl pause-task``, ``resume-task`` and
     ``stop-task`` do. It waits until the request is fulfilled.
 
@@ -38,8 +36,6 @@ class DmTaskControlOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("task", "action", "sources", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
-    operator_extra_links = (DmPageLink(),)
-    ui_color = "#d9ecf2"
 
     def __init__(
         self,
