@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from airflow_provider_dm.engine.meta.records import Json as Stored
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.errors import LockRefuses
 from airflow_provider_dm.engine.shard.lock import Action, Lock, Phase, with_decision
+from airflow_provider_dm.engine.sync.progress import duration
 
 Json = dict[str, Any]
+DIFFERING: Final = (Phase.CONFLICT, Phase.DIFFERS)
+"""The phases in which sources have executed different DDL: a user has to decide."""
 
 
 def stored_locks(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> list[tuple[Lock, float]]:
@@ -27,7 +30,7 @@ def locks_document(store: MetaStore, task: str | None = None, sources: Sequence[
 
 def lock_json(lock: Lock, age: float) -> Json:
     """Return one lock with DM's keys; the keys after `unsynced` are additions."""
-    sides = {one.source: list(one.ddls) for one in lock.infos} if lock.phase in (Phase.CONFLICT, Phase.DIFFERS) else {}
+    sides = {one.source: list(one.ddls) for one in lock.infos} if lock.phase in DIFFERING else {}
     return {
         "ID": lock.id,
         "task": lock.task,
@@ -46,16 +49,26 @@ def lock_json(lock: Lock, age: float) -> Json:
 
 def overdue_locks(store: MetaStore, task: str | None, seconds: float) -> list[tuple[Lock, float]]:
     """Return the locks that need attention: those in conflict, and those that are older than this."""
-    in_conflict = (Phase.CONFLICT, Phase.DIFFERS)
-    return [(lock, age) for lock, age in stored_locks(store, task) if lock.phase in in_conflict or age > seconds]
+    return [(lock, age) for lock, age in stored_locks(store, task) if lock.phase in DIFFERING or age > seconds]
 
 
-def overdue_text(lock: Lock, age: float) -> str:
+def lock_text(lock: Lock, age: float) -> str:
     """Return one line about a lock, for a message."""
-    missing = ", ".join(lock.unsynced) or "its owner"
-    differs = lock.phase in (Phase.CONFLICT, Phase.DIFFERS)
-    why = "sources have executed different DDL" if differs else f"waits for {missing}"
-    return f"{lock.id}, number {lock.number}, for {age:.0f} s: {why}; {'; '.join(lock.ddls)}"
+    return f"DDL number {lock.number} of {lock.target} ({lock.id}), {duration(age)} old, {_phase_text(lock)}"
+
+
+def _phase_text(lock: Lock) -> str:
+    match lock.phase:
+        case Phase.CONFLICT | Phase.DIFFERS:
+            sides = (f"{info.source} has executed {', '.join(info.ddls)}" for info in lock.infos)
+            return f"is different: {'; '.join(sides)}"
+        case Phase.WAITING:
+            return f"waits for {', '.join(lock.unsynced)}"
+        case Phase.EXEC:
+            return f"waits for {lock.owner} to execute it"
+        case Phase.SKIP:
+            left = (info.source for info in lock.infos if not info.done)
+            return f"has been executed, and waits for {', '.join(left)} to continue"
 
 
 def unlock(

@@ -25,10 +25,10 @@ from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.records import Run, Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.errors import ShardDdlOutOfSequence
-from airflow_provider_dm.engine.shard.lock import Lock, Phase
+from airflow_provider_dm.engine.shard.lock import Lock
 from airflow_provider_dm.engine.sync.progress import duration
 from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet
-from airflow_provider_dm.launch.ddl_locks import lock_json, stored_locks
+from airflow_provider_dm.launch.ddl_locks import DIFFERING, lock_json, lock_text, stored_locks
 from airflow_provider_dm.launch.status import lives
 
 Json = dict[str, Any]
@@ -61,15 +61,14 @@ def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> Awai
     """Return the state. `lock_id` None: all merged tables. `now`: in seconds since 1970."""
     open_locks = [(lock, age) for lock, age in known.locks if lock_id in (None, lock.id) and _is_waited_for(lock)]
     shown = tuple(lock_json(lock, age) for lock, age in open_locks)
-    differing = (Phase.CONFLICT, Phase.DIFFERS)
-    conflicts = [_lock_text(lock, age) for lock, age in open_locks if lock.phase in differing]
+    conflicts = [lock_text(lock, age) for lock, age in open_locks if lock.phase in DIFFERING]
     conflicts += _out_of_order(known.subtasks, lock_id)
     if conflicts:
         return Broken("; ".join(conflicts), shown)
     if not known.subtasks:
         return NotYet(f"the metadata DB has no sync of task {known.task} yet", shown)
     groups, silent = _groups(known)
-    whys = [_lock_text(lock, age) for lock, age in open_locks]
+    whys = [lock_text(lock, age) for lock, age in open_locks]
     for source, group in groups:
         if lock_id in (None, f"{known.task}-{group['target']}"):
             whys.append(_group_text(source, group, now))
@@ -93,24 +92,6 @@ def _task_of(store: MetaStore, lock_id: str) -> str | None:
 def _is_waited_for(lock: Lock) -> bool:
     """Return True if a source waits. If a DDL was executed before all sources reported it, late sources do not wait."""
     return not lock.executed or any(not info.done for info in lock.infos)
-
-
-def _lock_text(lock: Lock, age: float) -> str:
-    return f"DDL number {lock.number} of {lock.target} ({lock.id}), {duration(age)} old, {_phase_text(lock)}"
-
-
-def _phase_text(lock: Lock) -> str:
-    match lock.phase:
-        case Phase.CONFLICT | Phase.DIFFERS:
-            sides = (f"{info.source} has executed {', '.join(info.ddls)}" for info in lock.infos)
-            return f"is different: {'; '.join(sides)}"
-        case Phase.WAITING:
-            return f"waits for {', '.join(lock.unsynced)}"
-        case Phase.EXEC:
-            return f"waits for {lock.owner} to execute it"
-        case Phase.SKIP:
-            left = (info.source for info in lock.infos if not info.done)
-            return f"has been executed, and waits for {', '.join(left)} to continue"
 
 
 def _group_text(source: str, group: Mapping[str, Any], now: float) -> str:

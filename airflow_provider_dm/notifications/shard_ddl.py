@@ -52,7 +52,7 @@ class DmDdlLockNotifier(BaseNotifier):
     def notify(self, context: Context) -> None:
         """Check the locks, and notify if one waits too long. Raises DmError, and the errors of the notifiers."""
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.ddl_locks import lock_json, overdue_locks, overdue_text
+        from airflow_provider_dm.launch.ddl_locks import lock_json, lock_text, overdue_locks
 
         limit = self.waits_longer_than
         seconds = limit.total_seconds() if isinstance(limit, timedelta) else float(limit)
@@ -60,7 +60,7 @@ class DmDdlLockNotifier(BaseNotifier):
             locks = overdue_locks(store, self.task, seconds)
         if not locks:
             return
-        text = "\n".join(overdue_text(lock, age) for lock, age in locks)
+        text = "\n".join(f"{lock_text(lock, age)}; its owner's DDL: {'; '.join(lock.ddls)}" for lock, age in locks)
         self.log.warning("%s", text)
         for notifier in self.notifiers or ():
             notifier({**context, LOCKS: [lock_json(lock, age) for lock, age in locks], TEXT: text})

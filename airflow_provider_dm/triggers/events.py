@@ -12,10 +12,11 @@ state. Use each trigger for one asset only, because the state is stored per asse
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -116,14 +117,10 @@ class DdlLockEventTrigger(MetadataEventTrigger):
     older_than_seconds: float | None = None
 
     def _event(self, store: MetaStore) -> TriggerData | None:
-        from airflow_provider_dm.launch.ddl_locks import locks_document
+        from airflow_provider_dm.launch.ddl_locks import lock_json, overdue_locks
 
-        locks = [lock for lock in locks_document(store, self.task_name)["locks"] if self._needs_attention(lock)]
+        limit = math.inf if self.older_than_seconds is None else self.older_than_seconds
+        locks = [lock_json(lock, age) for lock, age in overdue_locks(store, self.task_name, limit)]
         if not locks:
             return None
         return {"locks": locks, "state": sorted(f"{lock['ID']} {lock['number']} {lock['phase']}" for lock in locks)}
-
-    def _needs_attention(self, lock: Mapping[str, Any]) -> bool:
-        if lock["phase"] in ("conflict", "differs"):
-            return True
-        return self.older_than_seconds is not None and lock["ageSeconds"] >= self.older_than_seconds

@@ -301,9 +301,9 @@ def test_a_lock_that_waits_too_long_is_passed_to_other_notifiers(
     (context,) = notified
     assert context["ti"].task_id == "waits"
     assert context["dm_ddl_locks"][0]["unsynced"] == ["b"]
-    assert context["dm_ddl_locks_text"].endswith(f" s: waits for b; {ADD[0]}")
+    assert context["dm_ddl_locks_text"].endswith(f" old, waits for b; its owner's DDL: {ADD[0]}")
     assert context["dm_ddl_locks_text"] in "".join(capfd.readouterr())
 
     report("b", ADD_BIG)
     DmDdlLockNotifier(notifiers=[notified.append])({})
-    assert "sources have executed different DDL" in notified[-1]["dm_ddl_locks_text"]
+    assert "is different: a has executed" in notified[-1]["dm_ddl_locks_text"]
