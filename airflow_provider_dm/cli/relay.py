@@ -156,9 +156,7 @@ def _unknown_worker(source: str, host: str, workers: Sequence[str]) -> str:
 
 def _is_alive(status: RelayStatus | None) -> bool:
     """Return True if a relay process is live and can fulfil requests. On this machine the process itself is checked."""
-    if status is None or not health.is_alive(status, health.FRESH_SECONDS):
-        return False
-    return not has_ended(status.process)
+    return status is not None and health.is_alive(status, health.FRESH_SECONDS) and not has_ended(status.process)
 
 
 def _wait_until_fulfilled(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:

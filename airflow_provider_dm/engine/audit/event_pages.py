@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import random
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +53,7 @@ from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
+from airflow_provider_dm.engine.relay.protocol import some_server_id
 
 Json = dict[str, Any]
 
@@ -63,7 +63,6 @@ _SEND_ANNOTATE: Final = 2
 _EOF: Final = b"\xfe\0\0\2\0"
 _LOGGER: Final = "pymysqlreplication"
 _FOUR_GIB: Final = 1 << 32
-_FIRST_SERVER_ID: Final = 429_496_729
 _CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRowsEvent: "delete"}
 
 
@@ -157,7 +156,7 @@ def _page(wanted: PageRequest, received: _ReceivedHeaders, settings: Json, conne
     logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # the library warns about logs without column names
     stream = BinLogStreamReader(
         connection_settings=settings,
-        server_id=_FIRST_SERVER_ID + random.randrange(100_000),
+        server_id=some_server_id(),
         log_file=wanted.begin.file,
         log_pos=wanted.begin.position,
         resume_stream=True,

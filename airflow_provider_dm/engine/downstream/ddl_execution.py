@@ -48,7 +48,6 @@ from airflow_provider_dm.engine.downstream.ddl_journal import (
     read_entries,
 )
 from airflow_provider_dm.engine.downstream.errors import (
-    NOT_THERE,
     DdlRefused,
     TargetDdlUnderWay,
     message_of,
@@ -72,7 +71,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
 from airflow_provider_dm.engine.mysql.sql_modes import mode_bits
-from airflow_provider_dm.engine.schema.catalogue import create_statement
+from airflow_provider_dm.engine.schema.catalogue import create_statement_if_exists
 
 log = logging.getLogger(__name__)
 
@@ -317,12 +316,8 @@ def _refused(error: pymysql.err.Error, sql: str) -> DmError:
 
 def read_definition(connection: Connection, name: TableName) -> str | None:
     """Return the CREATE TABLE of a table in the target without its AUTO_INCREMENT; None if it does not exist."""
-    try:
-        return _COUNTER.sub("", create_statement(connection, name))
-    except pymysql.err.MySQLError as error:
-        if number_of(error) in NOT_THERE:
-            return None
-        raise
+    shown = create_statement_if_exists(connection, name)
+    return None if shown is None else _COUNTER.sub("", shown)
 
 
 @contextlib.contextmanager

@@ -31,13 +31,12 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
-from airflow_provider_dm.engine.schema.catalogue import OUTSIDE_SYSTEM, create_statement, list_tables
+from airflow_provider_dm.engine.schema.catalogue import OUTSIDE_SYSTEM, create_statement_if_exists, list_tables
 
 YOUNG_SECONDS: Final = 1.05
 """A second, plus the possible delay of a file system's clock."""
 
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
-_NOT_THERE: Final = frozenset({1049, 1146})
 _NOW: Final = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)"
 _SECOND: Final = "COALESCE(UNIX_TIMESTAMP(create_time), 0)"
 _ONE_SECOND: Final = f"SELECT {_SECOND} FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
@@ -158,13 +157,8 @@ def settled_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
 
 
 def _shown(connection: Connection, name: TableName) -> str | None:
-    try:
-        shown = create_statement(connection, name)
-    except pymysql.err.MySQLError as error:
-        if error.args and error.args[0] in _NOT_THERE:
-            return None
-        raise
-    return hashlib.sha256(_COUNTER.sub("", shown).encode()).hexdigest()[:32]
+    shown = create_statement_if_exists(connection, name)
+    return None if shown is None else hashlib.sha256(_COUNTER.sub("", shown).encode()).hexdigest()[:32]
 
 
 def _seconds(connection: Connection, names: Collection[TableName]) -> dict[TableName, int]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-import pymysql
-
 from airflow_provider_dm.engine.ddl.difference import alter_between
 from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.server import server_of
@@ -24,9 +22,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import GhostState, LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
-from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
+from airflow_provider_dm.engine.schema.catalogue import create_statement_if_exists, list_tables
 
-_GONE: Final = 1146
 _BEFORE: Final = "it existed when the task began"
 
 
@@ -45,19 +42,12 @@ def existing_ghosts(connection: Connection, rules: BlockAllowRules) -> OnlineDdl
         name: [one for one in rules.tools.real_tables(name) if one in known and rules.allows(one)] for name in ghosts
     }
     wanted = {*ghosts, *(one for some in reals.values() for one in some)}
-    texts = {name: text for name in sorted(wanted) if (text := _shown(connection, name)) is not None}
+    texts = {
+        name: text for name in sorted(wanted) if (text := create_statement_if_exists(connection, name)) is not None
+    }
     server = server_of(connection)
     nothing = Tracker.of(server, {}, {})
     return OnlineDdls({name: ghost_state(nothing, name, reals[name], texts) for name in ghosts if name in texts})
-
-
-def _shown(connection: Connection, name: TableName) -> str | None:
-    try:
-        return create_statement(connection, name)
-    except pymysql.err.MySQLError as error:
-        if error.args and error.args[0] == _GONE:
-            return None
-        raise
 
 
 def ghost_state(

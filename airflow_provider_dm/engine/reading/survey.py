@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import (
-    create_statement,
+    create_statement_if_exists,
     existing_tables,
     list_tables,
     named,
@@ -176,12 +176,10 @@ def _span(connection: Connection, table: Table) -> tuple[int, int] | None:
 
 def _create_statement(connection: Connection, name: TableName) -> str:
     """Return SHOW CREATE TABLE. Raises TableNotFound if the table has been dropped since it was listed."""
-    try:
-        return create_statement(connection, name)
-    except pymysql.err.MySQLError as error:
-        if error.args[0] in (ER.BAD_DB_ERROR, ER.NO_SUCH_TABLE):
-            raise TableNotFound(str(name)) from None
-        raise
+    shown = create_statement_if_exists(connection, name)
+    if shown is None:
+        raise TableNotFound(str(name))
+    return shown
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+import pymysql
+from pymysql.constants import ER
+
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.errors import IncompleteResult
@@ -155,6 +158,16 @@ def create_statement(connection: Connection, name: TableName) -> str:
     """
     ((_, shown, *_),) = query(connection, f"SHOW CREATE TABLE {name.quoted()}")
     return text(_DEFAULT.sub(_in_hexadecimal, shown) if isinstance(shown, bytes) else shown)
+
+
+def create_statement_if_exists(connection: Connection, name: TableName) -> str | None:
+    """Return `create_statement`; None if the table does not exist."""
+    try:
+        return create_statement(connection, name)
+    except pymysql.err.MySQLError as error:
+        if error.args and error.args[0] in (ER.BAD_DB_ERROR, ER.NO_SUCH_TABLE):
+            return None
+        raise
 
 
 _DEFAULT: Final = re.compile(rb" DEFAULT '((?:[^'\\]|''|\\.)*)'", re.DOTALL)

@@ -10,6 +10,7 @@ from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, short_list, verdict
+from airflow_provider_dm.engine.reading.survey import cascades_are_logged
 from airflow_provider_dm.engine.schema.catalogue import create_statement, stored_names
 
 TRIGGERS: Final = "target_triggers"
@@ -50,11 +51,10 @@ def check_cascades(facts: SourceFacts) -> Findings:
 
     MySQL 9.6 moved cascades out of InnoDB, and logs them; `innodb_native_foreign_keys` restores the old behaviour. Only
     the child table matters: its parent may be outside of the selection."""
-    logs = facts.info.capabilities.cascades_can_be_logged
     cascades = [f"{table} {key}" for table in facts.selected for key in _cascades(facts, table)]
     if not cascades:
         yield State.OK, "no foreign keys that change rows of the selected tables", ""
-    elif logs and facts.setting("innodb_native_foreign_keys") == "OFF":
+    elif cascades_are_logged(facts.connection):
         yield State.OK, f"{len(cascades)} foreign keys change rows of the selected tables, and the binlog has them", ""
     else:
         remedy = (
@@ -62,7 +62,8 @@ def check_cascades(facts: SourceFacts) -> Findings:
             "triggers of the source change the child rows instead, leave these tables out, or name "
             f"{CASCADES} in ignore-checking-items if no parent row is deleted or changes its key during the migration."
         )
-        who = "the binlog of MySQL before 9.6, or with innodb_native_foreign_keys," if logs else "MariaDB's binlog"
+        of_mysql = facts.info.capabilities.cascades_can_be_logged
+        who = "the binlog of MySQL before 9.6, or with innodb_native_foreign_keys," if of_mysql else "MariaDB's binlog"
         what = f"foreign keys change rows of their tables and {who} does not have these changes: {short_list(cascades)}"
         yield State.FAIL, what, remedy
 
