@@ -56,13 +56,13 @@ _SPARK_ERRORS: Final = (Py4JError, PySparkException, ConnectionError)
 _REASON: Final = re.compile(r"(?:Exception|Error): ([^\n]{1,300})")
 
 
-def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkContext:
+def spark_context(app_name: str, worker_imports: Sequence[str] = (), *, early: bool = False) -> SparkContext:
     """Return the context of this process, with SPARK_DEFAULTS for settings that spark-submit did not set.
 
     It starts no SparkSession, which would load some thousand classes for SQL, a fifth of a short app's processor time.
 
     Outside of the main thread, it leaves the handler of SIGINT as it is. `worker_imports`: the modules that its tasks
-    need, as in `workers.VARIABLE`. Raises SparkNotStarted.
+    need, as in `workers.VARIABLE`; `early`: they are imported while Spark starts. Raises SparkNotStarted.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()  # started by spark-submit, whose options SparkConf then has
@@ -75,6 +75,8 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
         conf.setIfMissing("spark.executorEnv.PYTHONPATH", str(Path(__file__).resolve().parent.parent))
         conf.setIfMissing("spark.python.daemon.module", workers.__name__)
         conf.setIfMissing(f"spark.executorEnv.{workers.VARIABLE}", ",".join(worker_imports))
+        if early:
+            conf.set(f"spark.executorEnv.{workers.ADDRESS}", workers.start_early(worker_imports))
     try:
         context = SparkContext.getOrCreate(conf)
     except _SPARK_ERRORS as error:
@@ -96,8 +98,9 @@ def start_spark(app: str) -> Future[SparkRunner]:
 
     def start() -> None:
         try:
-            runner = SparkRunner(spark_context(f"dm-{app}", workers.WORKER_IMPORTS[app]))
-            if app != "incremental_sync":
+            at_once = app != "incremental_sync"
+            runner = SparkRunner(spark_context(f"dm-{app}", workers.WORKER_IMPORTS[app], early=at_once))
+            if at_once:
                 runner.start_workers()
             started.set_result(runner)
         except BaseException as error:  # noqa: BLE001 (raised to the caller of `result`)

@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from airflow_provider_dm.engine.errors import Reaction
-from spark_apps import runner
+from spark_apps import runner, workers
 from spark_apps.errors import SparkNotStarted
 
 MESSAGE = (
@@ -50,13 +50,48 @@ print(runner.start_workers())
 """Its only slot is taken, so no worker can start."""
 
 
+DAEMONS = """
+import os, signal, time
+from pathlib import Path
+from spark_apps.runner import SparkRunner, spark_context
+from spark_apps.errors import TasksCrashed
+
+def daemon_and_worker(_item):
+    return os.getppid(), os.getpid()
+
+def word(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(bytes(1))[3].decode()
+
+runner = SparkRunner(spark_context("app", ["json"], early=True))
+((first, worker),) = runner.run(daemon_and_worker, [0])
+print(word(first), os.getpgid(first) != os.getpgid(0))
+os.kill(first, signal.SIGKILL)
+os.kill(worker, signal.SIGKILL)
+while True:
+    try:
+        ((second, _),) = runner.run(daemon_and_worker, [0])
+    except TasksCrashed:  # while Spark notices that the daemon is gone
+        continue
+    break
+print(word(second))
+runner.context.stop()
+"""
+
+
+def submitted(folder: Path, script: str) -> str:
+    """Run a script by spark-submit. Return what it printed."""
+    path, root = folder / "app.py", str(Path(runner.__file__).parent.parent)
+    path.write_text(script)
+    env = os.environ | {"PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable}
+    command = [f"{Path(pyspark.__file__).parent}/bin/spark-submit", "--master", "local[1,4]", str(path)]
+    return subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=300, check=True).stdout
+
+
 @pytest.mark.spark
 def test_an_app_that_ends_does_not_wait_for_workers_that_cannot_start(tmp_path: Path) -> None:
-    script, root = tmp_path / "app.py", str(Path(runner.__file__).parent.parent)
-    script.write_text(ENDS_WHILE_WORKERS_START)
-    env = os.environ | {"PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable}
-    command = [f"{Path(pyspark.__file__).parent}/bin/spark-submit", "--master", "local[1]", str(script)]
+    assert submitted(tmp_path, ENDS_WHILE_WORKERS_START).strip() == "False"
 
-    ended = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
 
-    assert ended.stdout.strip() == "False"
+@pytest.mark.spark
+def test_workers_come_from_the_early_process_and_after_its_death_from_a_new_daemon(tmp_path: Path) -> None:
+    assert submitted(tmp_path, DAEMONS).split() == [workers.EARLY, "True", workers.TASKS]

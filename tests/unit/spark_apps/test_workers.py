@@ -1,9 +1,12 @@
 """The process from which Spark forks its Python workers."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
+from pathlib import Path
 from typing import get_args
 
 from airflow_provider_dm.engine.config.job import JobSpec
@@ -41,3 +44,24 @@ def test_the_worker_daemon_has_imported_the_modules_and_runs_no_thread() -> None
 def test_each_app_has_a_list_of_existing_modules_to_import() -> None:
     assert set(workers.WORKER_IMPORTS) == set(get_args(JobSpec.model_fields["app"].annotation))
     assert all(find_spec(name.partition(":")[0]) for names in workers.WORKER_IMPORTS.values() for name in names)
+
+
+UNUSED = """
+import os, sys
+from spark_apps.workers import start_early
+os.environ["PYSPARK_PYTHON"] = sys.executable
+start_early(["json"])
+print(open(f"/proc/self/task/{os.getpid()}/children").read(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_an_early_process_that_spark_does_not_need_ends_with_its_driver() -> None:
+    command = [sys.executable, "-c", UNUSED]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        early = int(driver.stdout.readline())
+        os.kill(early, 0)
+        driver.kill()
+    while Path(f"/proc/{early}/cmdline").exists() and Path(f"/proc/{early}/cmdline").read_bytes():
+        time.sleep(0.1)
