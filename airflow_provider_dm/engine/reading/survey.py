@@ -191,10 +191,10 @@ class _Facts:
 
 def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName, _Facts]:
     found: dict[TableName, _Facts] = {}
-    for start in range(0, len(names), _BATCH):
-        batch = names[start : start + _BATCH]
-        stored = {stored: name for name, stored in stored_names(connection, batch).items()}
-        condition, arguments = named([*stored])
+    as_given = {stored: name for name, stored in stored_names(connection, names).items()}
+    stored = [*as_given]
+    for start in range(0, len(stored), _BATCH):
+        condition, arguments = named(stored[start : start + _BATCH])
         rows = query_whole(
             connection,
             "table_schema, table_name, engine, table_rows, table_collation",
@@ -203,7 +203,7 @@ def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName
         )
         for schema, table, engine, estimate, collation in rows:
             facts = _Facts(text(engine or b""), int(estimate or 0), text(collation or b""))
-            found[stored.get(name := TableName(text(schema), text(table)), name)] = facts
+            found[as_given.get(name := TableName(text(schema), text(table)), name)] = facts
     for name in names:
         if name not in found:
             raise TableNotFound(str(name))  # dropped since it was listed
