@@ -15,7 +15,7 @@ that share no flavour in a role. With `DM_ALL_PAIRS=1`, or the mark `every_pair`
 `pytest -n 3` (pytest-xdist) runs three sessions side by side, each with servers of its own; a module's tests stay
 together, so do those of the modules that share an Airflow or hostile servers, and all come in an order that mixes what
 computes with what waits (`mixed`).
-With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run, unless it is TiDB.
+With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a missing server fails the run, unless it is TiDB.
 Without, its tests are left out, and the last line of the summary has their number and the reason."""
 
 import gc
@@ -119,7 +119,7 @@ class ServerPool:
         server = self._servers[name]
         if isinstance(server, Server):
             return server
-        if REQUIRED:
+        if REQUIRED or isinstance(server, ServerStartFailed):
             raise server
         self.left_out[first_line(server)] += 1
         pytest.skip(first_line(server))
