@@ -38,7 +38,6 @@ Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
 """Columns that the statement defines, resolved, with their inline constraints, by the index of the clause."""
 ByOldName = dict[str, ddl.ColumnDefinition | None]
 """The old name of each existing column, in lower case -> its new definition; None if it is dropped."""
-"""The option of an index that the optimizer ignores: in MariaDB (True), in MySQL (False)."""
 
 
 def altered_table(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.TableDefinition:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, TEXT_SIZES, WIDTHS
 from airflow_provider_dm.engine.ddl.keys import Columns
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
-_INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
-_TEXTS: Final = {
-    **{f"{size}{kind}": 256**width - 1 for kind in ("text", "blob") for size, width in (("tiny", 1), ("", 2))},
-    **{f"{size}{kind}": 256**width - 1 for kind in ("text", "blob") for size, width in (("medium", 3), ("long", 4))},
-}
+_INTEGERS: Final = tuple(WIDTHS)
+"""From the narrowest to the widest."""
+_TEXTS: Final = TEXT_SIZES | BLOBS
 _STRINGS: Final = frozenset({*_TEXTS, "char", "varchar", "binary", "varbinary"})
 _OPTIONS: Final = {
     "CHARSET": ("modify charset", "modify table charset and collate"),

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.config.rule_models import FilterRule
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 RowEvent: TypeAlias = Literal["insert", "update", "delete"]
-ROW_EVENTS: Final = frozenset({"insert", "update", "delete"})
+ROW_EVENTS: Final[tuple[RowEvent, ...]] = ("insert", "update", "delete")
 
 _REMOVING_ROWS: Final = ("truncate table", "drop table", "truncate table partition", "drop table partition")
 """DDL that removes rows of a table, or the table; in addition to `drop database` and `rename table`."""

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, StoppedByFilter, UnknownColumn
-from airflow_provider_dm.engine.rules.event_filter import EventAction, EventFilter, RowEvent
+from airflow_provider_dm.engine.rules.event_filter import ROW_EVENTS, EventAction, EventFilter, RowEvent
 from airflow_provider_dm.engine.rules.expressions.compiled import compiled
 from airflow_provider_dm.engine.rules.expressions.expression_session import ExpressionSession
 from airflow_provider_dm.engine.schema.codec import Row
@@ -142,8 +142,7 @@ def _folded(names: Iterable[str]) -> list[str]:
 def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table) -> RowFilter | None:
     """Return the filter of a source table; None if every change is replicated. Raises ExpressionNotSupported, and
     errors of the connection to the source."""
-    kinds: tuple[RowEvent, ...] = ("insert", "update", "delete")
-    verdicts = ((event, events.of_rows(table.name, event)) for event in kinds)
+    verdicts = ((event, events.of_rows(table.name, event)) for event in ROW_EVENTS)
     session = ExpressionSession(expressions.zone)
     known = [rule for rule in expressions.of(table.name) if _is_known(rule, table, session)]
     collations = {name for rule in known for text in _texts(rule) for name in compiled(text, table, session).collations}

@@ -92,7 +92,7 @@ def rules(*given: dict[str, Any], case_sensitive: bool = False) -> EventFilter:
 def verdict(of: EventFilter, schema: str, table: str, event: str, sql: str = "") -> str:
     name = TableName(schema, table)
     if event in ROW_EVENTS:
-        return of.of_rows(name, event).value  # type: ignore[arg-type]
+        return of.of_rows(name, event).value
     return of.of_ddl([name], (event,) if event else (), sql).value
 
 

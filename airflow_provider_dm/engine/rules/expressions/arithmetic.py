@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.rules.errors import OutOfRange, Refused
 from airflow_provider_dm.engine.rules.expressions.parts import (
+    NULL_PART,
     SIGNED,
     Double,
     Exact,
@@ -64,7 +65,7 @@ def arithmetic(sign: str, left: Part, right: Part) -> Part:
         if not isinstance(part.type, Null | WholeNumber | Exact | Double):
             raise Refused(f"{sign} is applied to {described(part.type)}")
     if isinstance(left.type, Null) or isinstance(right.type, Null):
-        return Part(Null(), lambda _row: None)
+        return NULL_PART
     kind, compute = _operation(sign, left.type, right.type)  # type: ignore[arg-type]
     if sign == "DIV" and signs_differ(left, right):
         raise Refused("DIV divides a signed number and an unsigned one")

@@ -91,7 +91,7 @@ def constant_part(kind: str, text: str) -> parts.Part:
     """Return the part for a constant, given by the lexer's kind and text."""
     match kind:
         case "null":
-            return parts.Part(parts.Null(), lambda _row: None)
+            return parts.NULL_PART
         case "integer" if len(text.lstrip("0")) <= 20 and int(text) <= parts.UNSIGNED[1]:
             return parts.fixed(parts.WholeNumber(int(text) > parts.SIGNED[1], len(text.lstrip("0"))), int(text))
         case "integer" | "decimal":

@@ -11,6 +11,7 @@ from airflow_provider_dm.engine.rules.errors import OutOfRange, Refused
 from airflow_provider_dm.engine.rules.expressions.arithmetic import MOST_DECIMALS, MOST_DIGITS, arithmetic
 from airflow_provider_dm.engine.rules.expressions.comparisons import comparison, truth_of
 from airflow_provider_dm.engine.rules.expressions.parts import (
+    NULL_PART,
     Binary,
     Clock,
     Double,
@@ -29,7 +30,6 @@ from airflow_provider_dm.engine.rules.expressions.parts import (
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.strings import UTF8_CHARSETS
 
-NULL_PART: Final = Part(Null(), lambda _row: None)
 _NUMBERS: Final = (WholeNumber, Exact, Double)
 _STRINGS: Final = (Text, Binary)
 _LONGEST: Final = 1 << 24

@@ -119,6 +119,9 @@ class Part:
     constant: object = None
 
 
+NULL_PART: Final = Part(Null(), lambda _row: None)
+
+
 def fixed(kind: Type, value: object) -> Part:
     """Return the part for a constant."""
     return Part(kind, lambda _row: value, value)
