@@ -33,8 +33,6 @@ class Capabilities:
     identity: str | None
     """Query for its server id and the value that `server_uuid` is formed from; None if it has neither."""
     server_uuid: str = "{identity}"
-    grants_name_roles: bool = False
-    """SHOW GRANTS omits privileges granted by roles, unless the roles are named."""
     isolation_is_tx: bool = False
     """transaction_isolation and transaction_read_only are called tx_isolation and tx_read_only."""
     utf8mb4_default: str = "utf8mb4_general_ci"
@@ -183,7 +181,6 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             title="MySQL",
             oldest=(5, 7),
             identity="SELECT @@server_id, @@server_uuid",
-            grants_name_roles=True,
             binlog_status="SHOW BINARY LOG STATUS",
             gtids_can_be_off=True,
             dumps_by_gtid=True,
@@ -287,7 +284,7 @@ _BEFORE: Final[tuple[tuple[Flavour, Version, dict[str, Any]], ...]] = (
     (Flavour.MYSQL, (8, 0, 23), {"invisible_columns": False, "alters_visibility": False}),
     (Flavour.MYSQL, (8, 0, 19), {"row_alias": False, "shows_widths": True}),
     (Flavour.MYSQL, (8, 0, 16), {"keeps_checks": False}),
-    (Flavour.MYSQL, (8,), {"grants_name_roles": False, "utf8mb4_default": "utf8mb4_general_ci"}),
+    (Flavour.MYSQL, (8,), {"utf8mb4_default": "utf8mb4_general_ci"}),
     (Flavour.MYSQL, (8,), {"shows_geomcollection": False, "numbers_tables": False, "keeps_descending": False}),
     (Flavour.MARIADB, (11, 1), {"isolation_is_tx": True}),
     (Flavour.MARIADB, (10, 8), {"keeps_descending": False}),

@@ -49,12 +49,7 @@ class ServerFacts:
     @cached_property
     def grants(self) -> Grants:
         """The grants of the account, including its active roles."""
-        statement = "SHOW GRANTS"
-        if self.info.capabilities.grants_name_roles:
-            active = text(query(self.connection, "SELECT CURRENT_ROLE()")[0][0])
-            if active.upper() != "NONE":
-                statement = f"SHOW GRANTS FOR CURRENT_USER() USING {active}"
-        return Grants.parse(text(row[0]) for row in query(self.connection, statement))
+        return Grants.parse(text(row[0]) for row in query(self.connection, "SHOW GRANTS"))
 
     def setting(self, name: str) -> str:
         """Return a global variable; "" if the server has none of that name."""

@@ -1,8 +1,9 @@
 r"""SHOW GRANTS as a value that answers whether the account has a privilege on an object. Pure.
 
-A line is `GRANT privileges ON object TO account …`; a role's line has no ON and is ignored, as the query has resolved
-the roles. Schema names in grants are patterns (`shop\_%`). MariaDB's name of REPLICATION CLIENT is BINLOG MONITOR; ALL
-includes everything except PROXY; SUPER includes the privileges into which it was split."""
+A line is `GRANT privileges ON object TO account …`; a role's line has no ON and is ignored, as the lines of the
+account include the privileges of its active roles. Schema names in grants are patterns (`shop\_%`). MariaDB's name of
+REPLICATION CLIENT is BINLOG MONITOR; ALL includes everything except PROXY; SUPER includes the privileges into which it
+was split."""
 
 from __future__ import annotations
 
