@@ -42,10 +42,7 @@ class BinlogSettings:
     """ROW, STATEMENT or MIXED."""
     row_image: str
     """FULL, MINIMAL or NOBLOB."""
-    checksum: str
-    """CRC32 or NONE."""
     compression: bool
-    """MySQL: binlog_transaction_compression; MariaDB: log_bin_compress."""
     gtid_mode: str
     """MySQL's gtid_mode; ON for other servers: MariaDB always has GTIDs."""
     expire_seconds: int
@@ -110,18 +107,17 @@ def list_binlogs(connection: Connection) -> list[BinlogSize]:
 
 def binlog_settings(connection: Connection) -> BinlogSettings:
     """Read the binlog settings. A setting that the release lacks is no error."""
-    names = "log_bin|binlog_format|binlog_row_image|binlog_checksum|binlog_transaction_compression|log_bin_compress"
+    server = server_info(connection).capabilities
+    names = f"log_bin|binlog_format|binlog_row_image|{server.compression_variable}"
     more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days"
     rows = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP %s", (f"^({names}|{more})$",))
     values = {text(name).lower(): text(value) for name, value in rows}
-    server = server_info(connection).capabilities
     days = float(values.get("expire_logs_days", "0") or 0)
     return BinlogSettings(
         log_bin=_on(values.get("log_bin")),
         format=values.get("binlog_format", server.unstated_format),
         row_image=values.get("binlog_row_image", "").upper(),
-        checksum=values.get("binlog_checksum", "").upper(),
-        compression=_on(values.get("binlog_transaction_compression")) or _on(values.get("log_bin_compress")),
+        compression=_on(values.get(server.compression_variable)),
         gtid_mode=values.get("gtid_mode", "") if server.gtids_can_be_off else "ON",
         expire_seconds=int(values.get("binlog_expire_logs_seconds", "0") or 0) or int(days * 86400),
     )

@@ -109,10 +109,8 @@ def check_replication(facts: SourceFacts) -> Findings:
 def check_select(facts: SourceFacts) -> Findings:
     """Check SELECT on any table: without a task it is not known which tables will be read."""
     remedy = f"GRANT SELECT ON `SCHEMA`.* TO {facts.account}; for each schema that a task reads."
-    scopes = [short_list([str(schema) for schema in facts.grants.schemas("SELECT")])]
-    return verdict(
-        not any(scopes), State.FAIL, "SELECT is missing on all schemas", remedy, fine=f"SELECT on {scopes[0]}"
-    )
+    schemas = short_list(facts.grants.schemas("SELECT"))
+    return verdict(not schemas, State.FAIL, "SELECT is missing on all schemas", remedy, fine=f"SELECT on {schemas}")
 
 
 def check_target(facts: TargetFacts) -> Findings:
