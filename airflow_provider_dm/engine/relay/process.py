@@ -78,13 +78,10 @@ class RelayProcess:
 
     def stop(self, grace_seconds: float = 10.0) -> int:
         """Send SIGTERM, and SIGKILL after `grace_seconds`; return the exit code. Neither loses data."""
-        if self.alive():
-            self._process.terminate()
-        code = self.wait(grace_seconds)
-        if code is None:
-            self._process.kill()
-            code = self._process.wait()
-        return code
+        self._process.terminate()
+        if self.wait(grace_seconds) is None:
+            self.kill()
+        return self._process.wait()
 
     def kill(self) -> None:
         """Kill it with SIGKILL, and wait for its end."""
