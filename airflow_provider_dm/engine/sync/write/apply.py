@@ -44,7 +44,13 @@ from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, Ove
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_in_waves
 from airflow_provider_dm.engine.sync.write.encoded import CellRows
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
-from airflow_provider_dm.engine.sync.write.merged import CheckMatched, MergedWrites, OwnerWork, as_logged
+from airflow_provider_dm.engine.sync.write.merged import (
+    MergedWrites,
+    OwnerWork,
+    as_logged,
+    check_changed,
+    check_found,
+)
 
 SMALL_BATCH: Final = 1_000
 BATCH_ROWS: Final = 20_000
@@ -200,7 +206,7 @@ class WaveWriter:
         for writes in tables:
             over = [] if met is None else _over(writes)
             if met is None or not over:
-                contested += self._run(connection, writes, careful=careful)
+                contested += writes.run(connection, careful=careful)
                 continue
             if not (over[0].by or has_one_feeder(connection, self.step.fence.ref, over[0].part.name)):
                 raise met
@@ -238,38 +244,9 @@ class WaveWriter:
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         return MergedWrites(self.step, owners)
 
-    def _run(self, connection: Connection, writes: _Writes, *, careful: bool) -> int:
-        """Run the writes to one table; return the number of new contested rows."""
-
-        def found(statement: SqlStatement, number: int) -> None:
-            if number != statement.rows:
-                operation = "DELETE" if statement.verb is Verb.DELETE else "UPDATE"
-                table = str(statement.table)
-                raise MissingRow(table, operation, statement.rows, number)
-
-        def changed(statement: SqlStatement, number: int) -> None:
-            if number != 2 * statement.rows and not careful:
-                raise CountsDiffer
-
-        if isinstance(writes, MergedWrites):
-            return writes.run(connection, found=found, changed=changed, careful=careful)
-        if isinstance(writes, WritesInOrder):
-            writes.run(connection)
-        elif writes.policy is WritePolicy.UNCOUNTED and writes.part.key is not None:
-            writes.run(connection, found=_any_number, changed=_any_number, careful=False)
-        else:
-            # An upsert can update a row of another table that has one of its unique values, with the same count.
-            asking = careful or (writes.shared and bool(writes.part.unique))
-            writes.run(connection, found=found, changed=changed, careful=asking)
-        return 0
-
 
 Works: TypeAlias = Mapping[str, Sequence[TableWork]]
 """The work on one target table, by source table (the lead)."""
-
-
-def _any_number(_statement: SqlStatement, _number: int) -> None:
-    """Accept any number of affected rows."""
 
 
 @dataclass
@@ -316,23 +293,35 @@ class _TableWrites:
             for one in CellRows.together([row for row in rows if row is not None])
         ]
 
-    def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> None:
-        """See `MergedWrites.run`. Raises DuplicateInTarget if a row exists that was deleted according to the log."""
+    def run(self, connection: Connection, *, careful: bool) -> int:
+        """See `MergedWrites.run`; return 0. Raises DuplicateInTarget if a row exists that was deleted according to the
+        log."""
+        counted = self.policy is not WritePolicy.UNCOUNTED or self.part.key is None
         if any(self.access.execute(connection, statement) for statement in self.transient):
             raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
-        works = [work for some in self.works.values() for work in some] if careful else []
-        if keys := [self.sql.key(row) for work in works for row in work.changed()]:  # a table without a key has none
-            for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
-                found(statement, self.access.count(connection, statement))
-        check = {Verb.DELETE: found, Verb.UPSERT: changed}
+        # An upsert can update a row of another table that has one of its unique values, with the same count.
+        if counted and (careful or (self.shared and self.part.unique)):
+            self._check_existing(connection)
 
         def execute(statement: SqlStatement, _numbers: Any = None) -> None:
-            check.get(statement.verb, _any_number)(statement, self.access.execute(connection, statement))
+            number = self.access.execute(connection, statement)
+            if counted and statement.verb is Verb.DELETE:
+                check_found(statement, number)
+            elif counted and statement.verb is Verb.UPSERT and not careful:
+                check_changed(statement, number)
 
         for statement in self.statements:
             execute(statement)
         for insertion in self.insertions:
             insertion.run(connection, execute)
+        return 0
+
+    def _check_existing(self, connection: Connection) -> None:
+        """Check that the rows to change exist. Raises MissingRow."""
+        works = [work for some in self.works.values() for work in some]
+        if keys := [self.sql.key(row) for work in works for row in work.changed()]:  # a table without a key has none
+            for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
+                check_found(statement, self.access.count(connection, statement))
 
 
 _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder

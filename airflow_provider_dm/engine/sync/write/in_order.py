@@ -59,8 +59,8 @@ class WritesInOrder:
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
 
-    def run(self, connection: Connection) -> None:
-        """Write the changes. Raises the errors of `execute`."""
+    def run(self, connection: Connection, *, careful: bool) -> int:
+        """See `MergedWrites.run`; return 0. `careful` changes nothing: no number of affected rows is expected."""
         for kind, changes in runs(self.changes, self.part):
             old = [change.before for change in changes if change.before is not None]
             new = [change.after for change in changes if change.after is not None]
@@ -76,6 +76,7 @@ class WritesInOrder:
                     self._write(connection, updated, Verb.INSERT)
                 case ChangeKind.UPDATE:
                     self._update(connection, changes)
+        return 0
 
     def _update(self, connection: Connection, changes: list[Change]) -> None:
         existing = self._existing(connection, changes)

@@ -23,13 +23,24 @@ from airflow_provider_dm.engine.downstream.row_statements import (
 from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_SYNCING, OwnerRows, OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.errors import CountsDiffer, MissingRow
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.compactor import Image
 
-CheckMatched = Callable[[SqlStatement, int], None]
-"""Checks the number of rows that a statement matched, which should be `statement.rows`; raises if it differs."""
+
+def check_found(statement: SqlStatement, number: int) -> None:
+    """Check that a statement has found all of its rows. Raises MissingRow."""
+    if number != statement.rows:
+        operation = "DELETE" if statement.verb is Verb.DELETE else "UPDATE"
+        raise MissingRow(str(statement.table), operation, statement.rows, number)
+
+
+def check_changed(statement: SqlStatement, number: int) -> None:
+    """Check the affected rows of an upsert that has to change existing rows. Raises CountsDiffer."""
+    if number != 2 * statement.rows:
+        raise CountsDiffer
 
 
 @dataclass(frozen=True)
@@ -98,43 +109,36 @@ class MergedWrites:
     step: EpochRange
     owners: Sequence[OwnerWork]
 
-    def run(self, connection: Connection, *, found: CheckMatched, changed: CheckMatched, careful: bool) -> int:
+    def run(self, connection: Connection, *, careful: bool) -> int:
         """Write the changes; return the number of new contested rows.
 
-        `found`: checks statements that must find all their rows. `changed`: checks upserts. `careful`: count the
-        existing rows before upserts. Raises the errors of these checks and of `execute`, and TooManyContested.
+        `careful`: count the existing rows before upserts, whose own counts may then differ. Raises MissingRow,
+        CountsDiffer, TooManyContested, and the errors of `execute`.
         """
         target = self.owners[0].writer.mapping.target.name
         waiting = contested_keys(connection, self.step.fence.ref, target)
         keys = [waiting.get(work.writer.owner.table, set()) for work in self.owners]
         for work, mine in zip(self.owners, keys, strict=True):
-            self._delete(connection, work, mine, found)
-        return sum(
-            self._write(connection, work, mine, found if careful else None, changed)
-            for work, mine in zip(self.owners, keys, strict=True)
-        )
+            self._delete(connection, work, mine)
+        pairs = zip(self.owners, keys, strict=True)
+        return sum(self._write(connection, work, mine, careful=careful) for work, mine in pairs)
 
-    def _delete(self, connection: Connection, work: OwnerWork, waiting: set[bytes], found: CheckMatched) -> None:
+    def _delete(self, connection: Connection, work: OwnerWork, waiting: set[bytes]) -> None:
         writer = work.writer
         remaining = writer.withdraw(connection, waiting, work.delete)
         for statement in delete_rows(writer.mapping, writer.key_literals(remaining), dialect=writer.access.dialect):
-            found(statement, writer.access.execute(connection, statement))
+            check_found(statement, writer.access.execute(connection, statement))
 
-    def _write(
-        self,
-        connection: Connection,
-        work: OwnerWork,
-        waiting: set[bytes],
-        counted: CheckMatched | None,
-        changed: CheckMatched,
-    ) -> int:
+    def _write(self, connection: Connection, work: OwnerWork, waiting: set[bytes], *, careful: bool) -> int:
         writer = work.writer
         rows, again = writer.change(connection, waiting, work.change)
-        if counted is not None:
+        if careful:
             for statement in count_rows(writer.mapping, writer.key_literals(rows), dialect=writer.access.dialect):
-                counted(statement, writer.access.count(connection, statement))
+                check_found(statement, writer.access.count(connection, statement))
         for statement in write_rows(writer.mapping, rows.literals, Verb.UPSERT, dialect=writer.access.dialect):
-            changed(statement, writer.access.execute(connection, statement))
+            number = writer.access.execute(connection, statement)
+            if not careful:
+                check_changed(statement, number)
         new = work.insert
         returned = new.pick(())
         if work.may_return:

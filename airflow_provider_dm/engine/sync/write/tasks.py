@@ -35,9 +35,9 @@ from airflow_provider_dm.engine.sync.runner import Shared
 from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead, FoldedEpoch
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
-from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
-from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks
 from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
@@ -71,9 +71,6 @@ class EpochJob:
     """The uncompressed size of the epoch."""
     next_ranges: tuple[ByteRange, ...] = ()
     """The ranges of the next epoch, to be folded while this one is written."""
-
-    def waves(self, folded: FoldedChanges, disputed: Disputed | None = None) -> Waves:
-        return make_waves(self.plan.value, folded, disputed)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
         return WaveWriter(
@@ -111,7 +108,7 @@ class ApplyRanges:
         for range_ in ranges:
             compactor.add_all(_changes(plan, self.job.source, range_, partial(encoded.take, file=range_.file)))
         folded = encoded.folded()
-        return FoldedEpoch(folded.changes, self.job.waves(folded))
+        return FoldedEpoch(folded.changes, make_waves(plan, folded))
 
 
 @dataclass(frozen=True)
@@ -168,7 +165,7 @@ class ApplyGroup:
     def __call__(self, group: int, blobs: Sequence[bytes]) -> ApplyResult:
         plan = self.job.plan.value
         folded = unpack(plan, blobs)
-        waves = self.job.waves(folded, self.disputed)
+        waves = make_waves(plan, folded, self.disputed)
         writer = self.job.writer(_pool(self.job.writing.connections))
         if self.act is FrontierMove.RELEASE:
             contested = writer.release(waves.first)
