@@ -57,14 +57,6 @@ NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesNeeded,)
 
 
 @dataclass(frozen=True)
-class LoopLife:
-    """The outcome of one run of the loop. `worked`: it has applied changes or reached the end of the log."""
-
-    seconds: float
-    worked: bool
-
-
-@dataclass(frozen=True)
 class Backoff:
     """The pause after the next failure. `steps`: the number of doublings.
 
@@ -77,14 +69,16 @@ class Backoff:
     steps: int = 0
     failing_since: float | None = None
 
-    def failed(self, life: LoopLife, *, now: float) -> Backoff:
-        """Return the state after a failure at `now`. Only a run of the loop that `worked` undoes doublings: retries
-        inside transactions and epochs can prolong a run without progress.
+    def failed(self, seconds: float, *, worked: bool, now: float) -> Backoff:
+        """Return the state after a failure at `now`, of a run of the loop that took `seconds`.
+
+        Only a run that `worked` (it has applied changes or reached the end of the log) undoes doublings: retries inside
+        transactions and epochs can prolong a run without progress.
         """
         rollback = self.checker.backoff_rollback
-        back = int(life.seconds // rollback) if rollback else self.steps
-        since = now if life.worked or self.failing_since is None else self.failing_since
-        return replace(self, steps=max(0, self.steps - back * life.worked), failing_since=since)
+        back = int(seconds // rollback) if rollback else self.steps
+        since = now if worked or self.failing_since is None else self.failing_since
+        return replace(self, steps=max(0, self.steps - back * worked), failing_since=since)
 
     def pause_seconds(self, *, now: float) -> float | None:
         """Return how many seconds to wait before the next attempt; None: give up."""
@@ -130,7 +124,8 @@ def run_sync_resuming(
         seconds += now - began
         if isinstance(outcome, DmError):
             if not gate.closed.is_set():
-                backoff = backoff.failed(LoopLife(now - began, progress.epochs > epochs or progress.caught_up), now=now)
+                worked = progress.epochs > epochs or progress.caught_up
+                backoff = backoff.failed(now - began, worked=worked, now=now)
                 pause = backoff.pause_seconds(now=now) if is_transient(outcome, never) else None
                 if pause is not None:
                     _report(store, source, outcome, pause, progress.ddl_at)

@@ -20,21 +20,22 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.errors import BothLogsFailed, RelaySilent
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, LoopLife, is_transient, run_sync_resuming
+from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, is_transient, run_sync_resuming
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.unit.sync.loop_world import FENCE, NOWHERE
 
 PLAIN = CheckerConfig(backoff_jitter=False)
-DEAD, WELL = LoopLife(seconds=0.1, worked=False), LoopLife(seconds=10.0, worked=True)
+DEAD, WELL = (0.1, False), (10.0, True)
+"""Lives of the loop: their seconds, and whether it has worked."""
 LOST = TargetUnreachable("target", "gone")
 
 
-def pauses(backoff: Backoff, lives: list[LoopLife], *, every: float = 1.0) -> list[float | None]:
+def pauses(backoff: Backoff, lives: list[tuple[float, bool]], *, every: float = 1.0) -> list[float | None]:
     """The pause after each of these lives, of which one ends every so many seconds."""
     found = []
-    for number, life in enumerate(lives):
-        backoff = backoff.failed(life, now=number * every)
+    for number, (seconds, worked) in enumerate(lives):
+        backoff = backoff.failed(seconds, worked=worked, now=number * every)
         found.append(backoff.pause_seconds(now=number * every))
         backoff = backoff.longer()
     return found
@@ -55,14 +56,14 @@ def test_half_of_a_delay_is_random() -> None:
     ("life", "pause"),
     [
         (DEAD, 64),
-        (LoopLife(299, worked=True), 64),
-        (LoopLife(300, worked=True), 32),
-        (LoopLife(900, worked=True), 8),
-        (LoopLife(9e9, worked=True), 1),
-        (LoopLife(900, worked=False), 64),  # it was alive and came to nothing
+        ((299, True), 64),
+        ((300, True), 32),
+        ((900, True), 8),
+        ((9e9, True), 1),
+        ((900, False), 64),  # it was alive and came to nothing
     ],
 )
-def test_five_healthy_minutes_reduce_the_backoff_by_one_step(life: LoopLife, pause: float) -> None:
+def test_five_healthy_minutes_reduce_the_backoff_by_one_step(life: tuple[float, bool], pause: float) -> None:
     assert pauses(Backoff(PLAIN, bounded=False, steps=6), [life]) == [pause]
 
 
