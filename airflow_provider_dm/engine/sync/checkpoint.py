@@ -234,7 +234,7 @@ class DmPoints:
         ref = self.source.fence.ref
         known, collations = load_definitions(connection, ref), load_schema_collations(connection, ref)
         if self._server is None:
-            with connected(self.source.spec.endpoint.resolve()) as upstream:
+            with connected(self.source.upstream) as upstream:
                 self._server = server_of(upstream)
         infos = self._infos.of(
             self._server, {name: explicit_sql(known[name]) for name in tables if name in known}, collations

@@ -387,7 +387,7 @@ class Following:
 
     def _collation(self, number: int) -> str:
         if not self._collation_names:
-            with connected(self.source.spec.endpoint.resolve()) as connection:
+            with connected(self.source.upstream) as connection:
                 self._collation_names = _collation_names(connection)
         if number not in self._collation_names:
             raise CannotFollow(f"the source has no collation with the number {number}")
@@ -398,14 +398,14 @@ class Following:
 
         The statements of a `binlog replace` never raise ValuesDiffer.
         """
-        source, server = self.source.spec.endpoint.resolve(), change.tables.tracker.server
+        source, target, server = self.source.upstream, self.source.target, change.tables.tracker.server
         if _instead(operator) is None:
-            return session_of(ddl, change.zone, source, self.source.target, server)
+            return session_of(ddl, change.zone, source, target, server)
         # If the target has no zone of that name or with these rules, the offset at the statement's second is enough: a
         # user has decided on the values.
         with suppress(ValuesDiffer, SessionRefused):
-            return session_of(ddl, ANY_RULES, source, self.source.target, server)
-        return session_of(ddl, AT_ITS_SECOND, source, self.source.target, server)
+            return session_of(ddl, ANY_RULES, source, target, server)
+        return session_of(ddl, AT_ITS_SECOND, source, target, server)
 
     def _check_left_behind(self, position: str, statements: Sequence[TargetDdl]) -> None:
         """Raise CannotFollow if the target already has an object that the statement creates and that may differ.

@@ -249,9 +249,8 @@ class _Change:
     def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
         name = statement.table
         new = new_name(statement)
-        if self._is_applied(name):
-            return
-        if self._target_of(name, if_exists=isinstance(statement, AlterTable) and statement.if_exists) is None:
+        if_exists = isinstance(statement, AlterTable) and statement.if_exists
+        if self._is_applied(name) or self._is_missing(name, if_exists=if_exists):
             return
         before, wanted = self.tables.tracker, self._wanted(statement)
         shared = wanted is not None and self._is_for_all(name)
@@ -283,7 +282,7 @@ class _Change:
             self._emit(wanted, before)
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
-        if self._is_applied(name) or self._target_of(name) is None or self._wanted(statement) is None:
+        if self._is_applied(name) or self._is_missing(name) or self._wanted(statement) is None:
             return
         target = self.context.route(name)
         if self._is_for_all(name) or (self.context.agreeing and target in self.context.once_merged):
@@ -297,8 +296,7 @@ class _Change:
 
     def _drop(self, name: TableName, *, wanted: bool) -> None:
         schema = self.tables.schema(name)
-        if schema is None:
-            return
+        assert schema is not None
         if self._is_applied(name):
             return
         if self._is_shared(schema.target, name) or schema.target in self.context.once_merged:
@@ -349,11 +347,12 @@ class _Change:
 
     # Helpers
 
-    def _target_of(self, name: TableName, *, if_exists: bool = False) -> TableName | None:
-        schema = self.tables.schema(name)
-        if schema is None and not if_exists:
+    def _is_missing(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """Return True if the task has no such table. Raises CannotFollow unless the statement allows that."""
+        is_missing = self.tables.schema(name) is None
+        if is_missing and not if_exists:
             raise CannotFollow(f"the definition of {name} at this location is unknown")
-        return None if schema is None else schema.target
+        return is_missing
 
     def _is_for_all(self, name: TableName) -> bool:
         """Return True if all shards of a merged table must execute the statement. Raises NeedsAgreement if the task has

@@ -52,7 +52,7 @@ def load_tables(source: SyncSource) -> SubtaskTables:
         one for one in load_table_schemas(connection, ref) if source.rules.block_allow.allows(one.table.name)
     )
     known = load_definitions(connection, ref)
-    with connected(source.spec.endpoint.resolve()) as upstream:
+    with connected(source.upstream) as upstream:
         server = server_of(upstream)
         cascades = cascades_are_logged(upstream)
         known = {**_unchanged_definitions(upstream, [one for one in schemas if one.table.name not in known]), **known}
@@ -91,7 +91,7 @@ def adopt_user_definitions(source: SyncSource) -> None:
     written = {name: definition for name, definition in known.items() if definition.by_hand}
     if not written:
         return
-    with connected(source.spec.endpoint.resolve()) as upstream:
+    with connected(source.upstream) as upstream:
         tracker = Tracker.of(server_of(upstream), {}, load_schema_collations(connection, ref))
     schemas = {schema.table.name: schema for schema in load_table_schemas(connection, ref)}
     changed = [_schema_decoded_by(tracker, name, one, schemas.get(name), source) for name, one in written.items()]

@@ -74,24 +74,6 @@ from airflow_provider_dm.engine.sync.sync_source import SyncSource
 log = logging.getLogger(__name__)
 
 
-def _start_missing(task: str, source: str, end: str) -> InvalidInput:
-    return InvalidInput(
-        f"task {task}, source {source}: task-mode incremental needs a start, and there is neither a "
-        f"checkpoint nor `meta`. The source's binlog ends at {end} now.",
-        "Add `meta` to the source's entry in mysql-instances: `meta: {binlog-name: FILE, binlog-pos: POSITION}`. Use "
-        "the location at which the target's rows were read: from the dump, or from SHOW MASTER STATUS (MySQL from 8.2 "
-        "on: SHOW BINARY LOG STATUS).",
-    )
-
-
-def _start_not_seen(task: str, source: str, start: str) -> NotBegunYet:
-    return NotBegunYet(
-        f"task {task}, source {source}: nothing was begun, because the log has not reached {start} yet.",
-        "Run the task again. If the log still does not reach the location, check the relay of the source (`dmctl "
-        "query-status`).",
-    )
-
-
 @dataclass(frozen=True)
 class LogNeedReporter:
     """Reports the oldest log location that a subtask needs to the metadata DB, before the log is read, for the purge.
@@ -181,7 +163,7 @@ def _beginnings(source: SyncSource, store: MetaStore) -> list[_StartingSource]:
     checkpoint = to_take_over(connection, ref, config.mode, subtask)
     if checkpoint is not None:
         by_gtid = source.spec.config.enable_gtid
-        start = DmStart.of(checkpoint, source.spec.endpoint.resolve(), by_gtid=by_gtid)
+        start = DmStart.of(checkpoint, source.upstream, by_gtid=by_gtid)
         log.info("%s: DM's checkpoint in %s is taken over: %s", ref.source, checkpoint.table, checkpoint.point)
         return [_StartingSource(source, start.configured(), None, LogNeedReporter(source, store), start)]
     if config.mode is not TaskMode.INCREMENTAL:
@@ -191,8 +173,14 @@ def _beginnings(source: SyncSource, store: MetaStore) -> list[_StartingSource]:
     if subtask is not None and subtask.start is not None and read_checkpoint(connection, ref) is not None:
         return []  # it began at DM's checkpoint, so `meta` does not apply
     if config.start is None:
-        with connected(source.spec.endpoint.resolve()) as upstream:
-            raise _start_missing(*ref.key, str(current_location(upstream)))
+        with connected(source.upstream) as upstream:
+            raise InvalidInput(
+                f"task {ref.task}, source {ref.source}: task-mode incremental needs a start, and there is neither a "
+                f"checkpoint nor `meta`. The source's binlog ends at {current_location(upstream)} now.",
+                "Add `meta` to the source's entry in mysql-instances: `meta: {binlog-name: FILE, binlog-pos: "
+                "POSITION}`. Use the location at which the target's rows were read: from the dump, or from SHOW MASTER "
+                "STATUS (MySQL from 8.2 on: SHOW BINARY LOG STATUS).",
+            )
     before = subtask.start if subtask is not None else None
     return [_StartingSource(source, config.start, before, LogNeedReporter(source, store))]
 
@@ -211,7 +199,7 @@ class _StartingSource:
     def read_source(self) -> _StartingSourceState:
         """Read the source's tables and the extent of its log."""
         rules = self.source.rules
-        with connected(self.source.spec.endpoint.resolve()) as connection:
+        with connected(self.source.upstream) as connection:
             today = in_relay(current_location(connection), connection, self.source.spec)
             binlogs = list_binlogs(connection)
             tables = read_tables(connection, select(list_tables(connection), rules.block_allow))
@@ -333,7 +321,13 @@ class _StartingSourceState:
                 while (gtid_set := tail.gtid_set_at(place)) is None:
                     tail.idle(Cursor(place), time.monotonic() - began)
                     if stop.wait(LOCATION_POLL_SECONDS):
-                        raise _start_not_seen(*self.beginning.source.fence.ref.key, str(place))
+                        task, source = self.beginning.source.fence.ref.key
+                        raise NotBegunYet(
+                            f"task {task}, source {source}: nothing was begun, because the log has not reached {place} "
+                            "yet.",
+                            "Run the task again. If the log still does not reach the location, check the relay of the "
+                            "source (`dmctl query-status`).",
+                        )
         except LocationNotInLog as error:
             raise self._refused(place, error.reason) from error
         return replace(place, gtid_set=gtid_set)
@@ -356,22 +350,19 @@ class _StartingSourceState:
     def _refused(self, place: Location, reason: str) -> StartNotInLog:
         return StartNotInLog(*self.beginning.source.fence.ref.key, str(place), reason)
 
-    def _today_unless_exact(self) -> Location | None:
-        """Return the current end of the log; None if `safe-mode-duration: 0s` declares `meta` to be exact."""
-        return None if self.beginning.source.config.syncer.safe_mode_duration == 0 else self.today
-
     def begin(self, start: Location) -> None:
         """Begin the subtask, in one transaction."""
-        source, by_hand = self.beginning.source, self.beginning.by_hand()
+        source, by_hand, dm = self.beginning.source, self.beginning.by_hand(), self.dm_extent
+        is_exact = source.config.syncer.safe_mode_duration == 0  # so a user has declared `meta`
+        until = dm.until if dm is not None else None if is_exact else self.today
 
         def body(connection: Connection) -> None:
-            dm = self.dm_extent
             begin_subtask(
                 connection,
                 source.fence,
                 unit=UNIT_SYNC,
                 start=start,
-                overwrite_until=self._today_unless_exact() if dm is None else dm.until,
+                overwrite_until=until,
                 safe_mode_seconds=log_seconds(source.config.syncer, exit_is_known=dm is not None and dm.exit_is_known),
             )
             if self.beginning.dm is not None:
