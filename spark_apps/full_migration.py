@@ -2,7 +2,7 @@
 
 Its sources pause and stop together: a request for one of them applies to all.
 
-Result: see `engine.copy.migration.migrate`.
+Result: see `engine.copy.migration.load_all`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: the p
     start_spark("full_migration")
 
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadStopped, load_all, load_progress
+from airflow_provider_dm.engine.copy.migration import Hooks, load_all, load_progress
 from airflow_provider_dm.engine.copy.preconditions import check_before_claim
 from airflow_provider_dm.engine.downstream.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
@@ -72,13 +72,12 @@ def work(app: App) -> Outcome:
         lane=runner.lane,
     )
     while True:
-        match load_all(spec, fences, hooks):
-            case HandedOver(result):
-                return Outcome(result)
-            case LoadStopped(result):
-                _report_paused(app)
-                if not app.wait_while_paused():
-                    return Outcome(result, finished=False)
+        loaded = load_all(spec, fences, hooks)
+        if loaded.complete:
+            return Outcome(loaded.result)
+        _report_paused(app)
+        if not app.wait_while_paused():
+            return Outcome(loaded.result, finished=False)
 
 
 def _is_loaded_by_dm(app: App) -> bool:

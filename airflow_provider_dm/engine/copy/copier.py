@@ -30,9 +30,7 @@ from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_error
 
 
-def copy_chunk(
-    job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, source: Endpoint, target: Endpoint
-) -> ChunkProgress:
+def copy_chunk(job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, target: Endpoint) -> ChunkProgress:
     """Copy until the chunk is done or the round is over. Runs on an executor. Return the chunk's progress.
 
     Raises SnapshotLost, SchemaChangedDuringCopy, Fenced, DuplicateDuringCopy, TooManyContested, and the errors
@@ -43,8 +41,8 @@ def copy_chunk(
         return seen
     order = KeyOrder.of(job.mapping.source)
     if order is None:
-        return _copy_whole(job, seen, reader, source, target)
-    return _copy_pages(job, seen, reader, PageReader.of(job.mapping.source, order), sizes, source, target)
+        return _copy_whole(job, seen, reader, target)
+    return _copy_pages(job, seen, reader, PageReader.of(job.mapping.source, order), sizes, target)
 
 
 def _copy_pages(
@@ -53,7 +51,6 @@ def _copy_pages(
     reader: SnapshotReader,
     page_reader: PageReader,
     sizes: PageSizes,
-    source: Endpoint,
     target: Endpoint,
 ) -> ChunkProgress:
     dialect, name = target_dialect(target), job.mapping.source.name
@@ -63,9 +60,9 @@ def _copy_pages(
         try:
             with reader.reading(name) as snapshot:
                 page = page_reader.page(snapshot, after, sizes.rows(name), dialect.transaction_bytes)
-                check_birth(source, name, after.birth)
+                check_birth(reader.source, name, after.birth)
         except (pymysql.err.Error, OSError) as error:
-            raise source_error(source, error) from error
+            raise source_error(reader.source, error) from error
         return page, time.monotonic() - began
 
     ahead: Future[tuple[Page, float]] | None = None
@@ -86,10 +83,8 @@ def _copy_pages(
     return progress
 
 
-def _copy_whole(
-    job: ChunkJob, seen: ChunkProgress, reader: SnapshotReader, source: Endpoint, target: Endpoint
-) -> ChunkProgress:
-    dialect, name = target_dialect(target), job.mapping.source.name
+def _copy_whole(job: ChunkJob, seen: ChunkProgress, reader: SnapshotReader, target: Endpoint) -> ChunkProgress:
+    dialect, name, source = target_dialect(target), job.mapping.source.name, reader.source
 
     def body(into: Connection) -> None:
         write_whole_table(into, ReaderSnapshot(source, connection), job, seen, dialect)

@@ -45,24 +45,12 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class LoadStopped:
-    """The run was asked to stop; a new start continues it."""
+class LoadOutcome:
+    """The outcome of `load_all`. `complete`: every source is handed over to sync; False: the run was asked to stop, and
+    a new start continues it."""
 
     result: Json
-
-
-@dataclass(frozen=True)
-class HandedOver:
-    """Every source is handed over to sync."""
-
-    result: Json
-
-
-LoadOutcome = HandedOver | LoadStopped
-
-
-def _never(_source: str) -> threading.Event:
-    return threading.Event()
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -72,7 +60,7 @@ class Hooks:
     runner: Runner
     store: MetaStore | None = None
     stop: Callable[[], bool] = lambda: False
-    closed: Callable[[str], threading.Event] = _never
+    closed: Callable[[str], threading.Event] = lambda _source: threading.Event()
     """Returns the event that ends a source's sync after its epoch."""
     begun: OnBegun = lambda _source, _start: None
     """Called before a source starts: the relay log is needed from this location on."""
@@ -109,7 +97,7 @@ def load_all(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> LoadOu
         "notes": sorted({note for loading in loadings for note in loading.notes}),
         "sources": results,
     }
-    return HandedOver(result) if complete else LoadStopped(result)
+    return LoadOutcome(result, complete)
 
 
 @dataclass

@@ -117,17 +117,15 @@ class PageSizes:
         return self._rows.get(table, FIRST_ROWS)
 
     def learn(self, table: TableName, page: Page, seconds: float, most_bytes: int) -> None:
-        """Update the page size by the bytes of a page and the time to read and write it."""
-        self._rows[table] = next_limit(self.rows(table), page, seconds, most_bytes)
+        """Update the page size by the bytes of a page and the time to read and write it.
 
-
-def next_limit(limit: int, page: Page, seconds: float, most_bytes: int = PAGE_BYTES) -> int:
-    """Return the number of rows of the next page, from the size and the time of this one.
-
-    >>> next_limit(1000, Page(Cells.of([(b"1",)] * 1000), 100_000, last=False, last_key=None), seconds=0.05)
-    4000
-    """
-    if not len(page.cells):
-        return limit
-    room = min(min(PAGE_BYTES, most_bytes) / max(page.bytes, 1), PAGE_SECONDS / max(seconds, 0.001), GROWTH)
-    return max(1, min(MOST_ROWS, int(len(page.cells) * room)))
+        >>> sizes, table = PageSizes(), TableName("shop", "orders")
+        >>> page = Page(Cells.of([(b"1",)] * 1000), 100_000, last=False, last_key=None)
+        >>> sizes.learn(table, page, seconds=0.05, most_bytes=PAGE_BYTES)
+        >>> sizes.rows(table)
+        4000
+        """
+        if not len(page.cells):
+            return
+        room = min(min(PAGE_BYTES, most_bytes) / max(page.bytes, 1), PAGE_SECONDS / max(seconds, 0.001), GROWTH)
+        self._rows[table] = max(1, min(MOST_ROWS, int(len(page.cells) * room)))

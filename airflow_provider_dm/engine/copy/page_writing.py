@@ -10,7 +10,7 @@ A page is one LOAD DATA if the target allows it and it writes all rows exactly, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -90,8 +90,3 @@ def _place(job: ChunkJob, some: Sequence[Row], dialect: Dialect, connection: Con
 def _duplicate(job: ChunkJob, key: str) -> DuplicateDuringCopy:
     mapping, siblings = job.mapping, job.siblings or ("this table only",)
     return DuplicateDuringCopy(job.fence.ref.source, str(mapping.source.name), str(mapping.target.name), key, siblings)
-
-
-def sibling_names(feeders: Iterable[tuple[str, object]], mine: tuple[str, object]) -> tuple[str, ...]:
-    """Return the names of the other source tables of a target, for messages. `feeders`, `mine`: (source, table)."""
-    return tuple(f"{source}:{table}" for source, table in feeders if (source, table) != mine)

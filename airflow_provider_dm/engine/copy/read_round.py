@@ -25,8 +25,7 @@ from airflow_provider_dm.engine.copy.design import verb_for
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
 from airflow_provider_dm.engine.copy.gather import ReaderGroup
 from airflow_provider_dm.engine.copy.page import PageSizes
-from airflow_provider_dm.engine.copy.page_writing import sibling_names
-from airflow_provider_dm.engine.copy.reader_job import ChunkJob, ReaderResult
+from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence
@@ -63,45 +62,47 @@ class ReadRound:
     source: Endpoint
     target: Endpoint
 
-    def __call__(self, number: int) -> ReaderResult:
-        """Read as reader `number`. Raises Fenced, DuplicateDuringCopy, TooManyContested, and errors of writing."""
+    def __call__(self, number: int) -> str:
+        """Read as reader `number`. Return why its snapshot ended early, or "".
+
+        Raises Fenced, DuplicateDuringCopy, TooManyContested, and errors of writing.
+        """
         try:
             with snapshot_reader(self.source, self.group, number) as reader:
-                if reader is None or not reader.wait_until_open():
-                    return ReaderResult()
-                return ReaderResult(self._read(reader))
+                if reader is not None and reader.wait_until_open():
+                    self._read(reader)
         except (SnapshotLost, SourceReadFailed, ServerUnreachable) as lost:
             log.info("%s: reader %d has lost its snapshot: %s", self.fence.ref.source, number, lost)
-            return ReaderResult(lost=str(lost))
+            return str(lost)
+        return ""
 
-    def _read(self, reader: SnapshotReader) -> int:
-        rows, sizes = 0, PageSizes()
+    def _read(self, reader: SnapshotReader) -> None:
+        sizes = PageSizes()
         altered: set[TableName] = set()
         while not reader.is_over:
             jobs = [job for job in self._jobs() if job.mapping.source.name not in altered]
             if not jobs:
-                break
-            counts = [self._copy(job, reader, sizes, altered) for job in jobs]
-            rows += sum(count or 0 for count in counts)
-            if not any(count is not None for count in counts):
+                return
+            copied = [self._copy(job, reader, sizes, altered) for job in jobs]
+            if not any(copied):
                 time.sleep(CHUNK_POLL_SECONDS)
-        return rows
 
-    def _copy(self, job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, altered: set[TableName]) -> int | None:
-        """Copy a chunk if it is free, and return its rows. Tables altered since the round began are `altered`."""
+    def _copy(self, job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, altered: set[TableName]) -> bool:
+        """Copy a chunk. Return False if another reader has it, or its table was altered since the round began: such
+        tables are added to `altered`."""
         name = job.mapping.source.name
         if reader.is_over or name in altered:
-            return None
+            return False
         with self._taken(job.chunk) as mine:
             if not mine:
-                return None
+                return False
             try:
-                copied = copy_chunk(job, reader, sizes, self.source, self.target)
-                return copied.rows_copied - job.chunk.rows_copied
+                copy_chunk(job, reader, sizes, self.target)
             except SchemaChangedDuringCopy as error:
                 log.info("%s is not read further in this round: %s", name, error)
                 altered.add(name)
-                return None
+                return False
+        return True
 
     @contextmanager
     def _taken(self, chunk: ChunkProgress) -> Iterator[bool]:
@@ -148,10 +149,11 @@ class ReadRound:
     def _job(
         self, chunk: ChunkProgress, mapping: TableMapping, feeders: Sequence[Feeder], merged: Collection[TableName]
     ) -> ChunkJob:
-        same = ((feeder.source, feeder.table) for feeder in feeders if feeder.target == mapping.target.name)
-        siblings = sibling_names(same, (self.fence.ref.source, mapping.source.name))
+        mine, target = (self.fence.ref.source, mapping.source.name), mapping.target.name
+        others = (one for one in feeders if one.target == target and (one.source, one.table) != mine)
+        siblings = tuple(f"{one.source}:{one.table}" for one in others)
         verb = verb_for(mapping, self.subtask.loader)
-        alone = not siblings and verb is Verb.INSERT and mapping.target.name not in merged
+        alone = not siblings and verb is Verb.INSERT and target not in merged
         return ChunkJob(self.fence, chunk, mapping, verb, siblings, alone)
 
 

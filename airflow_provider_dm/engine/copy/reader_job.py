@@ -1,4 +1,4 @@
-"""The input and result of a reader of a round: plain values without connections.
+"""The input of a reader of a round: plain values without connections.
 
 A job may run twice, even at the same time: dm_copy_chunk decides which page is written.
 """
@@ -26,8 +26,8 @@ class ChunkJob:
     chunk: ChunkProgress
     mapping: TableMapping
     verb: Verb
-    siblings: tuple[str, ...] = ()
-    is_alone: bool = False
+    siblings: tuple[str, ...]
+    is_alone: bool
     """True if no other source table has the same target."""
 
     @property
@@ -38,11 +38,3 @@ class ChunkJob:
     def writer(self, access: TargetAccess) -> OwnerWriter:
         """Return the writer of this table's rows in a merged target."""
         return OwnerWriter(RowOwner(self.fence.ref, self.mapping.source.name), self.mapping, access, MOST_WHILE_COPYING)
-
-
-@dataclass(frozen=True)
-class ReaderResult:
-    """The result of a reader in a round. `lost`: why its snapshot ended early, or ""."""
-
-    rows: int = 0
-    lost: str = ""

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -33,7 +34,6 @@ from airflow_provider_dm.engine.copy.errors import NotGathered, SnapshotLost, Ta
 from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, gathering
 from airflow_provider_dm.engine.copy.keyless import remove_leftovers
 from airflow_provider_dm.engine.copy.read_round import ReadRound
-from airflow_provider_dm.engine.copy.reader_job import ReaderResult
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.frontier import (
@@ -252,7 +252,7 @@ class SourceLoad:
                 self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
 
     def _gather(
-        self, gathered: Gathering, tables: Collection[TableName], readers: Sequence[Future[list[ReaderResult]]]
+        self, gathered: Gathering, tables: Collection[TableName], readers: Sequence[Future[list[str]]]
     ) -> Gathered:
         """Open the snapshots. Raises the error of a reader, else SnapshotLost if a reader has lost its own, else the
         error of `gather`.
@@ -264,7 +264,7 @@ class SourceLoad:
                 raise SnapshotLost(self.source.id, lost) from None
             raise
 
-    def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering) -> str:
+    def _wait_for(self, readers: Sequence[Future[list[str]]], gathered: Gathering) -> str:
         """Wait until all readers have ended, or end the round. Return why some have lost their snapshots, or "".
 
         The time of a round begins when its readers may copy. Otherwise a source whose log takes longer to apply would
@@ -322,10 +322,8 @@ class SourceLoad:
         def body(connection: Connection, _buckets: object) -> None:
             note_location(connection, fence, at)
 
-        def transactions(body: Callable[[Connection], Any]) -> Any:
-            return run_transaction(self.source.target, body)
-
-        fenced_transaction(transactions, EpochRange(fence, lo, at.sort_key), FrontierMove.ADVANCE, range(BUCKETS), body)
+        transactions, step = partial(run_transaction, self.source.target), EpochRange(fence, lo, at.sort_key)
+        fenced_transaction(transactions, step, FrontierMove.ADVANCE, range(BUCKETS), body)
 
     def _in_log(self, location: Location) -> Location:
         """Return a location given by the source as a location of the log that is read."""
@@ -387,9 +385,9 @@ class SourceLoad:
         return self.stop()
 
 
-def _lost(readers: Sequence[Future[list[ReaderResult]]]) -> str:
+def _lost(readers: Sequence[Future[list[str]]]) -> str:
     """Return why ended readers lost their snapshots, or "". Raises the error of one of them."""
-    return "; ".join(sorted({result.lost for reader in readers for result in reader.result() if result.lost}))
+    return "; ".join(sorted({why for reader in readers for why in reader.result() if why}))
 
 
 def _row_format(table: Table) -> object:

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretR
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.copy.migration import HandedOver, Hooks, LoadOutcome, load_all
+from airflow_provider_dm.engine.copy.migration import Hooks, LoadOutcome, load_all
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
@@ -110,7 +110,7 @@ class Migration:
     def finish(self) -> dict[str, Any]:
         """One run, which must finish; its result."""
         outcome = self.go()
-        assert isinstance(outcome, HandedOver), outcome
+        assert outcome.complete, outcome
         return outcome.result
 
     def sync(self) -> SyncResult:

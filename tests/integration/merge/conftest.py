@@ -17,7 +17,7 @@ import pytest
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
 from airflow_provider_dm.engine.copy import source_load
 from airflow_provider_dm.engine.copy.gather import Gathering
-from airflow_provider_dm.engine.copy.migration import HandedOver, LoadOutcome
+from airflow_provider_dm.engine.copy.migration import LoadOutcome
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.rounds import close_round
 from airflow_provider_dm.engine.downstream.session import close_target
@@ -137,7 +137,7 @@ class Shops:
             if copied is not None:
                 patch.setattr(source_load, "close_round", _when_all(close_round, sources, copied))
             outcome: LoadOutcome = migration.go()
-        assert isinstance(outcome, HandedOver), outcome
+        assert outcome.complete, outcome
         return outcome.result
 
     def sync(

@@ -28,7 +28,7 @@ TABLE = Table(NAME, (Column("id", 0, "bigint", "bigint", nullable=False),), (Ind
 SEEN = ChunkProgress(0, NAME, round=1)
 FENCE = Fence(SubtaskRef("dm_meta", "task", "one"), 1)
 KEYLESS = replace(TABLE, unique_keys=())
-JOB = ChunkJob(FENCE, SEEN, map_table(TABLE, TABLE), Verb.INSERT, is_alone=True)
+JOB = ChunkJob(FENCE, SEEN, map_table(TABLE, TABLE), Verb.INSERT, (), is_alone=True)
 ENDPOINT: Any = SimpleNamespace(name="one")
 DIALECT: Any = SimpleNamespace(server=SimpleNamespace(flavour=None), transaction_bytes=1 << 20)
 
@@ -37,6 +37,7 @@ class Reader:
     """A reader that does not know yet that its round is over."""
 
     is_over = False
+    source = ENDPOINT
     ahead = ThreadPoolExecutor(1)
 
     @contextmanager
@@ -75,7 +76,7 @@ def test_a_reader_does_not_continue_in_the_next_round(refused: list[int], monkey
     monkeypatch.setattr(PageReader, "page", read)
     monkeypatch.setattr(copier, "check_birth", lambda *_asked: asked.append("birth"))
 
-    copied = copier.copy_chunk(JOB, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT)
+    copied = copier.copy_chunk(JOB, cast(Any, Reader()), PageSizes(), ENDPOINT)
 
     assert (refused, copied.round) == ([2], 2)
     assert asked == ["page", "birth"] * 2, "a table that is altered before its page is read shows other columns"
@@ -97,5 +98,5 @@ def test_a_keyless_copy_is_skipped_if_its_chunk_has_changed(
     monkeypatch.setattr(copier, "load_chunk", lambda *_asked: now)
     job = replace(JOB, mapping=map_table(KEYLESS, KEYLESS))
 
-    assert copier.copy_chunk(job, cast(Any, Reader()), PageSizes(), ENDPOINT, ENDPOINT) == now
+    assert copier.copy_chunk(job, cast(Any, Reader()), PageSizes(), ENDPOINT) == now
     assert refused == []
