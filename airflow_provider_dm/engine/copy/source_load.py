@@ -171,8 +171,7 @@ class SourceLoad:
         contests = self.contests()
         left = contests.confirm(self._sleeps, self.is_exempt) if contests.check(self.is_exempt) else 0
         if left and not source.reads_log:
-            why = "rows were moved between the source tables or deleted there while they were copied"
-            raise WrittenDuringCopy(source.id, left, why)
+            raise WrittenDuringCopy(source.id, left)
         build_postponed(source.target, source.fence, at_once=self._most_readers())
         run_transaction(source.target, lambda tx: complete_load(tx, source.fence))
         return True

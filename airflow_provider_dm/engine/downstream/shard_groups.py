@@ -43,9 +43,6 @@ class HeldShard:
     target: TableName
     member: Member
 
-    def is_of(self, source: str, table: TableName) -> bool:
-        return (self.source, self.member.table) == (source, table)
-
 
 def read_groups(connection: Connection, ref: SubtaskRef) -> list[Group]:
     """Return the groups of a subtask. Raises IncompleteResult."""

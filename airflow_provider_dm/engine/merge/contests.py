@@ -202,8 +202,7 @@ class Contests:
             if wait(FINISH_POLL_SECONDS):
                 return self.rows
         if self.rows and self._unknown:
-            why = "a source that may have them is not part of this run, or its table now lacks a column of the key"
-            raise OtherSourcesNeeded(self.fence.ref.source, self.rows, why)
+            raise OtherSourcesNeeded(self.fence.ref.source, self.rows)
         if self.rows:
             source = self.fence.ref.source
             log.warning("%s: %d rows wait for other sources to free their keys", source, self.rows)
@@ -230,10 +229,9 @@ class Contests:
         if not after and len(rows) < most:  # all rows were returned
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
             self._past = {row.id: self._past[row.id] for row in rows if row.id in self._past}
-        feeders, held = (
-            self.ports.feeders(),
-            {target: self.ports.held_shards(target) for target in {row.target for row in rows}},
-        )
+        feeders = self.ports.feeders()
+        held = {target: self.ports.held_shards(target) for target in {row.target for row in rows}}
+        members = {(shard.source, shard.member.table): shard.member for shards in held.values() for shard in shards}
         collisions: list[Collides] = []
         self._unknown = False
         for row in rows:
@@ -241,7 +239,7 @@ class Contests:
             mapping = self.ports.mapped(row.source, row.table, row.target)
             if is_exempt(mapping):
                 continue
-            member = next((shard.member for shard in held[row.target] if shard.is_of(row.source, row.table)), None)
+            member = members.get((row.source, row.table))
             dropped, kept = member is not None and member.is_dropped, _keep_keys(held[row.target], mapping)
             verdict = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, own_feeders, self.ports)
             if isinstance(verdict, Collides):

@@ -7,7 +7,7 @@ from typing import Final
 from airflow_provider_dm.engine.errors import Reaction, UpstreamError
 
 _ROWS_WAIT: Final = (
-    "{rows} rows of {source} wait for their keys in merged tables, as rows of other source tables hold them: {why}."
+    "{rows} rows of {source} wait for their keys in merged tables, as rows of other source tables hold them:"
 )
 
 
@@ -60,11 +60,12 @@ class OtherSourcesNeeded(UpstreamError):
 
     source: str
     rows: int
-    why: str
 
     code = "DM-6029"
     reaction = Reaction.RETRY
-    what = _ROWS_WAIT
+    what = (
+        f"{_ROWS_WAIT} a source that may have them is not part of this run, or its table now lacks a column of the key."
+    )
     hint = "They are in dm_contested_row and nothing is lost. Run the task with all sources of the merged tables."
 
 
@@ -98,10 +99,9 @@ class WrittenDuringCopy(UpstreamError):
 
     source: str
     rows: int
-    why: str
 
     code = "DM-7021"
-    what = _ROWS_WAIT
+    what = f"{_ROWS_WAIT} rows were moved between the source tables or deleted there while they were copied."
     hint = (
         "Use task-mode all for sources with concurrent writes, or stop the writes, empty the target tables and copy "
         "again under another task name."

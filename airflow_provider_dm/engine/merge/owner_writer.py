@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from airflow_provider_dm.engine.downstream.contested_row import (
@@ -105,20 +104,14 @@ class OwnerWriter:
     own_order: tuple[int, ...] | None = None
     """The positions of the owner's own columns in these rows; None: in the same order."""
 
-    @cached_property
-    def key(self) -> tuple[int, ...]:
-        """The positions of a row's identity values."""
-        return self.mapping.key_places
-
     def key_literals(self, rows: OwnerRows) -> list[Literals]:
-        key = self.key
-        return [tuple([row[position] for position in key]) for row in rows.literals]
-
-    def key_of(self, row: Row) -> bytes:
-        return row_key([row[position] or b"" for position in self.key])  # columns of an identity key are not null
+        places = self.mapping.key_places
+        return [tuple([row[place] for place in places]) for row in rows.literals]
 
     def rows(self, values: Sequence[Row], literals: Sequence[Literals]) -> OwnerRows:
-        return OwnerRows(values, literals, list(map(self.key_of, values)))
+        places = self.mapping.key_places
+        keys = [row_key([row[place] or b"" for place in places]) for row in values]  # an identity key has no NULL
+        return OwnerRows(values, literals, keys)
 
     def withdraw(self, connection: Connection, waiting: Collection[bytes], rows: OwnerRows) -> OwnerRows:
         """Delete the waiting ones of these rows from dm_contested_row. Return the others, to delete in the target."""
@@ -144,7 +137,9 @@ class OwnerWriter:
         Raises InvariantBroken if one of them waits already, and TooManyContested.
         """
         if self._locked(connection, waiting, new.keys):
-            raise InvariantBroken(f"a row that {self.owner} inserts is new", f"it waits already, for {self.target}")
+            raise InvariantBroken(
+                f"a row that {self.owner} inserts is new", f"it waits already, for {self.mapping.target.name}"
+            )
         return self.insert(connection, waiting, new)
 
     def insert(self, connection: Connection, waiting: Collection[bytes], new: OwnerRows) -> int:
@@ -152,19 +147,13 @@ class OwnerWriter:
 
         Raises TooManyContested.
         """
-        taken = self.insert_if_free(connection, new)
+        taken, owner, target = self.insert_if_free(connection, new), self.owner, self.mapping.target.name
         if taken:
             free = self.most_waiting - len(taken)
-            if len(waiting) > free and count_waiting(connection, self.owner) > free:
-                raise TooManyContested(
-                    self.owner.ref.source, str(self.owner.table), str(self.target), self.most_waiting
-                )
-            contest(connection, self.owner, self.mapping.target.name, self._images(new.pick(taken)))
+            if len(waiting) > free and count_waiting(connection, owner) > free:
+                raise TooManyContested(owner.ref.source, str(owner.table), str(target), self.most_waiting)
+            contest(connection, owner, target, self._images(new.pick(taken)))
         return len(taken)
-
-    @property
-    def target(self) -> object:
-        return self.mapping.target.name
 
     def insert_if_free(self, connection: Connection, new: OwnerRows) -> list[int]:
         """Insert the rows whose keys are free. Return the indices of the other rows."""

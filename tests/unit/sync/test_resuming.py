@@ -103,7 +103,7 @@ def test_a_delay_that_would_exceed_the_limit_is_not_begun() -> None:
         (BothLogsFailed("s", "here", "l", "u", "w", Reaction.STOP), False),
         (InvariantBroken("a", "b"), False),
         (Fenced("t", "s", 1, 2), False),
-        (OtherSourcesNeeded("s", 3, "why"), False),
+        (OtherSourcesNeeded("s", 3), False),
     ],
 )
 def test_only_transient_errors_are_retried(error: DmError, expected: bool) -> None:
