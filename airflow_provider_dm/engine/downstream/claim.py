@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import SUBTASKS, UNIT_NEW, UNIT_SYNC, Subtask, known_subtasks
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.records import SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.records import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -55,7 +55,8 @@ def generation_before_claim(store: MetaStore, target: Endpoint, ref: SubtaskRef)
     recorded = store.list_subtasks(task=ref.task, source=ref.source)  # read first: the target is always ahead of it
     known = known_subtasks(connection, ref.meta_schema, ref.task, [ref.source]).get(ref.source)
     for status in recorded:
-        check_not_restored(connection, ref, known, status)
+        if status.unit is Unit.SYNC and status.applied is not None and known is not None and known.start is not None:
+            check_still_has(connection, ref, known, status.applied)
     return current_generation(connection, ref)
 
 
@@ -122,12 +123,6 @@ def _claim_subtask(connection: Connection, fence: Fence, claim: str) -> None:
 
 
 # A restored target
-
-
-def check_not_restored(connection: Connection, ref: SubtaskRef, subtask: Subtask | None, status: SubtaskStatus) -> None:
-    """Compare a subtask in the target with its status in the metadata DB. Raises TargetWentBack."""
-    if status.unit is Unit.SYNC and status.applied is not None and subtask is not None and subtask.start is not None:
-        check_still_has(connection, ref, subtask, status.applied)
 
 
 def check_still_has(connection: Connection, ref: SubtaskRef, subtask: Subtask, applied: Location) -> None:

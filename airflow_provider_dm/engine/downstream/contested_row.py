@@ -81,13 +81,9 @@ def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[byt
 
 def contest(connection: Connection, owner: RowOwner, target: TableName, rows: Iterable[tuple[bytes, Row]]) -> None:
     """Insert rows, by key, that wait from now on."""
-    _insert(connection, owner, target, ((key, encode_row(row)) for key, row in rows))
-
-
-def _insert(connection: Connection, owner: RowOwner, target: TableName, images: Iterable[tuple[bytes, bytes]]) -> None:
     columns = "table_schema, table_name, target_schema, target_name, row_key, image"
-    rows = [(*owner.table, *target, key, image) for key, image in images]
-    _ROWS.put(connection, owner.ref, columns, rows, now="since", verb="INSERT")
+    values = [(*owner.table, *target, key, encode_row(row)) for key, row in rows]
+    _ROWS.put(connection, owner.ref, columns, values, now="since", verb="INSERT")
 
 
 def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tuple[bytes, Row]]) -> None:

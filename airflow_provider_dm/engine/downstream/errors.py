@@ -391,11 +391,6 @@ def symbol(number: int) -> str:
     return _SYMBOLS.get(number, "(the server's manual explains the number)")
 
 
-def clips_computed(error: pymysql.err.Error, columns: Collection[str]) -> bool:
-    """Return True if a statement was rejected because of one of these columns, which the target generates."""
-    return is_clipping(number_of(error), message_of(error), columns)
-
-
 def is_clipping(number: int, message: str, columns: Collection[str]) -> bool:
     """Return True if an error or a warning means that one of these columns cannot hold its expression's value.
 

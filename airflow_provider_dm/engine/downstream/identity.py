@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_provider_dm.engine.downstream.errors import Fenced, TargetWentBack
-from airflow_provider_dm.engine.downstream.meta_tables import meta_table
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SubtaskRef:
 
     def table(self, name: str) -> str:
         """Return the quoted name of a table of the meta-schema."""
-        return meta_table(self.meta_schema, name)
+        return TableName(self.meta_schema, name).quoted()
 
 
 def resync_lane(source: str) -> str:

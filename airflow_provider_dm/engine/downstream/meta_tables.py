@@ -62,11 +62,6 @@ def ensure_meta_tables(endpoint: Endpoint, meta_schema: str) -> None:
         raise translate(error, table=meta_schema) from error
 
 
-def meta_table(meta_schema: str, name: str) -> str:
-    """Return `schema`.`table`, quoted, for one of the tables above."""
-    return f"{quote(meta_schema)}.{quote(name)}"
-
-
 def _exist(connection: Connection, meta_schema: str) -> bool:
     """Return True if all tables of this release exist. Raises MetaTablesOfAnotherRelease."""
     noted = TableName(meta_schema, "dm_version")
@@ -87,7 +82,7 @@ def _create(connection: Connection, meta_schema: str) -> None:
         if not has_table(connection, table):  # "IF NOT EXISTS" alone would leave a warning
             query(connection, f"CREATE TABLE IF NOT EXISTS {table.quoted()} ({columns}) {OPTIONS}")
     values = "(one, version, updated_at) VALUES (1, %s, UTC_TIMESTAMP(6))"
-    query(connection, f"INSERT IGNORE INTO {meta_table(meta_schema, 'dm_version')} {values}", (VERSION,))
+    query(connection, f"INSERT IGNORE INTO {TableName(meta_schema, 'dm_version').quoted()} {values}", (VERSION,))
     log.info("the tables in %s were created, with version %d", meta_schema, VERSION)
 
 

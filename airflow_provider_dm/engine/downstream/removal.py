@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, re
 from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import UNIT_NEW, known_subtasks, list_subtasks
+from airflow_provider_dm.engine.downstream.table_schema import load_feeders
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.records import Json
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -86,18 +87,13 @@ def _forget_applied(store: MetaStore, ref: SubtaskRef) -> None:
 def _check_alone(connection: Connection, refs: Sequence[SubtaskRef]) -> None:
     """Check that no merged table has other sources that have started. Raises InvalidInput."""
     one, mine = refs[0], {ref.source for ref in refs}
-    rows = query_whole(
-        connection,
-        "source, target_schema, target_name",
-        f"FROM {one.table('dm_table_schema')} WHERE task = %s",
-        (one.task,),
-    )
-    fed = {(text(schema), text(name)) for source, schema, name in rows if text(source) in mine}
-    others = sorted({text(source) for source, *name in rows if tuple(map(text, name)) in fed} - mine)
+    feeders = load_feeders(connection, one)
+    fed = {feeder.target for feeder in feeders if feeder.source in mine}
+    others = sorted({feeder.source for feeder in feeders if feeder.target in fed} - mine)
     if others:
         raise InvalidInput(
-            f"task {one.task}: the state of {', '.join(tuple(sorted(mine)))} cannot be removed alone, as merged "
-            f"tables take rows of {', '.join(tuple(others))} as well, which would continue.",
+            f"task {one.task}: the state of {', '.join(sorted(mine))} cannot be removed alone, as merged tables take "
+            f"rows of {', '.join(others)} as well, which would continue.",
             "Remove -s, so that all sources of the task start from the beginning.",
         )
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby, islice, tee
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -41,8 +41,6 @@ MAX_BYTES: Final = 1 << 20
 MAX_TRANSACTION_BYTES: Final = 32 << 20
 _BETWEEN: Final = 4
 """Bytes between two rows, or two conditions."""
-_ROUND_A_STATEMENT: Final = 64
-"""Bytes of a packet's header and of a statement's end, which are not counted."""
 MAX_INVALID: Final = 30
 """Rows with an ENUM's index 0 in one statement: a server shows at most this many warnings (MariaDB 64, MySQL 1024)."""
 _LENIENT: Final = ",".join(mode for mode in SQL_MODE.split(",") if not mode.startswith("STRICT"))
@@ -115,10 +113,6 @@ class Dialect:
     loads: LoadData = LoadData.NONE
     transaction_bytes: int = MAX_TRANSACTION_BYTES
     """Bytes of rows after which a transaction ends, if it may."""
-
-    @classmethod
-    def of(cls, server: Capabilities, *, statement_bytes: int, **options: Any) -> Dialect:
-        return cls(server, min(MAX_BYTES, statement_bytes - _ROUND_A_STATEMENT), **options)
 
 
 @dataclass(frozen=True)

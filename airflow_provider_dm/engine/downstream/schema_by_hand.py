@@ -8,8 +8,6 @@ Changes are made only while no run is working, by a claim: later runs read the c
 
 from __future__ import annotations
 
-import json
-
 from airflow_provider_dm.engine.ddl.errors import Unreadable
 from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.parse import parse
@@ -25,9 +23,10 @@ from airflow_provider_dm.engine.downstream.table_definitions import (
     load_definitions,
     save_definitions,
 )
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.catalogue import create_statement, stored_names
@@ -56,13 +55,7 @@ def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Def
     """
     if ref.source not in known_subtasks(connection, ref.meta_schema, ref.task, [ref.source]):
         raise SubtaskMissing(*ref.key)
-    rows = query_whole(
-        connection,
-        "definition",
-        f"FROM {ref.table('dm_table_schema')} WHERE task = %s AND source = %s",
-        ref.key,
-    )
-    tables = (Table.from_json(json.loads(text(one))) for (one,) in rows)
+    tables = (schema.table for schema in load_table_schemas(connection, ref))
     definitions = {table.name: Definition(what_rows_need(table)) for table in tables}
     return dict(sorted((definitions | load_definitions(connection, ref)).items()))
 

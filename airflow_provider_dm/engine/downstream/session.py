@@ -34,13 +34,15 @@ from airflow_provider_dm.engine.downstream.errors import (
     TargetLimit,
     TargetUnreachable,
     TargetWarned,
-    clips_computed,
     is_clipping,
+    message_of,
+    number_of,
     redacted,
     translate,
     translate_connect,
 )
 from airflow_provider_dm.engine.downstream.row_statements import (
+    MAX_BYTES,
     MAX_TRANSACTION_BYTES,
     Computing,
     Dialect,
@@ -70,6 +72,8 @@ ENTRIES_BYTES: Final = 16
 """The bytes of a transaction in TiDB for each byte of its rows: a row has an entry for itself and for each index."""
 ROW_BYTES: Final = 7
 """The bytes that TiDB stores at most for each byte of a row's literals: `1,` in a JSON array takes 13."""
+_ROUND_A_STATEMENT: Final = 64
+"""Bytes of a packet's header and of a statement's end, which are not counted."""
 MOST_WARNINGS: Final = 65_535
 WARN_DATA_TRUNCATED: Final = 1265
 _TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL)
@@ -165,7 +169,8 @@ def execute(connection: Connection, statement: SqlStatement) -> int:
         affected, clipped = _run(connection, statement)
     except pymysql.err.Error as error:
         refused = translate(error, table=table, statement=str(statement), key=statement.key)
-        if computing is None or computing.lenient or not clips_computed(error, computing.columns):
+        number, message = number_of(error), message_of(error)
+        if computing is None or computing.lenient or not is_clipping(number, message, computing.columns):
             raise refused from None  # None: the driver's text may quote row values
         try:
             return sum(execute(connection, one) for one in computing.leniently())
@@ -351,7 +356,7 @@ def _statement_bytes(connection: GuardedConnection, server: Capabilities) -> int
     """Return the bytes that a statement of several rows may take. A row above the limit is then in a statement of its
     own, whose error names its key."""
     limits = _limits(connection, server.row_limits)
-    return min((connection.most_bytes, *(limit // ROW_BYTES for limit in limits)))
+    return min((connection.most_bytes, *(limit // ROW_BYTES for limit in limits))) - _ROUND_A_STATEMENT
 
 
 def _answers(session: _Session) -> bool:
@@ -376,5 +381,5 @@ def _open(endpoint: Endpoint) -> _Session:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
-    dialect = Dialect.of(server, statement_bytes=statement_bytes, loads=loads, transaction_bytes=transaction_bytes)
+    dialect = Dialect(server, min(MAX_BYTES, statement_bytes), loads=loads, transaction_bytes=transaction_bytes)
     return _Session(connection, dialect, os.getpid())

@@ -11,7 +11,6 @@ from typing import Final
 from airflow_provider_dm.engine.downstream.frontier import begin_frontier
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
-from airflow_provider_dm.engine.downstream.meta_tables import meta_table
 from airflow_provider_dm.engine.downstream.prepared_xa import forget_prepared
 from airflow_provider_dm.engine.downstream.safe_mode_window import begin_window
 from airflow_provider_dm.engine.downstream.shard_groups import forget_groups
@@ -85,12 +84,13 @@ def known_subtasks(connection: Connection, meta_schema: str, task: str, sources:
 
 def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> list[Subtask]:
     """Return all subtasks, or all of one task, by task and source. Raises IncompleteResult."""
-    if not has_table(connection, TableName(meta_schema, SUBTASKS.table)):
+    table = TableName(meta_schema, SUBTASKS.table)
+    if not has_table(connection, table):
         return []
     rows = query_whole(
         connection,
         "task, source",
-        f"FROM {meta_table(meta_schema, 'dm_subtask')} WHERE %s IN ('', task)",
+        f"FROM {table.quoted()} WHERE %s IN ('', task)",
         (task,),
         tail="ORDER BY 1, 2",
     )

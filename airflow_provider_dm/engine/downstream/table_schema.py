@@ -111,13 +111,8 @@ def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterabl
 
 def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSchema]:
     """Return the subtask's tables in the order of their names. Raises IncompleteResult."""
-    rows = query_whole(
-        connection,
-        "definition, target_schema, target_name, skip_until",
-        f"FROM {ref.table(_ROWS.table)} WHERE task = %s AND source = %s",
-        ref.key,
-        tail="ORDER BY table_schema, table_name",
-    )
+    columns = "definition, target_schema, target_name, skip_until"
+    rows = _ROWS.read(connection, ref, columns, tail="ORDER BY table_schema, table_name")
     return [
         TableSchema(Table.from_json(json.loads(text(one))), name_of(schema, table), text(skip))
         for one, schema, table, skip in rows
