@@ -137,19 +137,14 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.ask_to_stop())
 
-    def claim(self, source_id: str) -> Fence:
+    def claim(self, source_id: str, *, again: bool = False) -> Fence:
         """Claim the lease, then the generation: from here on only this run can write the subtask.
+
+        `again`: its lease was released for a user's command, whose claim must not count as that of a later run.
 
         Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
         """
-        return self._claim(source_id, self.spec.launched_after.get(source_id))
-
-    def claim_again(self, source_id: str) -> Fence:
-        """Claim a source again after its lease was released for a user's command. Raises the errors of `claim`, except
-        RunOvertaken."""
-        return self._claim(source_id, None)
-
-    def _claim(self, source_id: str, launched_after: int | None) -> Fence:
+        launched_after = None if again else self.spec.launched_after.get(source_id)
         ref = SubtaskRef(self.spec.task.meta_schema, self.spec.task.name, source_id)
         lease = self._acquire(source_id, generation_before_claim(self.store, self.target, ref), launched_after)
         with self._lease_lock:

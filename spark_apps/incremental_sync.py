@@ -84,7 +84,7 @@ class RunningSources:
     def failed(self, source: SyncSource, error: DmError) -> SyncSource | None:
         """Record the error that has stopped a source and, in a sync without an end, wait until it is resumed.
 
-        Returns the source with its new fence; None if it is not resumed. Raises the errors of `App.claim_again`.
+        Returns the source with its new fence; None if it is not resumed. Raises the errors of `App.claim`.
         """
         name = source.config.source_id
         with self._lock:
@@ -97,7 +97,7 @@ class RunningSources:
         if not wait_for_resumption(source, self.app.store, self.app.gates[name]):
             return None
         try:
-            fence = self.app.claim_again(name)
+            fence = self.app.claim(name, again=True)
         except LeaseHeld as held:
             log.error("%s is not resumed here, as another run holds it: %s", name, held)
             return None

@@ -18,9 +18,8 @@ from airflow_provider_dm.engine.meta.cas import (
     to_text,
 )
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
-from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.records import Json, RelayStatus, Stage
 
-Json = dict[str, Any]
 _BEFORE_REPORT = {"sub_dir": "", "caught_up": False, "host": "", "process": "", "task": ""}
 
 
@@ -61,7 +60,8 @@ class RelayRows(StorePart):
 
     def order_purge(self, source: str, number: str, order: Json) -> None:
         """Order a purge of the relay's process. `number` identifies the order; an earlier one is replaced."""
-        self._put_purge(source, {"number": number, "order": order})
+        values = {"purge": to_text({"number": number, "order": order})}
+        self._database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_BEFORE_REPORT))
 
     def ordered_purge(self, source: str) -> tuple[str, Json] | None:
         """Return the order that waits at the relay, with its number."""
@@ -84,10 +84,6 @@ class RelayRows(StorePart):
     def _purge(self, source: str) -> Json | None:
         row = self._row(tables.relay, {"source": source})
         return None if row is None else from_text(row.purge)
-
-    def _put_purge(self, source: str, purge: Json) -> None:
-        values = {"purge": to_text(purge)}
-        self._database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_BEFORE_REPORT))
 
     def _replace_purge(self, source: str, number: str, purge: Json | None) -> None:
         key = {"source": source}

@@ -30,7 +30,7 @@ class HeldBack:
 
     @classmethod
     def of(cls, task: str, target: TableName, members: Iterable[HeldShard]) -> HeldBack:
-        held = sorted(members, key=lambda shard: (shard.source, shard.member.table))
+        held = list(members)
         shards = tuple(f"{shard.source}:{shard.member.table}" for shard in held)
         ddls = dict.fromkeys(ddl for shard in held for item in shard.member.items[:1] for ddl in item.ddls)
         return cls(lock_id(task, target), shards, tuple(ddls))
