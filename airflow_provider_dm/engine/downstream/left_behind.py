@@ -10,6 +10,7 @@ with old values; the target does not show which.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import pymysql
 
@@ -42,7 +43,7 @@ def tables_with_rows(
     """Return the tables that the statements of the DDL at `position` create, and that have foreign rows. Started
     statements are skipped. Raises IncompleteResult."""
     created = [name for name, column in _not_begun(connection, ref, position, statements) if not column]
-    filled = [name for name in created if _has_rows(connection, name)]
+    filled = [name for name in created if _rows_if_exists(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1")]
     if not filled:
         return []
     # Read after the rows: another source may have created and filled the table in the meantime.
@@ -60,21 +61,17 @@ def _not_begun(
     return new
 
 
-def _has_rows(connection: Connection, name: TableName) -> bool:
-    try:
-        return bool(query(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1"))
-    except pymysql.err.MySQLError as error:
-        if number_of(error) in NOT_THERE:
-            return False
-        raise
-
-
 def _columns(connection: Connection, name: TableName) -> frozenset[str]:
     """Return the names of a table's columns in lower case, and "" for the table; empty if it does not exist."""
+    rows = _rows_if_exists(connection, f"SHOW COLUMNS FROM {name.quoted()}")
+    return frozenset({"", *(text(row[0]).lower() for row in rows)}) if rows else frozenset()
+
+
+def _rows_if_exists(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
+    """Return the result of a query about a table; empty if the table does not exist."""
     try:
-        rows = query(connection, f"SHOW COLUMNS FROM {name.quoted()}")
+        return query(connection, sql)
     except pymysql.err.MySQLError as error:
         if number_of(error) in NOT_THERE:
-            return frozenset()
+            return []
         raise
-    return frozenset({"", *(text(row[0]).lower() for row in rows)})

@@ -40,6 +40,13 @@ class MetaRows:
         """Return rows, whose number is verified. Raises IncompleteResult."""
         return query_whole(tx, columns, self._found(ref, where), self._key(ref) + values, tail=tail)
 
+    def read_of_task(
+        self, tx: Connection, ref: SubtaskRef, columns: str, where: str = "", values: MetaValues = (), tail: str = ""
+    ) -> list[tuple[Any, ...]]:
+        """Return rows of all sources of the task, as `read`."""
+        found = f"FROM {ref.table(self.table)} WHERE task = %s" + (where and f" AND {where}")
+        return query_whole(tx, columns, found, (ref.task, *values), tail=tail)
+
     def update(
         self, tx: Connection, ref: SubtaskRef, changes: str, new: MetaValues, where: str = "", values: MetaValues = ()
     ) -> int:

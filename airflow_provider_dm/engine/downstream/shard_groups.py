@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED, JOURNAL, note_intent
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import FRONTIER, OF_TABLE, OF_TARGET, MetaRows, name_of
-from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, Member, Resync, ShardDdl
@@ -61,16 +61,13 @@ def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableNa
     """Return the target tables that have ever received rows of several source tables, as the syncs of the task
     recorded. Raises IncompleteResult.
     """
-    rows = query_whole(
-        connection, "target_schema, target_name", f"FROM {ref.table(_GROUPS.table)} WHERE task = %s", (ref.task,)
-    )
+    rows = _GROUPS.read_of_task(connection, ref, "target_schema, target_name")
     return frozenset(name_of(schema, name) for schema, name in rows)
 
 
 def held_shards(connection: Connection, ref: SubtaskRef, target: TableName) -> list[HeldShard]:
     """Return the held shards of a merged table, of all sources of the task. Raises IncompleteResult."""
-    rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s AND {OF_TARGET}"
-    return _shards(query_whole(connection, _MEMBER, rest, (ref.task, *target)))
+    return _shards(_MEMBERS.read_of_task(connection, ref, _MEMBER, OF_TARGET, target))
 
 
 def _shards(rows: list[tuple[Any, ...]]) -> list[HeldShard]:
@@ -89,8 +86,7 @@ def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> 
     """
     executed = executed_ddls(connection, ref, target)
     holding = {shard.source for shard in held_shards(connection, ref, target)}
-    rest = f"FROM {ref.table(_GROUPS.table)} WHERE task = %s AND {OF_TARGET}"
-    groups = query_whole(connection, "source, resolved, resync", rest, (ref.task, *target))
+    groups = _GROUPS.read_of_task(connection, ref, "source, resolved, resync", OF_TARGET, target)
     return any(
         text(resync) or (text(source) in holding and int(resolved) < executed) for source, resolved, resync in groups
     )
@@ -99,8 +95,8 @@ def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> 
 def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collection[TableName]) -> frozenset[TableName]:
     """Return merged tables with pending agreements, although only one source table may feed them by now: rows for them
     are held, or other sources have executed DDL that this one has not reached. Raises IncompleteResult."""
-    rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s"
-    held = frozenset(name_of(*row) for row in query_whole(connection, "target_schema, target_name", rest, (ref.task,)))
+    rows = _MEMBERS.read_of_task(connection, ref, "target_schema, target_name")
+    held = frozenset(name_of(schema, name) for schema, name in rows)
     mine = (group for group in read_groups(connection, ref) if group.target not in held.union(shared))
     return held.union(group.target for group in mine if group.resolved < executed_ddls(connection, ref, group.target))
 

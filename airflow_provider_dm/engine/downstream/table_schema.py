@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.downstream.copy_progress import rename_chunks
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import OF_TABLE, MetaRows, name_of
 from airflow_provider_dm.engine.downstream.table_definitions import delete_definitions
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.schema.model import Table
@@ -78,13 +78,8 @@ def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple
 
 def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
     """Return the source tables of all started sources of the task. Raises IncompleteResult."""
-    rows = query_whole(
-        connection,
-        "source, table_schema, table_name, target_schema, target_name",
-        f"FROM {ref.table(_ROWS.table)} WHERE task = %s",
-        (ref.task,),
-        tail="ORDER BY 1, 2, 3",
-    )
+    columns = "source, table_schema, table_name, target_schema, target_name"
+    rows = _ROWS.read_of_task(connection, ref, columns, tail="ORDER BY 1, 2, 3")
     return [
         Feeder(text(source), name_of(schema, table), name_of(to, to_table))
         for source, schema, table, to, to_table in rows
