@@ -26,26 +26,25 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
 from airflow_provider_dm.engine.binlog.planned import UNLIMITED, DdlStatement, Epoch, EpochLimits, UpToDate
-from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.frontier import read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.shard_groups import note_resync
 from airflow_provider_dm.engine.downstream.subtask import Subtask, read_subtask
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas
-from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.shard.group import Group, HeldRows
 from airflow_provider_dm.engine.sync.applying import EpochApplier
-from airflow_provider_dm.engine.sync.log.locations import Cursor, location_at, with_gtid_set
+from airflow_provider_dm.engine.sync.log.locations import Cursor, with_gtid_set
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_waiting
-from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, with_safe_mode
+from airflow_provider_dm.engine.sync.start.opening import applied_and_edge, plan_for, plan_to_begin_with, with_safe_mode
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 
@@ -111,14 +110,11 @@ class Resyncing:
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         subtask, frontier = read_subtask(connection, ref), read_whole_frontier(connection, self.fence.ref)
         assert subtask is not None
-        if len(frontier) != self.at.plan.buckets:
-            raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(frontier)} rows")
-        reader = RelayReader(Path(self.source.spec.relay_dir))
-        lo, edge = (location_at(key, known, reader.base_of) for key in extent(frontier))
+        reader, begun = RelayReader(Path(self.source.spec.relay_dir)), replace(subtask, location=known, start=None)
+        lo, edge = applied_and_edge(frontier, begun, reader.base_of)
         # Its GTID set is needed to skip repeated transactions after a failover.
-        begun = replace(subtask, location=known, start=None)
         lo = with_gtid_set(lo, begun, reader, by_gtid=self.source.spec.config.enable_gtid)
-        return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
+        return subtask, lo, edge
 
     def _plan(self, pieces: Sequence[HeldRows], lo: Location) -> SyncPlan:
         connection: Connection = target_connection(self.source.target)

@@ -167,13 +167,13 @@ class ShardLocks:
     def report_executed(self, group: Group) -> None:
         """Report to the lock that the DDL has been executed."""
         me = self.source.fence.ref.source
-        self._try(group.target, group.resolved, lambda lock: None if lock is None else locks.executed(lock, me))
+        self._try(group.target, group.resolved, lambda lock: locks.executed(lock, me))
 
     def report_passed(self, target: TableName, number: int) -> None:
         """Report to the lock that this source has passed the DDL."""
         me = self.source.fence.ref.source
         self._unreported.discard((target, number))
-        if not self._try(target, number, lambda lock: None if lock is None else locks.continued(lock, me)):
+        if not self._try(target, number, lambda lock: locks.continued(lock, me)):
             self._unreported.add((target, number))
 
     def report_again(self, groups: Mapping[TableName, Group]) -> None:
@@ -190,10 +190,10 @@ class ShardLocks:
         for target, number in sorted(self._unreported, key=str):
             self.report_passed(target, number)
 
-    def _try(self, target: TableName, number: int, change: Becomes) -> bool:
+    def _try(self, target: TableName, number: int, change: Callable[[locks.Lock], locks.Lock | None]) -> bool:
         """Change the lock, if it exists. Return False after an error, which is logged: the target has the record."""
         try:
-            self._change(target, number, change)
+            self._change(target, number, lambda lock: None if lock is None else change(lock))
         except DmError as error:
             log.warning("the DDL lock of %s could not be updated: %s", target, error)
             return False
