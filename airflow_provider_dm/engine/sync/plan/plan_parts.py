@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family
@@ -111,7 +110,7 @@ class TargetPart:
         def has_form(source: Column, target: Column) -> bool:
             return index[source.name.lower()] in folded or has_key_form(self.mapping, source, target)
 
-        return columns_with_form(self.mapping, key, index, has_form)
+        return columns_with_form(self.mapping, key, has_form)
 
     def row_of(self, key: Key, before: Row | None, after: Row | None) -> Row:
         """Return a row with this key: `after`, else `before`, else a row with only the key's values."""
@@ -138,7 +137,7 @@ def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = No
     def has_form(source: Column, target: Column) -> bool:
         return _fold(source, target, known) is not None or has_key_form(mapping, source, target)
 
-    hashed = columns_with_form(mapping, identity, index, has_form) if identity else everything
+    hashed = columns_with_form(mapping, identity, has_form) if identity else everything
     compared = {index[name.lower()] for key in further for name in key.columns if name.lower() in index}
     return TargetPart(
         mapping=mapping,
@@ -175,16 +174,9 @@ def text_collations(table: Table) -> Iterator[str]:
             yield column.collation
 
 
-FormKnown: TypeAlias = Callable[[Column, Column], bool]
-
-
-def columns_with_form(
-    mapping: TableMapping, key: Index, index: Mapping[str, int], has_form: FormKnown
-) -> tuple[int, ...]:
-    """Return the key columns with a form that is equal for all values that the target may compare as equal.
-
-    `index`: the indexes of the columns in the source's rows, by their names in lower case.
-    """
+def columns_with_form(mapping: TableMapping, key: Index, has_form: Callable[[Column, Column], bool]) -> tuple[int, ...]:
+    """Return the key columns with a form that is equal for all values that the target may compare as equal."""
+    index = places_of(mapping)
     prefixes = key.prefixes or (None,) * len(key.columns)
     return tuple(
         index[name.lower()]

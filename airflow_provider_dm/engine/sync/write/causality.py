@@ -151,7 +151,8 @@ def make_waves(plan: SyncPlan, folded: FoldedChanges, disputed: Disputed | None 
             for number, rows in by_bucket(some, part, plan.buckets):
                 sorter.in_bucket(number).put(verb, rows)
     for index, counts in folded.counts.items():
-        sort.counts(counts, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
+        part = plan.part(index)
+        _counted(counts.items(), part, _Sorter.of(waves, index, bucket_function(part, plan.buckets)))
     for target, kept in folded.kept.items():
         sort.levels(kept, plan.targets[target], waves)
     return waves
@@ -184,9 +185,6 @@ class _Sorting:
         else:
             _exact_in_one_wave(keyed.values(), sorter)
 
-    def counts(self, counts: Counts, sorter: _Sorter) -> None:
-        _counted(counts.items(), self.plan.part(sorter.table), sorter)
-
     def levels(self, kept: Sequence[LoggedChange], part: TargetPart, waves: Waves) -> None:
         lacking = part.key is not None and any(self._may_lack_deletes(lead) for lead in {lead for lead, _, _ in kept})
         contended = any(self.plan.sources[lead].target in self.plan.contended for lead, _, _ in kept[:1])
@@ -204,7 +202,7 @@ class _Sorting:
         for (level, bucket, lead), changes in keyed.items():
             self.keyed(changes, _Sorter.of_level(waves, level, lead, bucket))
         for (level, bucket, lead), images in counts.items():
-            self.counts(images, _Sorter.of_level(waves, level, lead, bucket))
+            _counted(images.items(), part, _Sorter.of_level(waves, level, lead, bucket))
 
 
 @dataclass(frozen=True)
@@ -227,17 +225,17 @@ class _Sorter:
         return cls(wave, wave, table, lambda _row: bucket)
 
     def first(self, row: Row) -> TableWork:
-        return self._work(self.wave_1, row)
+        return self._work(self.wave_1, self.bucket_of(row))
 
     def second(self, row: Row) -> TableWork:
-        return self._work(self.wave_2, row)
+        return self._work(self.wave_2, self.bucket_of(row))
 
     def in_bucket(self, number: int) -> TableWork:
         """Return the work of wave 2 in this bucket."""
-        return self.wave_2.setdefault(number, {}).setdefault(self.table, TableWork())
+        return self._work(self.wave_2, number)
 
-    def _work(self, wave: Wave, row: Row) -> TableWork:
-        tables = wave.setdefault(self.bucket_of(row), {})
+    def _work(self, wave: Wave, bucket: int) -> TableWork:
+        tables = wave.setdefault(bucket, {})
         work = tables.get(self.table)
         if work is None:
             work = tables[self.table] = TableWork()
