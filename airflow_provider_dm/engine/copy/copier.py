@@ -14,8 +14,7 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
 
-import pymysql
-
+from airflow_provider_dm.engine.copy.gather import source_errors
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot, write_in_pages, write_whole_table
 from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
 from airflow_provider_dm.engine.copy.page_writing import write_page
@@ -27,7 +26,6 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.births import check_birth
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
-from airflow_provider_dm.engine.reading.source_session import source_error
 
 
 def copy_chunk(job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, target: Endpoint) -> ChunkProgress:
@@ -57,12 +55,9 @@ def _copy_pages(
 
     def read(after: ChunkProgress) -> tuple[Page, float]:
         began = time.monotonic()
-        try:
-            with reader.reading(name) as snapshot:
-                page = page_reader.page(snapshot, after, sizes.rows(name), dialect.transaction_bytes)
-                check_birth(reader.source, name, after.birth)
-        except (pymysql.err.Error, OSError) as error:
-            raise source_error(reader.source, error) from error
+        with source_errors(reader.source), reader.reading(name) as snapshot:
+            page = page_reader.page(snapshot, after, sizes.rows(name), dialect.transaction_bytes)
+            check_birth(reader.source, name, after.birth)
         return page, time.monotonic() - began
 
     ahead: Future[tuple[Page, float]] | None = None
@@ -90,12 +85,9 @@ def _copy_whole(job: ChunkJob, seen: ChunkProgress, reader: SnapshotReader, targ
         write_whole_table(into, ReaderSnapshot(source, connection), job, seen, dialect)
         check_birth(source, name, seen.birth)
 
-    try:
-        with reader.reading(name) as connection:
-            if job.is_alone:
-                write_in_pages(target, ReaderSnapshot(source, connection), job, seen, dialect)
-            else:
-                run_transaction(target, body)
-    except (pymysql.err.Error, OSError) as error:
-        raise source_error(source, error) from error
+    with source_errors(source), reader.reading(name) as connection:
+        if job.is_alone:
+            write_in_pages(target, ReaderSnapshot(source, connection), job, seen, dialect)
+        else:
+            run_transaction(target, body)
     return run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen))

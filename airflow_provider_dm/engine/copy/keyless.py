@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import pymysql
-
 from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.copy.gather import source_errors
 from airflow_provider_dm.engine.copy.page import PAGE_BYTES
 from airflow_provider_dm.engine.copy.page_writing import write_page, write_rows_of
 from airflow_provider_dm.engine.copy.reader_job import ChunkJob
@@ -42,7 +41,6 @@ from airflow_provider_dm.engine.mysql.errors import IncompleteResult
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import check_birth
 from airflow_provider_dm.engine.reading.blocks import blocks
-from airflow_provider_dm.engine.reading.source_session import source_error
 from airflow_provider_dm.engine.schema.codec import row_reader
 
 PAGE_ROWS: Final = 10_000
@@ -122,18 +120,15 @@ def _pieces(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Genera
     columns, to_row = row_reader(table)
     counted, some, rows, weight = 0, list[Cells](), 0, 0
     sql = f"SELECT {columns} FROM {table.name.quoted()}".encode()
-    try:
-        with closing(blocks(snapshot.connection, sql, to_row)) as cells:
-            for block in cells:
-                some.append(block.cells)
-                rows += len(block.cells)
-                weight += block.bytes
-                if rows >= PAGE_ROWS or weight >= min(PAGE_BYTES, dialect.transaction_bytes):
-                    counted += rows
-                    yield Cells.joined(some)
-                    some, rows, weight = [], 0, 0
-    except (pymysql.err.Error, OSError) as error:
-        raise source_error(snapshot.source, error) from error
+    with source_errors(snapshot.source), closing(blocks(snapshot.connection, sql, to_row)) as cells:
+        for block in cells:
+            some.append(block.cells)
+            rows += len(block.cells)
+            weight += block.bytes
+            if rows >= PAGE_ROWS or weight >= min(PAGE_BYTES, dialect.transaction_bytes):
+                counted += rows
+                yield Cells.joined(some)
+                some, rows, weight = [], 0, 0
     if counted + rows != expected:
         raise IncompleteResult(f"all rows of {table.name}", counted + rows, expected)
     if some:
@@ -141,8 +136,6 @@ def _pieces(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Genera
 
 
 def _count(snapshot: ReaderSnapshot, job: ChunkJob) -> int:
-    try:
+    with source_errors(snapshot.source):
         ((count,),) = query(snapshot.connection, f"SELECT COUNT(*) FROM {job.mapping.source.name.quoted()}")
-    except (pymysql.err.Error, OSError) as error:
-        raise source_error(snapshot.source, error) from error
-    return int(count)
+        return int(count)

@@ -27,7 +27,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from airflow_provider_dm.engine.copy.begin_load import Loading, source_moved
 from airflow_provider_dm.engine.copy.errors import NotGathered, SnapshotLost, TablesWait
@@ -43,6 +43,7 @@ from airflow_provider_dm.engine.downstream.frontier import (
     fenced_transaction,
     read_whole_frontier,
 )
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.downstream.session import run_transaction
@@ -85,6 +86,7 @@ WAITS_SECONDS: Final = 600.0
 """The maximum time that a load waits for the end of DDL."""
 
 
+T = TypeVar("T")
 Json = dict[str, Any]
 
 NO_BIRTHS: Final = Births({}, frozenset())
@@ -287,9 +289,7 @@ class SourceLoad:
         return _lost(readers)
 
     def _others_wait(self) -> bool:
-        ref = self.source.fence.ref
-        contested = run_transaction(self.source.target, lambda tx: waiting(tx, ref))
-        return sum(waiting.rows for waiting in contested if waiting.source != ref.source) > MOST_WAITING
+        return sum(rows.rows for rows in self._read(waiting) if rows.source != self.source.id) > MOST_WAITING
 
     def _go_to(self, at: Location) -> bool:
         """Move the frontier to a location. Return False if that is not possible, so that no round can be opened."""
@@ -303,9 +303,7 @@ class SourceLoad:
                 return False
         else:
             self._set_to(at)
-        lowest, furthest = extent(
-            run_transaction(self.source.target, lambda tx: read_whole_frontier(tx, source.fence.ref))
-        )
+        lowest, furthest = extent(self._read(read_whole_frontier))
         if (lowest, furthest) != (at.sort_key, at.sort_key):
             log.info("%s: the log is applied up to %s, but the snapshots are at %s", source.id, furthest, at)
             return False
@@ -314,7 +312,7 @@ class SourceLoad:
     def _set_to(self, at: Location) -> None:
         """Move the frontier of a source without a log."""
         fence = self.source.fence
-        lo, _ = extent(run_transaction(self.source.target, lambda tx: read_whole_frontier(tx, fence.ref)))
+        lo, _ = extent(self._read(read_whole_frontier))
         if lo == at.sort_key:
             return
 
@@ -337,9 +335,12 @@ class SourceLoad:
 
     # Tables and chunks
 
+    def _read(self, read: Callable[[Connection, SubtaskRef], T]) -> T:
+        """Return the result of a function that reads the state of the subtask in the target."""
+        return run_transaction(self.source.target, lambda tx: read(tx, self.source.fence.ref))
+
     def _chunks(self) -> list[ChunkProgress]:
-        ref = self.source.fence.ref
-        return run_transaction(self.source.target, lambda tx: load_chunks(tx, ref))
+        return self._read(load_chunks)
 
     def _rows(self) -> int:
         return sum(chunk.rows_copied + chunk.done for chunk in self._chunks() if not chunk.is_unresumable)
@@ -353,8 +354,7 @@ class SourceLoad:
 
     def _to_read(self) -> list[TableName]:
         """Return the tables that are not covered, except those whose rows are held back for a DDL."""
-        ref = self.source.fence.ref
-        held = run_transaction(self.source.target, lambda tx: held_tables(tx, ref))
+        held = self._read(held_tables)
         return sorted({chunk.table for chunk in self._chunks() if not chunk.done} - held)
 
     def _tables_as_logged(self, names: Collection[TableName], definitions: dict[TableName, Table]) -> list[TableName]:
@@ -362,11 +362,8 @@ class SourceLoad:
 
         Raises SchemaChangedDuringCopy for a table that differs from that.
         """
-        ref, wanted = self.source.fence.ref, set(self._to_read())
-        logged = {
-            one.table.name: one.table
-            for one in run_transaction(self.source.target, lambda tx: load_table_schemas(tx, ref))
-        }
+        wanted = set(self._to_read())
+        logged = {one.table.name: one.table for one in self._read(load_table_schemas)}
         left = [one for one in names if one in wanted and one in logged]
         for name in left:
             if _row_format(definitions[name]) != _row_format(logged[name]):
