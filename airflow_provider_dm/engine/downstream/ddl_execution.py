@@ -98,14 +98,6 @@ REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
 
-def _ddl_locked(task: str, source: str, connection: int) -> TargetDdlUnderWay:
-    return TargetDdlUnderWay(
-        f"task {task}, source {source}: connection {connection} of an earlier run is still altering a table "
-        "in the target.",
-        "Nothing is lost, and the task retries; KILL that connection if it hangs.",
-    )
-
-
 @dataclass(frozen=True)
 class TargetDdl:
     """One statement for the target. `tables`: the target's tables that it changes.
@@ -199,8 +191,8 @@ class _DdlRun:
         """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
         begun = None if entry is None else _begun_part(statement, entry)
         noted = statement.comparable or statement.sql  # the source of another shard may continue this entry
-        if entry is not None and not is_noted(statement, entry):
-            entry = None
+        if entry is not None and begun is None and entry.sql not in (noted, statement.sql):
+            entry = None  # it is about another statement
         if entry is not None and entry.done:
             return 0
         definitions = self._definitions(statement)
@@ -282,12 +274,6 @@ def _as_part(at: int, sql: str) -> str:
     return f"part {at + 1}: {sql}"
 
 
-def is_noted(statement: TargetDdl, entry: JournalEntry) -> bool:
-    """Return True if the entry is about this statement, and it may have been executed."""
-    texts = (statement.comparable or statement.sql, statement.sql)
-    return _begun_part(statement, entry) is not None or entry.sql in texts
-
-
 def _begun_part(statement: TargetDdl, entry: JournalEntry) -> int | None:
     """Return the number of the part that was started last; None if the statement was not divided."""
     noted, sql = [_as_part(at, part) for at, part in enumerate(_parts(statement))], entry.sql.removeprefix(REFUSED)
@@ -347,7 +333,11 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence, part: str 
             with contextlib.suppress(pymysql.err.MySQLError):  # it may have ended, or belong to another account
                 query(connection, server.kill.format(one))
         if time.monotonic() > deadline:
-            raise _ddl_locked(*ref.key, (*holders, 0)[0])
+            raise TargetDdlUnderWay(
+                f"task {ref.task}, source {ref.source}: connection {(*holders, 0)[0]} of an earlier run is still "
+                "altering a table in the target.",
+                "Nothing is lost, and the task retries; KILL that connection if it hangs.",
+            )
     yield  # the lock ends with the connection
 
 

@@ -141,7 +141,7 @@ class Shards:
 
     @property
     def held(self) -> frozenset[TableName]:
-        return frozenset(member.table for group in self.groups.values() for member in group.members)
+        return self.held_after(())
 
     @property
     def unresolved(self) -> list[Group]:

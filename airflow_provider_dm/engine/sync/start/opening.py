@@ -227,22 +227,17 @@ def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> 
         schema.check_route(rules.router.route(schema.table.name))
     under_way = tables_under_way(connection, ref, lo)
     held = held_tables(connection, ref)
-    check_excluded_shards(left_out, held, {one.target for one in known if one.table.name in held}, known)
+    _check_excluded_shards(left_out, held, known)
     return plan_for(source, schemas, buckets, under_way=under_way, held=held), left_out
 
 
-def check_excluded_shards(
-    left_out: Collection[TableName],
-    held: Collection[TableName],
-    unresolved: Collection[TableName],
-    known: Sequence[TableSchema],
+def _check_excluded_shards(
+    left_out: Collection[TableName], held: Collection[TableName], known: Sequence[TableSchema]
 ) -> None:
-    """Raise RulesChanged if the rules exclude a shard of a merged table with a pending DDL.
-
-    `held`: the held shards. `unresolved`: their target tables.
-    """
+    """Raise RulesChanged if the rules exclude a shard of a merged table with a pending DDL. `held`: the held shards."""
+    unresolved = {one.target for one in known if one.table.name in held}
     for one in known:
-        if one.table.name in left_out and (one.table.name in held or one.target in unresolved):
+        if one.table.name in left_out and one.target in unresolved:
             raise RulesChanged(
                 f"the block-allow-list now leaves out {one.table.name}, while a DDL of the shards of {one.target} "
                 "is pending and their rows are held back.",
