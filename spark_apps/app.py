@@ -132,11 +132,6 @@ class App:
         if all(gate.requested is Stage.STOPPED for gate in self.gates.values()):
             self.ask_to_stop()
 
-    def handle_stop_signals(self) -> None:
-        """Handle SIGTERM and SIGINT as stop requests. Call it from the main thread."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.ask_to_stop())
-
     def claim(self, source_id: str, *, again: bool = False) -> Fence:
         """Claim the lease, then the generation: from here on only this run can write the subtask.
 
@@ -245,7 +240,8 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
             threading.Thread(target=_kill_group_after, args=(spec.launcher_pid,), name="watchdog", daemon=True).start()
         with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:
             app = App(spec, store, threading.Event(), threading.Event(), spec.target.resolve())
-            app.handle_stop_signals()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: app.ask_to_stop())
             return _run(app, work)
     except Exception as error:  # noqa: BLE001 (reported, not hidden)
         return _failed(error)

@@ -36,14 +36,11 @@ class HeldBack:
         return cls(lock_id(task, target), shards, tuple(ddls))
 
 
-def read_held_back(
-    connection: Connection, meta_schema: str, task: str, sources: Iterable[str]
-) -> dict[TableName, HeldBack]:
+def read_held_back(connection: Connection, meta_schema: str, task: str) -> dict[TableName, HeldBack]:
     """Return the locks that hold back rows of a task, by merged table. Raises IncompleteResult."""
-    names = list(sources)
     if not has_table(connection, TableName(meta_schema, "dm_shard_member")):
         return {}  # no sync has started
-    ref = SubtaskRef(meta_schema, task, names[0])
+    ref = SubtaskRef(meta_schema, task, source="")  # all sources have the same merged tables
     held = {target: held_shards(connection, ref, target) for target in merged_targets(connection, ref)}
     return {target: HeldBack.of(task, target, members) for target, members in held.items() if members}
 

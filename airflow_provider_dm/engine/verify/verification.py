@@ -132,7 +132,7 @@ def _compared(spec: JobSpec, runner: PieceRunner) -> list[Json]:
     target = spec.target.resolve()
 
     def locks() -> dict[TableName, HeldBack]:
-        return read_held_back(target_connection(target), spec.task.meta_schema, spec.task.name, servers)
+        return read_held_back(target_connection(target), spec.task.meta_schema, spec.task.name)
 
     before = locks()
     compared, misfits = _plan(spec, servers, target, runner.slots)

@@ -39,11 +39,6 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import DdlContext
 from airflow_provider_dm.engine.sync.errors import CannotFollow, RefusedByFilter, ValuesDiffer
 
 
-def name_text(name: TableName) -> str:
-    """Return the name of a table, or of a schema, for messages."""
-    return str(name) if name.table else name.schema
-
-
 def new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:
     """Return the table's name after the statement."""
     specs = statement.specs if isinstance(statement, AlterTable) else ()
@@ -175,7 +170,7 @@ def left_by_filter(statement: Statement, before: Tracker, context: DdlContext) -
         return statement, []
     kept, notes = [], []
     for part in parts_of(statement, *_columns(statement, before, context)):
-        names = ", ".join(map(name_text, part.names))
+        names = ", ".join(str(name) if name.table else name.schema for name in part.names)
         match rules.of_ddl(part.names, part.events, context.sql):
             case EventAction.DO:
                 kept.append(part.statement)

@@ -74,9 +74,6 @@ class _Ours:
             return True
         return self.rules.allows_schema(schema) and (UNSURE in name or self.rules.allows(table))
 
-    def has(self, table: TableName) -> bool:
-        return table in self.tables
-
     def certainly_lacks(self, table: TableName) -> bool:
         """Return True if it is not a table of the task, whether or not the server's names are case-sensitive."""
         return not any(_folded(table) == _folded(one) for one in self.tables) and UNSURE not in str(table)
@@ -180,7 +177,7 @@ def _of_tables(
 ) -> Verdict:
     if not tables:
         return SkipDdl("none of its tables belongs to the task")
-    if if_not_exists and all(map(ours.has, tables)):
+    if if_not_exists and ours.tables.issuperset(tables):
         return SkipDdl(f"{tables[0]} exists")
     concerned = [table for table in tables if ours.concerns(table)]
     if concerned:

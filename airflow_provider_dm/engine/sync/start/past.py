@@ -175,10 +175,6 @@ class TablesToday:
     collations: Mapping[str, str] = field(default_factory=dict)
     """The default collation of each schema of the source."""
 
-    @property
-    def is_one_family(self) -> bool:
-        return len({one.can.family for one in self.servers}) == 1
-
     def at_start(self, source: str, log: Sequence[LoggedStatement]) -> dict[TableName, KnownTable]:
         """Return the tables at the start. `log`: the DDL since. Raises DefinitionNeeded."""
         first = first_statements(log)
@@ -203,7 +199,7 @@ class TablesToday:
         try:
             return self._before(TableHistory.of(name, log), theirs)
         except (Undecided, CannotTrack) as error:
-            if self.is_one_family:
+            if len({one.can.family for one in self.servers}) == 1:
                 return self._as_of_source(theirs)
             raise DefinitionNeeded(
                 f"{source}: {name} was altered since the start of the task (`meta`), at {statement.at}, and neither "
