@@ -214,7 +214,8 @@ class SourceLoad:
                 definitions = read_tables(connection, existing)
             except TableNotFound as dropped:
                 return self._wait_for_ddl(f"{dropped.table} was dropped before its definition was read")
-        wanted, number = self._count_readers(), next(_numbers)
+        wanted = max(1, min(sum(not chunk.done for chunk in self._chunks()), self._most_readers()))
+        number = next(_numbers)
         with (
             ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # leaving the block waits for the readers
             gathering(
@@ -344,9 +345,6 @@ class SourceLoad:
 
     def _rows(self) -> int:
         return sum(chunk.rows_copied + chunk.done for chunk in self._chunks() if not chunk.is_unresumable)
-
-    def _count_readers(self) -> int:
-        return max(1, min(sum(not chunk.done for chunk in self._chunks()), self._most_readers()))
 
     def _most_readers(self) -> int:
         subtask = self.source.config

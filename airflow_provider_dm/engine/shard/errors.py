@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope, UpstreamError
-from airflow_provider_dm.engine.mysql.location import Location
 
 
 class ShardDdlNotSupported(NotSupportedYet):
@@ -11,16 +10,6 @@ class ShardDdlNotSupported(NotSupportedYet):
 
     code = "DM-6050"
     scope = Scope.UPSTREAM
-
-    @classmethod
-    def of(cls, task: str, source: str, at: Location, head: str, why: str) -> ShardDdlNotSupported:
-        """Return the error. `head`: the statement's first words only, as literals may be data."""
-        return cls(
-            feature=f"DDL on a shard ({head} …: {why})",
-            where=f"task {task}, source {source}, at {at}",
-            remedy="Add a route from the new name to the same table, and run the task again: the target's "
-            "table keeps its name. Or migrate in full again, as another task, after all shards have the new name.",
-        )
 
 
 class ShardDdlOutOfSequence(UpstreamError):

@@ -272,7 +272,7 @@ class Loop:
             self._show_shared()
 
     def _show_shared(self) -> None:
-        self.progress.set_contested(self.merged.sharing.rows, self.merged.sharing.rows_since)
+        self.progress.set_contested(self.merged.sharing.rows, self.merged.sharing.contests.since)
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.merged.shards.check_no_resync()
@@ -310,8 +310,13 @@ class Loop:
         try:
             self.state = self.following.follow(meaning, statement, self.state, operator)
         except RoutedElsewhere as error:
-            words, why = first_words(ddl.sql), str(error)
-            raise ShardDdlNotSupported.of(*self.state.fence.ref.key, ddl.at, words, why) from None
+            task, source = self.state.fence.ref.key
+            raise ShardDdlNotSupported(
+                feature=f"DDL on a shard ({first_words(ddl.sql)} …: {error})",
+                where=f"task {task}, source {source}, at {ddl.at}",
+                remedy="Add a route from the new name to the same table, and run the task again: the target's table "
+                "keeps its name. Or migrate in full again, as another task, after all shards have the new name.",
+            ) from None
         except RefusedByFilter as error:
             raise StoppedByFilter(
                 f"a filter with the action Error matches DDL at {ddl.at} ({first_words(ddl.sql)} …): {error}.",

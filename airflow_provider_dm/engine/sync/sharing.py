@@ -62,11 +62,6 @@ class Sharing:
         """The contested rows of this source at the last check."""
         return self.contests.rows
 
-    @property
-    def rows_since(self) -> float | None:
-        """The time since which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
-        return self.contests.since
-
     def check(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         """Settle contested rows where possible (`now`: check all of them); return the plan as `noticed` does.
 
