@@ -24,12 +24,11 @@ from airflow_provider_dm.engine.audit.arrow import (
 )
 from airflow_provider_dm.engine.audit.errors import UndecodableText
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
-from airflow_provider_dm.engine.binlog.planner import plan_epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column, Table
 from tests.unit.binlog.building import ORDERS, ORDERS_MAP, UUID_OF_SOURCE, Log, column, order
+from tests.unit.binlog.test_located import range_of
 
 
 def table_of(*columns: Column, name: str = "things") -> Table:
@@ -144,13 +143,6 @@ def test_a_type_without_a_codec_is_refused() -> None:
 
 RAW = column(1, "raw", "varbinary(80)", octet_length=80)
 OTHER = replace(ORDERS, name=TableName("shop", "others"), columns=(ORDERS.columns[0], RAW))
-
-
-def range_of(log: Log, folder: Path) -> ByteRange:
-    planned = plan_epoch([log.file(folder)], Location(log.name, 4))
-    assert isinstance(planned, Epoch)
-    (one,) = planned.ranges
-    return one
 
 
 def lines(one: ByteRange, shape: Shape, *tables: Table, **options: str) -> list[dict[str, Any]]:

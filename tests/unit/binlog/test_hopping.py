@@ -16,7 +16,7 @@ from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
 
 
 def random_log(dice: random.Random, flavour: str) -> Log:
-    """Mostly ordinary transactions, with everything between them that a scan has to look at."""
+    """Mostly ordinary transactions, with all other events between them that a scan handles."""
     log = Log(flavour, checksum=dice.random() < 0.7)
     for _ in range(dice.randint(1, 60)):
         match dice.randrange(14):

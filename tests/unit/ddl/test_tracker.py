@@ -290,13 +290,10 @@ def test_statements_with_an_uncertain_result_are_refused(statement: str, why: st
         after("CREATE TABLE t (a int, e enum('x', 'y'))", statement)
 
 
-def test_lengths_that_are_not_given() -> None:
+def test_lengths_that_are_not_given_or_too_long() -> None:
     tracker = after("CREATE TABLE t (a char, b decimal, c decimal(5), d bit, e binary, f datetime(0), g vector)")
     assert columns(tracker) == [
         "a char(1)", "b decimal(10,0)", "c decimal(5,0)", "d bit(1)", "e binary(1)", "f datetime", "g vector(2048)",
     ]  # fmt: skip
-
-
-def test_a_varchar_that_is_too_long_is_a_text() -> None:
     tracker = after("CREATE TABLE t (a varchar(20000), b varchar(20000) charset latin1, c varbinary(70000))")
     assert columns(tracker) == ["a mediumtext", "b varchar(20000)", "c mediumblob"]
