@@ -273,7 +273,7 @@ def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
 
 
 def checkpoint(target: Server, schema: str, start: Location, here: Location) -> None:
-    """Write what a sync leaves in the target that began at `start` and has come to `here`."""
+    """Write the state of a sync that began at `start` and has applied its log up to `here`."""
     endpoint = Endpoint("target", target.host, target.port, "root")
     fence = Fence(SubtaskRef(f"{schema}_meta", "test", "one"), 1)
     ensure_meta_tables(endpoint, fence.ref.meta_schema)

@@ -158,7 +158,7 @@ with MetaStore.open(url) as store:
 
 
 def killed_while_giving_up(kit: RelayKit, path: Path, at_delete: int) -> None:
-    """A relay that dies before a deletion, the first being 1, or when it has come to the end of them."""
+    """A relay that dies before a deletion, the first being 1, or after the last one."""
     path.unlink(missing_ok=True)
     kit.spec("caught-up", **BY_GTID).write(path)
     arguments = [sys.executable, "-c", KILLER, kit.meta_url, str(path), str(at_delete)]

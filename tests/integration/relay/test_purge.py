@@ -110,7 +110,7 @@ with MetaStore.open(url) as store:
 
 
 def killed_while_purging(kit: RelayKit, *, at_look: int) -> None:
-    """A process that purges and is killed when it looks at the needs: with nothing hidden yet (1), with everything
+    """A process that purges and is killed when it reads the needs: with nothing hidden yet (1), with everything
     hidden (2), or not at all (3)."""
     arguments = [sys.executable, "-c", KILLER, kit.meta_url, kit.source_id, str(kit.root), str(at_look)]
     ended = subprocess.run(arguments, check=False, timeout=300)

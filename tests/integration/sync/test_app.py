@@ -17,7 +17,7 @@ import pytest
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.downstream.claim import claim_generation
 from airflow_provider_dm.engine.downstream.identity import Fence
-from airflow_provider_dm.engine.meta.records import Stage
+from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Stage
 from tests.beside import beside
 from tests.integration.sync.app_process import PLAIN_SYNC, WORKER_SYNC, AppProcess, until
 from tests.integration.sync.conftest import SyncKit, random_transactions
@@ -112,6 +112,8 @@ def test_an_error_is_reported_in_three_places(one_kit: SyncKit, launch: Launch) 
     assert (run.stage, run.error) == (Stage.PAUSED, error)
     (subtask,) = one_kit.store.list_subtasks(task="test")
     assert subtask.stage is Stage.PAUSED
+    assert subtask.error is not None
+    assert RESUMES_IN_SECONDS not in subtask.error, "it pauses at once"
 
 
 def test_an_app_ends_with_its_launcher(one_kit: SyncKit, launch: Launch) -> None:

@@ -18,7 +18,6 @@ from airflow_provider_dm.engine.downstream.claim import claim_generation, curren
 from airflow_provider_dm.engine.downstream.errors import Fenced, TargetUnreachable, TargetWentBack
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import target_connection
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, Stage, SubtaskStatus
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -165,20 +164,6 @@ def test_a_restored_older_target_stops_the_sync(one_kit: SyncKit, syncing: Synci
 
     with pytest.raises(TargetWentBack):
         again.result(SECONDS)
-
-
-def test_an_error_for_a_user_pauses_at_once(one_kit: SyncKit, syncing: Syncing) -> None:
-    source = syncing.claim()
-    one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ENGINE=MyISAM")
-
-    with pytest.raises(DmError) as raised:
-        syncing.start(source).result(SECONDS)
-
-    status = syncing.status()
-    assert status.stage is Stage.PAUSED
-    assert status.error is not None
-    assert status.error["ErrCode"] == raised.value.code
-    assert RESUMES_IN_SECONDS not in status.error
 
 
 @pytest.mark.spark

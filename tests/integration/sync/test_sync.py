@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import pytest
 
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.config.rule_models import TablePattern
-from airflow_provider_dm.engine.downstream.claim import claim_generation
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
-from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
@@ -21,14 +18,11 @@ from airflow_provider_dm.engine.rules.errors import RulesChanged, TargetKeyNotKe
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported, MissingRow, SourceWentBack, UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
-from airflow_provider_dm.engine.sync.run_sync import run_sync
-from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
 from tests.beside import beside
 from tests.integration.conftest import loads_of
-from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
+from tests.integration.sync.conftest import Strike, SyncKit, random_transactions
 from tests.waiting import wait_for
 
 WGS_84 = (
@@ -80,14 +74,6 @@ def test_rows_are_found_by_their_bits(kit: SyncKit) -> None:
     kit.sync()
 
     assert kit.differences() == []
-
-
-def test_a_second_run_has_nothing_to_do(one_kit: SyncKit) -> None:
-    one_kit.begin_with("plain")
-    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
-
-    assert one_kit.sync().changes == 1
-    assert one_kit.sync().changes == 0
 
 
 def test_from_a_given_start_existing_rows_do_no_harm(kit: SyncKit) -> None:
@@ -230,19 +216,6 @@ def test_ddl_of_other_schemas_is_skipped_in_any_charset(kit: SyncKit) -> None:
     assert kit.differences() == []
 
 
-def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
-    one_kit.begin_with("plain")
-    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
-    one_kit.pull()
-    spec = one_kit.spec()
-    claim_generation(spec.target.resolve(), Fence(one_kit.ref, 1000))
-
-    with pytest.raises(Fenced):
-        run_sync(SyncSource.of(spec, Fence(one_kit.ref, 999)), LocalRunner(), one_kit.store, threading.Event())
-
-    assert one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.plain") == []
-
-
 def test_a_source_whose_log_was_reset_is_not_caught_up(one_kit: SyncKit) -> None:
     """Its end lies before what is applied, so nothing would be waited for."""
     one_kit.begin_with("plain")
@@ -346,26 +319,6 @@ def test_nothing_is_loaded_if_statements_have_one_row(mariadb_target: Server, on
 def insert_numbers(kit: SyncKit, numbers: range) -> None:
     rows = ", ".join(f"({number}, 'it''s {number}')" for number in numbers)
     kit.write(f"INSERT INTO plain VALUES {rows}")
-
-
-def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any statement may fail; what is committed stays, the frontier is ragged, and a new generation continues."""
-    strikes = strike_at_random(monkeypatch, 3, 0.1, batch_rows=10)
-    kit.begin_with()
-    random_transactions(kit, seed=30, transactions=150, keys=30)
-    goal = str(kit.upstream())
-    ragged = 0
-    for _ in range(100):
-        try:
-            kit.sync(until=goal, size=SMALL)
-            break
-        except Strike:
-            positions = kit.target.sql(f"SELECT DISTINCT position, released FROM `{kit.meta_schema}`.dm_frontier")
-            ragged += len(positions) > 1
-
-    assert kit.differences() == []
-    assert len(strikes) > 3
-    assert ragged > 0
 
 
 def test_rows_in_the_transaction_of_a_skipped_statement_are_applied(

@@ -82,7 +82,7 @@ def test_a_lock_is_pending_until_every_source_has_passed_it(lock: Lock, reason: 
 
 
 def test_a_skipped_source_is_not_awaited_later() -> None:
-    """Forced: b has not come to it, continues by the DDL that it makes later, and holds nothing back until then."""
+    """Forced: b has not reached the DDL, skips it when it does, and holds nothing back until then."""
     assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == Met()
 
 

@@ -51,7 +51,7 @@ def test_a_limit_of_one_byte_does_not_block_pulling() -> None:
 )
 def test_a_reader_gets_everything_with_any_limit(sizes: list[int], limit: int, transactions: list[int]) -> None:
     """A log of transactions in one file, a relay that pulls ten bytes at a time, and a reader that applies what is
-    complete and marks what it has looked at: both come to the end."""
+    complete and marks the position up to which it has read: both reach the end."""
     ends = [4]
     for size in transactions:
         ends.append(ends[-1] + size)

@@ -62,5 +62,5 @@ def follow(
 
 
 def last(*log: str, tables: Sequence[Table] = SHOP, of: BlockAllowRules | None = None) -> GhostOutcome:
-    """Return what the last statement of a log comes to."""
+    """Return the outcome of the last statement of a log."""
     return follow(OnlineDdls(), log, tables=tables, of=of)[1][-1]

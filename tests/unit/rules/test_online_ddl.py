@@ -39,7 +39,7 @@ def ghosts(memory: OnlineDdls) -> list[str]:
     return sorted(name.table for name in memory.ghosts)
 
 
-# What it comes to
+# The outcome of a run
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ def begun(rules: Rules) -> World:
 
 
 def explore(rules: Rules) -> int:
-    """Look at every state that can be reached. Return how many there are. Raises Broken."""
+    """Check every state that can be reached. Return their number. Raises Broken."""
     seen, stack = {begun(rules)}, [begun(rules)]
     while stack:
         world = stack.pop()

@@ -207,7 +207,7 @@ def without_image(world: World, shard: int, log: Log, rules: Rules) -> Iterator[
 
 
 def explore(logs: tuple[Log, ...], rules: Rules) -> int:
-    """Look at every state that can be reached. Return how many there are. Raises Broken."""
+    """Check every state that can be reached. Return their number. Raises Broken."""
     begins = World((0,) * len(logs), (0,) * len(logs))
     seen, stack = {(begins, logs)}, [(begins, logs)]
     while stack:

@@ -179,7 +179,7 @@ class World:
     # Fate
 
     def transaction(self, body: Callable[[Any], T], /) -> T:
-        """Run a transaction, and look at the target when it is over. Raises Died."""
+        """Run a transaction, and check the target after it. Raises Died."""
         if not self.in_zombie and self.zombies and self.rng.random() < self.quirks.haunted:
             self._rise(self.rng.choice(self.zombies[-12:]))
         if not self.in_zombie and self.sleepers and self.rng.random() < 0.1:

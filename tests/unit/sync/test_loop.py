@@ -233,7 +233,7 @@ DDL_OF_ANOTHER_SERVER = DdlStatement(
 def test_injected_statements_are_executed_before_the_log_leaves_the_file(
     comes: Planned, noted: tuple[int, ...], injected: bool
 ) -> None:
-    """Some of it may be already, and another file does not come to that place. DDL there is the statement's matter."""
+    """Another file has no such location. DDL at the location is that of the user's decision."""
     world = World(comes)
     world.follows.numbers = noted
     order = Operator(*FENCE.ref.key, OperatorKind.INJECT, LO, ("DROP TABLE plain",), OperatorState.USED, used_at=LO)
