@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.unit.sync.ddl_changes import MERGED
 from tests.unit.sync.ddl_history import SCHEMA, TASK
 from tests.unit.sync.ddl_ways import MODES
-from tests.unit.sync.sqlite_target import META
+from tests.unit.sync.sqlite_target import META, Cursor
 
 SOURCES: Final = ("one", "two")
 NOWHERE: Final = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
@@ -151,23 +151,13 @@ def _query_whole(connection: Any, columns: str, rest: str, arguments: Any = (), 
     return query(connection, f"SELECT {columns} {rest} {tail}", arguments)
 
 
-class _Upstream:
-    """A connection to the source, which is asked what kind of server it is."""
+class _Upstream(Cursor):
+    """A connection to the source, which answers what kind of server it is."""
 
-    def cursor(self) -> _Upstream:
-        return self
-
-    __enter__ = cursor
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def execute(self, sql: str, _arguments: object) -> None:
+    def execute(self, sql: str, arguments: object = None) -> int:
         answers = {"SELECT VERSION()": "9.7.0", "SELECT @@global.lower_case_table_names": 0}
         self._found = [(answers[sql],)] if sql in answers else [(1, "source")] if "server_id" in sql else []
-
-    def fetchall(self) -> list[tuple[object, ...]]:
-        return list(self._found)
+        return len(self._found)
 
 
 @cache

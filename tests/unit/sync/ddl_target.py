@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.sync.ddl_rows import SCHEMAS, TargetTables, empty_database
 from tests.unit.sync.ddl_tables import SERVER
-from tests.unit.sync.sqlite_target import META, in_sqlite
+from tests.unit.sync.sqlite_target import META, Cursor, in_sqlite
 
 
 class Died(BaseException):
@@ -123,7 +123,7 @@ class TargetServer:
 
 
 @dataclass(eq=False)
-class Connection:
+class Connection(Cursor):
     """A client's connection, and its cursor in one. `inside`: of a transaction."""
 
     server: TargetServer
@@ -167,22 +167,6 @@ class Connection:
         self._check()
 
     # A cursor
-
-    def cursor(self) -> Connection:
-        return self
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self._found
-
-    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        for row in rows:
-            self.execute(sql, row)
 
     def execute(self, sql: str, arguments: Sequence[Any] | None = None) -> int:
         if self.inside:

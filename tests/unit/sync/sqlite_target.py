@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement, Verb
@@ -201,28 +201,44 @@ def _with_tables() -> sqlite3.Connection:
     return sqlite
 
 
-class Connection:
-    """A cursor and its connection in one. `left`: statements until the process dies; None: it does not."""
+class Cursor:
+    """A connection that is its own cursor. Its class implements `execute`, which keeps the rows in `_found`."""
+
+    _found: list[tuple[Any, ...]]
+
+    def cursor(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def execute(self, sql: str, arguments: Sequence[Any] | None = None) -> int:
+        raise NotImplementedError
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        for row in rows:
+            self.execute(sql, row)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._found
+
+
+class Connection(Cursor):
+    """A connection. `left`: statements until the process dies; None: it does not."""
 
     def __init__(self, database: Database, left: int | None = None) -> None:
         self.database = database
         self.left = left
-        self._found: list[tuple[Any, ...]] = []
+        self._found = []
 
     def strike(self) -> None:
         if self.left is not None:
             self.left -= 1
             if self.left < 0:
                 raise Died
-
-    def cursor(self) -> Connection:
-        return self
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def execute(self, sql: str, arguments: Sequence[object] | None = None) -> int:
         self.strike()
@@ -237,10 +253,3 @@ class Connection:
         ):
             self.database.sqlite.execute("COMMIT")
         return done.rowcount
-
-    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        for row in rows:
-            self.execute(sql, row)
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self._found
