@@ -122,7 +122,7 @@ class Agreeing:
     @contextmanager
     def agreeing(self) -> Iterator[None]:
         """Write until the block ends, with DDL all the while; then each shard makes what it has not made."""
-        with self._writing():
+        with beside(self._run):
             yield
         with self._connected():
             self._make_up_to(len(self.changes), self._shards)
@@ -144,11 +144,6 @@ class Agreeing:
                 self._change(shard)
 
     # The thread
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with beside(self._run):
-            yield
 
     def _run(self, ended: threading.Event) -> None:
         with self._connected():

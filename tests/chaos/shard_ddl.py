@@ -44,7 +44,7 @@ MOST_DEATHS: Final = 12
 SECONDS: Final = (0.5, 3.0, 6.0)
 """How long a history is written: some are a backlog, some are read while they are written."""
 PATIENCE: Final = 6.0
-"""Seconds after which a driver that has not come to its step is killed where it is."""
+"""Seconds after which a driver that has not reached its step is killed."""
 LAST_RUN_SECONDS: Final = 900
 FAULTS: Final = ("relay", "target", "unlock")
 

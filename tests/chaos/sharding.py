@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from testbed import Server
+from tests.beside import beside
+from tests.chaos.ghosts import gh_ost, pt_osc
 
 Form = Mapping[str, str]
 """Column -> type, without the columns that every row has: id, u, v."""
@@ -53,10 +55,11 @@ class Ddl:
     form: Form
     by_tool: bool
 
-    def of(self, table: str, chance: random.Random) -> str:
-        """Return it as one shard writes it."""
-        spelled = (one.replace("ADD COLUMN", chance.choice(["ADD COLUMN", "ADD", "add column"])) for one in self.specs)
-        return f"ALTER TABLE {table} {', '.join(spelled)}"
+    def spelled(self, chance: random.Random) -> str:
+        """Return its clauses as one shard writes them."""
+        return ", ".join(
+            one.replace("ADD COLUMN", chance.choice(["ADD COLUMN", "ADD", "add column"])) for one in self.specs
+        )
 
 
 @dataclass
@@ -223,12 +226,13 @@ class History:
             self.written.append((how.format(shard.name),))
             shard.name += "r"
         if ddl.by_tool and family.base != KEYLESS and chance.random() < 0.2:
-            self._make_by_tool(ddl, before, shard)
+            tool, columns = chance.choice([gh_ost, pt_osc]), ", ".join(["id", "u", "v", *before])
+            self.written += [(step,) for step in tool(shard.name, ddl.spelled(chance), columns)]
         elif chance.random() < 0.1:
-            self.written.append((f"{ddl.of(shard.name, chance)}, RENAME TO {shard.name}r",))
+            self.written.append((f"ALTER TABLE {shard.name} {ddl.spelled(chance)}, RENAME TO {shard.name}r",))
             shard.name += "r"
         else:
-            self.written.append((ddl.of(shard.name, chance),))
+            self.written.append((f"ALTER TABLE {shard.name} {ddl.spelled(chance)}",))
         shard.made += 1
         if chance.random() < 0.5:
             self._let_go(shard)
@@ -242,21 +246,6 @@ class History:
         self.written += [(f"DELETE FROM {shard.name}",), (f"DROP TABLE {shard.name}",)]
         self.shards[family.name].remove(shard)
         self.free.append(shard.name)
-
-    def _make_by_tool(self, ddl: Ddl, before: Form, shard: Shard) -> None:
-        name, columns = shard.name, ", ".join(["id", "u", "v", *before])
-        gh_ost = self.chance.random() < 0.5
-        ghost, trash = (f"_{name}_gho", f"_{name}_del") if gh_ost else (f"_{name}_new", f"_{name}_old")
-        steps = [f"CREATE TABLE {ghost} LIKE {name}", ddl.of(ghost, self.chance)]
-        if gh_ost:
-            steps += [f"CREATE TABLE _{name}_ghc (id bigint AUTO_INCREMENT PRIMARY KEY, hint varchar(64))"]
-        steps += [
-            f"INSERT INTO {ghost} ({columns}) SELECT {columns} FROM {name}",
-            f"RENAME TABLE {name} TO {trash}, {ghost} TO {name}",
-            f"DROP TABLE IF EXISTS {trash}",
-            *([f"DROP TABLE _{name}_ghc"] if gh_ost else []),
-        ]
-        self.written += [(step,) for step in steps]
 
     def _write(self, family: Family, shard: Shard) -> None:
         others = [one for one in self.shards[family.name] if one is not shard]
@@ -322,7 +311,6 @@ class Writer:
     history: History
     pause: float
     """Seconds between two transactions, on average."""
-    error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
     def begin(self) -> None:
@@ -332,20 +320,12 @@ class Writer:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Play the rest beside the block, which ends when it is over."""
-        thread = threading.Thread(target=self._run)
-        thread.start()
-        try:
+        with beside(self._run):
             yield
-        finally:
-            thread.join()
-        if self.error is not None:
-            raise self.error
 
-    def _run(self) -> None:
+    def _run(self, _ended: threading.Event) -> None:
         try:
             self._play(self.history.written, self.pause)
-        except BaseException as error:  # noqa: BLE001 (raised where the block ends)
-            self.error = error
         finally:
             self.done.set()
 

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.relay import writer
 
 @pytest.fixture(autouse=True)
 def _nothing_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer's thread forces data to disk every second; the worst disk is one that it has not come to yet."""
+    """The writer's thread forces data to disk every second; the worst case is a crash before it does."""
     monkeypatch.setattr(writer, "SYNC_SECONDS", 3600.0)
 
 
