@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,18 @@ from:
         path.chmod(0o600)
         files.append(path)
     return Files(task, tuple(files))
+
+
+def processes_with(text: object, *files: str) -> dict[int, bytes]:
+    """Return the arguments of other processes by their ids: those with a text in there, or in other files of /proc."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            arguments = (entry / "cmdline").read_bytes()
+            if os.fsencode(str(text)) in b"".join([arguments, *((entry / file).read_bytes() for file in files)]):
+                found[int(entry.name)] = arguments
+    found.pop(os.getpid(), None)
+    return found
 
 
 def fingerprint(server: Server) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def kill_task_process(world: World, run_id: str) -> int:
 
 
 KILLS: Final[tuple[Kill, ...]] = (kill_relay, kill_driver, kill_task_process)
-"""In the order in which a run comes to them."""
+"""In the order of the tasks of a run."""
 
 
 def wait_until_sync_has_claimed(world: World) -> None:

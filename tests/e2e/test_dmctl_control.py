@@ -22,7 +22,7 @@ from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import rows_of
 from tests.waiting import wait_for
 
-from .dmctl import Dmctl, Ended, write_files
+from .dmctl import Dmctl, Ended, processes_with, write_files
 from .test_dmctl_incremental import incremental
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -36,25 +36,11 @@ def until(true: Callable[[], bool], dmctl: Dmctl, task: str) -> None:
 
 def kill_all_of(folder: Path) -> None:
     """Kill with SIGKILL every process whose arguments name a file in the folder: launcher, relays, JVM and driver."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if os.fsencode(folder) in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
+    found = processes_with(folder)
     assert len(found) >= 4, found
     for pid in found:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def processes_with(secret: str) -> list[bytes]:
-    """Return the arguments of processes in whose environment or arguments a secret is."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if secret.encode() in (entry / "environ").read_bytes() + (arguments := (entry / "cmdline").read_bytes()):
-                found.append(arguments)
-    return found
 
 
 def test_a_task_from_its_start_to_its_stop(
@@ -111,7 +97,7 @@ def test_a_task_from_its_start_to_its_stop(
     assert ask(*start)["result"] is True
     try:
         until(lambda: known() == [(Unit.SYNC, Stage.RUNNING)], dmctl, schema)
-        assert processes_with(canary) == []
+        assert processes_with(canary, "environ") == {}
         assert stage() == "Sync Running"
         assert "is running already" in ask(*start, code=1)["msg"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import Server, ServerSpec
-from tests.conftest import FreshSchema, StartServers
+from testbed import Server
+from tests.conftest import FreshSchema
 
 from .dmctl import Dmctl, Ended, Files, fingerprint, write_files
 
@@ -27,12 +27,8 @@ def dmctl(tmp_path: Path) -> Dmctl:
 def schema(mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> str:
     """A schema with one filled table on the MySQL source, empty on the MariaDB target."""
     name = fresh_schema(mysql_source, mariadb_target)
-    fill(mysql_source, name)
+    mysql_source.sql(f"{CUSTOMER.format(schema=name)}; INSERT INTO `{name}`.customer VALUES (1, 'a'), (2, 'b')")
     return name
-
-
-def fill(server: Server, schema: str) -> None:
-    server.sql(f"{CUSTOMER.format(schema=schema)}; INSERT INTO `{schema}`.customer VALUES (1, 'a'), (2, 'b')")
 
 
 def refused(ended: Ended, code: int, *patterns: str) -> None:
@@ -93,35 +89,6 @@ def test_a_password_from_the_environment_is_used_and_never_shown(
     assert ended.code == 0, ended.err
     assert ended.answer["summary"]["passed"] is True
     assert "right-password" not in ended.err + ended.out
-
-
-def test_missing_grants(
-    files_of: Callable[..., Files], run_refused: Callable[..., Ended], mysql_source: Server
-) -> None:
-    mysql_source.create_user("dm_reader", "pw-reader", privileges="SELECT")
-    files = files_of(login={"user": "dm_reader", "password": "pw-reader"})
-    run_refused(files, 5, "REPLICATION SLAVE", "GRANT")
-
-
-@pytest.mark.parametrize(
-    ("spec", "pattern"),
-    [
-        (ServerSpec("off", "mysql", binlog=False), "log_bin|binlog"),
-        (ServerSpec("statement", "mariadb", options=("--binlog-format=STATEMENT",)), "ROW"),
-    ],
-    ids=["binlog off", "binlog not ROW"],
-)
-def test_a_source_whose_binlog_cannot_be_used(
-    spec: ServerSpec, pattern: str, run_refused: Callable[..., Ended], mariadb_target: Server, unique_database: str,
-    start_own: StartServers, tmp_path: Path,
-) -> None:  # fmt: skip
-    (server,) = start_own(spec)
-    server.sql(f"CREATE DATABASE `{unique_database}`")
-    fill(server, unique_database)
-    files = write_files(
-        tmp_path, target=mariadb_target, sources={"one": server}, schemas=[unique_database], name=unique_database
-    )
-    run_refused(files, 5, pattern)
 
 
 def test_an_unknown_key_in_task_yaml(files_of: Callable[..., Files], run_refused: Callable[..., Ended]) -> None:

@@ -17,7 +17,7 @@ from testbed.equality import Comparison, Place, compare
 from tests.conftest import FreshSchema
 from tests.waiting import wait_for
 
-from .dmctl import Dmctl, Files, write_files
+from .dmctl import Dmctl, Files, processes_with, write_files
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 
@@ -209,7 +209,7 @@ def test_killed_and_interrupted_runs_continue_while_the_source_is_written_to(
         wait_until(lambda: has_rows(mariadb_target, schema, "orders", 1), process)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    wait_for(lambda: not processes_below(dmctl.work), seconds=180, every=0.2)
+    wait_for(lambda: not processes_with(dmctl.work), seconds=180, every=0.2)
 
     with dmctl.started("run", *files.arguments, "--until", "forever", "--json") as process:
         wait_until(lambda: has_rows(mariadb_target, schema, "orders", 6000), process)
@@ -219,7 +219,7 @@ def test_killed_and_interrupted_runs_continue_while_the_source_is_written_to(
         out, err = process.communicate(timeout=400)
     assert process.returncode == 130, err
     assert "the same command again" in out
-    assert processes_below(dmctl.work) == []
+    assert processes_with(dmctl.work) == {}
 
     with writing(mysql_source, schema) as end, dmctl.started("run", *files.arguments, "--json") as process:
         wait_until(lambda: mariadb_target.sql(f"SELECT 1 FROM `{schema}`.orders WHERE customer = 'new'"), process)
@@ -228,16 +228,3 @@ def test_killed_and_interrupted_runs_continue_while_the_source_is_written_to(
     assert process.returncode == 0, err
     assert '"verified": true' in out
     assert_equal(schema, mysql_source, mariadb_target)
-
-
-def processes_below(work: Path) -> list[str]:
-    """Command lines that name the work directory."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if str(work) in line and int(entry.parent.name) != os.getpid():
-            found.append(line)
-    return found
