@@ -23,7 +23,6 @@ from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from tests.integration.sync.conftest import SyncKit, random_transactions
 
 MODES: dict[str, dict[str, Any]] = {
-    "folded": {"batch": 20, "worker-count": 4},
     "as DM does by default": {"compact": False, "multiple-rows": False, "batch": 20, "worker-count": 4},
     "every change": {"compact": False},
     "whole transactions": {"apply": "transactional", "batch": 5, "worker-count": 4},

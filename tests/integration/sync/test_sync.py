@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
 from tests.beside import beside
 from tests.integration.conftest import loads_of
-from tests.integration.sync.conftest import Strike, SyncKit, random_transactions
+from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
 from tests.waiting import wait_for
 
 WGS_84 = (
@@ -319,6 +319,26 @@ def test_nothing_is_loaded_if_statements_have_one_row(mariadb_target: Server, on
 def insert_numbers(kit: SyncKit, numbers: range) -> None:
     rows = ", ".join(f"({number}, 'it''s {number}')" for number in numbers)
     kit.write(f"INSERT INTO plain VALUES {rows}")
+
+
+def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any statement may fail; what is committed stays, the frontier is ragged, and a new generation continues."""
+    strikes = strike_at_random(monkeypatch, 3, 0.1, batch_rows=10)
+    kit.begin_with()
+    random_transactions(kit, seed=30, transactions=150, keys=30)
+    goal = str(kit.upstream())
+    ragged = 0
+    for _ in range(100):
+        try:
+            kit.sync(until=goal, size=SMALL)
+            break
+        except Strike:
+            positions = kit.target.sql(f"SELECT DISTINCT position, released FROM `{kit.meta_schema}`.dm_frontier")
+            ragged += len(positions) > 1
+
+    assert kit.differences() == []
+    assert len(strikes) > 3
+    assert ragged > 0
 
 
 def test_rows_in_the_transaction_of_a_skipped_statement_are_applied(
