@@ -50,6 +50,9 @@ def work(app: App) -> Outcome:
     check_before_claim(spec, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
     fences = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}
 
+    def begun(source_id: str, start: Location) -> None:
+        app.store.put_subtask(task, source_id, unit=Unit.LOAD, stage=Stage.RUNNING, needed=start)
+
     def ended(source_id: str, start: Location) -> None:
         if spec.task.task_mode is TaskMode.FULL:
             app.store.put_subtask(task, source_id, unit=Unit.LOAD, stage=Stage.FINISHED, applied=start)
@@ -64,6 +67,7 @@ def work(app: App) -> Outcome:
         app.store,
         stop=app.is_halted,
         closed=lambda source_id: app.gates[source_id].closed,
+        begun=begun,
         ended=ended,
         lane=runner.lane,
     )

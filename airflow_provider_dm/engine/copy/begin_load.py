@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -42,8 +42,6 @@ from airflow_provider_dm.engine.downstream.table_schema import (
     load_table_schemas,
     save_table_schemas,
 )
-from airflow_provider_dm.engine.meta.records import Unit
-from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location, location_if_shown
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -58,7 +56,6 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.schema.catalogue import existing_tables, list_views, schema_collations
 from airflow_provider_dm.engine.schema.errors import TableNotFound
-from airflow_provider_dm.engine.sync.start.begin_incremental import LogNeedReporter
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
@@ -85,6 +82,11 @@ class Loading:
     notes: tuple[str, ...] = ()
 
 
+OnBegun = Callable[[str, Location], None]
+"""Called with (source-id, location): the relay log is needed from there on. Called before the plan is committed, and
+possibly several times: the log may be kept longer than needed, but never too short."""
+
+
 def is_loaded(source: SyncSource) -> bool:
     """Return True if this source's full load is complete."""
     subtask = run_transaction(source.target, lambda tx: read_subtask(tx, source.fence.ref))
@@ -92,15 +94,11 @@ def is_loaded(source: SyncSource) -> bool:
 
 
 def begin(
-    task: TaskConfig, sources: Sequence[SyncSource], target: Endpoint, *, slots: int, store: MetaStore
+    task: TaskConfig, sources: Sequence[SyncSource], target: Endpoint, *, slots: int, begun: OnBegun
 ) -> list[Loading]:
-    """Return the sources with their plans in the target. Raises all reasons for a refusal; see the module docstring.
-
-    The needed location is reported before the plan is committed, possibly several times: the log may be kept longer
-    than needed, but never too short.
-    """
+    """Return the sources with their plans in the target. Raises all reasons for a refusal; see the module docstring."""
     stored = {source.id: _stored_start(source) for source in sources}
-    fresh = {source.id: _survey(source, store) for source in sources if stored[source.id] is None}
+    fresh = {source.id: _survey(source, begun) for source in sources if stored[source.id] is None}
     subtasks = {source.id: source.config for source in sources}
     surveys = [one.survey for one in fresh.values()]
     names = {table.target for survey in surveys for table in survey.tables}
@@ -124,7 +122,7 @@ def begin(
         if start is None:
             loadings.append(_begin_source(source, fresh[source.id], slots, notes))
         else:
-            loadings.append(_resume(source, start, store))
+            loadings.append(_resume(source, start, begun))
     return loadings
 
 
@@ -146,6 +144,16 @@ def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
     return frozenset(feeder.target for feeder in load_feeders(connection, ref))
 
 
+def _announce(source: SyncSource, place: Location, begun: OnBegun) -> None:
+    """Record the need as the holder of the generation, which no other run can claim meanwhile."""
+
+    def body(connection: Connection) -> None:
+        source.fence.check(connection)
+        begun(source.id, place)
+
+    run_transaction(source.target, body)
+
+
 def log_needed(source: SyncSource) -> Location:
     """Return the location from which the log of a started source is needed."""
 
@@ -158,12 +166,12 @@ def log_needed(source: SyncSource) -> Location:
     return run_transaction(source.target, body)
 
 
-def _resume(source: SyncSource, start: Location, store: MetaStore) -> Loading:
+def _resume(source: SyncSource, start: Location, begun: OnBegun) -> Loading:
     """Check that the rules and the target's tables are still those by which rows were copied.
 
     Raises SchemaChangedDuringCopy, RulesChanged, NoTargetTable.
     """
-    LogNeedReporter(source, store, Unit.LOAD).report(None, log_needed(source))
+    _announce(source, log_needed(source), begun)
     connection, ref = target_connection(source.target), source.fence.ref
     copied = {chunk.table for chunk in load_chunks(connection, ref)}
     schemas = [one for one in load_table_schemas(connection, ref) if one.table.name in copied]
@@ -192,7 +200,7 @@ class _Surveyed:
     ghosts: OnlineDdls
 
 
-def _survey(source: SyncSource, store: MetaStore) -> _Surveyed:
+def _survey(source: SyncSource, begun: OnBegun) -> _Surveyed:
     """Return the source as of a location of its log. Raises NotBegunYet, …"""
     outdated = ""
     for _ in range(SURVEY_ATTEMPTS):
@@ -203,7 +211,7 @@ def _survey(source: SyncSource, store: MetaStore) -> _Surveyed:
             log.info("%s: %s was dropped, reading again", source.id, dropped.table)
             outdated = dropped.table
             continue
-        start = _start(source, survey.server_uuid, store)
+        start = _start(source, survey.server_uuid, begun)
         after = read_births(source.upstream, source.rules.block_allow)
         names = {*before.tables, *after.tables, *(table.table.name for table in survey.tables)}
         altered = sorted(name for name in names if name in before.young or not before.same(after, [name]))
@@ -225,19 +233,19 @@ def _beside(source: SyncSource) -> tuple[Mapping[str, str], frozenset[TableName]
         return schema_collations(connection), views, existing_ghosts(connection, rules)
 
 
-def _start(source: SyncSource, server_uuid: str, store: MetaStore) -> Location:
+def _start(source: SyncSource, server_uuid: str, begun: OnBegun) -> Location:
     """Return the current end of the source's log, recorded as needed. Raises NotBegunYet."""
-    suffix, need_reporter = 1, LogNeedReporter(source, store, Unit.LOAD)
+    suffix = 1
     if source.reads_log:
         newest = wait_for_relay(source, server_uuid)
-        need_reporter.report(None, newest)
+        _announce(source, newest, begun)
         suffix = newest.suffix
     with connected(source.upstream) as connection:
         here = current_location(connection) if source.reads_log else location_if_shown(connection)
         start = replace(here, suffix=suffix)
     if start.server_uuid != server_uuid:
         raise source_moved(source.id, server_uuid, start.server_uuid)
-    need_reporter.report(None, start)
+    _announce(source, start, begun)
     return start
 
 

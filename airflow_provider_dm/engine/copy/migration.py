@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
-from airflow_provider_dm.engine.copy.begin_load import Loading, begin, is_loaded, log_needed
+from airflow_provider_dm.engine.copy.begin_load import Loading, OnBegun, begin, is_loaded, log_needed
 from airflow_provider_dm.engine.copy.preconditions import check_all_copied
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream.contested_row import WaitingRows, waiting
@@ -55,13 +55,15 @@ class LoadOutcome:
 
 @dataclass(frozen=True)
 class Hooks:
-    """The runner, the metadata DB and the callbacks of `load_all`."""
+    """Callbacks of `load_all`. `store`: None if no log is read (task-mode full)."""
 
     runner: Runner
-    store: MetaStore
+    store: MetaStore | None = None
     stop: Callable[[], bool] = lambda: False
     closed: Callable[[str], threading.Event] = lambda _source: threading.Event()
     """Returns the event that ends a source's sync after its epoch."""
+    begun: OnBegun = lambda _source, _start: None
+    """Called before a source starts: the relay log is needed from this location on."""
     ended: Callable[[str, Location], None] = lambda _source, _until: None
     """Called when a source is handed over: the log is needed from this location on, and everything before is applied.
     """
@@ -85,7 +87,7 @@ def load_all(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> LoadOu
         if source not in open_sources:
             check_all_copied(source)
     slots = hooks.runner.slots
-    loadings = begin(spec.task, open_sources, target, slots=slots, store=hooks.store) if open_sources else []
+    loadings = begin(spec.task, open_sources, target, slots=slots, begun=hooks.begun) if open_sources else []
     run = _Run(sources, hooks)
     complete = run.load(loadings)
     results = {source.id: run.result(source) for source in sources}
@@ -139,6 +141,7 @@ class _Run:
         source, slots = loading.source, self.hooks.runner.slots
 
         def follow(goal: Location | None) -> bool:
+            assert self.hooks.store is not None
             runner = self.hooks.runner if goal is None else LocalRunner(1)
             closed = self.hooks.closed(source.id)
             return run_sync(
@@ -190,6 +193,7 @@ class _Run:
         """Apply the log of a loaded source while others wait for DDL that its shards may have to execute."""
         if source.config.shard_mode is not ShardMode.PESSIMISTIC or source.config.mode is TaskMode.FULL:
             return
+        assert self.hooks.store is not None
         while not self._stops() and not all(is_loaded(load.loading.source) for load in self.loads.values()):
             if any(load.waiting_since is not None for load in self.loads.values()):
                 run_sync(_until_caught_up(source), self.hooks.runner, self.hooks.store, self.hooks.closed(source.id))

@@ -35,16 +35,6 @@ def endpoint(name: str, server: Server) -> Endpoint:
     return endpoint_spec(name, server).resolve()
 
 
-class Unreported(MetaStore):
-    """A metadata DB that keeps no report: task-mode full reads no log."""
-
-    def __init__(self) -> None:
-        """Open nothing."""
-
-    def put_subtask(self, *_: Any, **__: Any) -> None:
-        """Keep nothing."""
-
-
 @dataclass
 class Migration:
     """A task of mode `full` (unless `task` has another) that copies `schemas`, given as source-id -> its schemas."""
@@ -61,8 +51,8 @@ class Migration:
     """DM's `target-database.session`."""
     relay_dir: str = "/nonexistent"
     runner: Runner = field(default_factory=LocalRunner)
-    store: MetaStore = field(default_factory=Unreported)
-    """A real one where the log is read (task-mode all)."""
+    store: MetaStore | None = None
+    """Where the log is read (task-mode all)."""
 
     @classmethod
     def of(cls, target: Server, source: Server | Mapping[str, Server], schema: str, **fields: Any) -> "Migration":
@@ -125,6 +115,7 @@ class Migration:
 
     def sync(self) -> SyncResult:
         """Sync the source `one` until the sync has caught up."""
+        assert self.store is not None
         spec = self.spec.model_copy(update={"app": "incremental_sync", "until": "caught-up"})
         return run_sync(SyncSource.of(spec, self.claim()["one"]), LocalRunner(2), self.store, threading.Event())
 

@@ -8,7 +8,9 @@ import pytest
 
 from airflow_provider_dm.engine.copy import begin_load
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from testbed import Server
@@ -30,6 +32,9 @@ def test_the_file_of_f0_is_not_purged(
     source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1), (2, 2)", database=schema)
     migration, root = new_task(target, source, schema), tmp_path / "relay" / "one"
 
+    def begun(source_id: str, at: Location) -> None:
+        store.put_subtask("test", source_id, unit=Unit.LOAD, stage=Stage.RUNNING, needed=at)
+
     def purge_after(step: Callable[..., Any]) -> Callable[..., Any]:
         def slowly(*arguments: Any, **options: Any) -> Any:
             found = step(*arguments, **options)
@@ -45,7 +50,7 @@ def test_the_file_of_f0_is_not_purged(
         return slowly
 
     monkeypatch.setattr(begin_load, moment, purge_after(getattr(begin_load, moment)))
-    migration.go()
+    migration.go(begun=begun)
     source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
     assert migration.sync().finished
     assert_same(source, target, schema, "t")

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import hold_pages
-from tests.integration.copy.migrations import Migration, Unreported, assert_same, endpoint, set_page_rows
+from tests.integration.copy.migrations import Migration, assert_same, endpoint, set_page_rows
 
 
 def filled(server: Server, schema: str) -> None:
@@ -40,14 +40,12 @@ def filled(server: Server, schema: str) -> None:
 
 SLOWLY = """
 import os, pathlib, pickle, sys
-from unittest.mock import Mock
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.migration import Hooks, load_all
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 page.FIRST_ROWS = page.MOST_ROWS = 20
-hooks = Hooks(LocalRunner(2), Mock())
-load_all(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])), hooks)
+load_all(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])), Hooks(LocalRunner(2)))
 """
 
 
@@ -92,11 +90,7 @@ def test_a_stop_leaves_what_a_start_continues(
 
 
 def test_the_needed_location_is_reported_before_a_plan_is_stored(
-    mysql_source: Server,
-    mariadb_source: Server,
-    mariadb_target: Server,
-    fresh_schema: FreshSchema,
-    monkeypatch: pytest.MonkeyPatch,
+    mysql_source: Server, mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
     """Each source reports its own need, even if the next one fails: a relay log without a reported need is purged."""
     schema, sources = fresh_schema(mysql_source, mariadb_source), {"one": mysql_source, "two": mariadb_source}
@@ -105,16 +99,14 @@ def test_the_needed_location_is_reported_before_a_plan_is_stored(
     migration = Migration.of(mariadb_target, sources, schema)
     reported: list[tuple[str, Location]] = []
 
-    def report(_store: object, _task: str, source: str, *, needed: Location, **_: object) -> None:
-        reported.append((source, needed))
+    def begun(source: str, start: Location) -> None:
+        reported.append((source, start))
         if source == "two":
             raise LookupError("the metadata DB is gone")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Unreported, "put_subtask", report)
-        for _ in range(2):
-            with pytest.raises(LookupError):
-                migration.go()
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            migration.go(begun=begun)
     (first, place), (second, _), *again = reported
     assert (first, second) == ("one", "two")
     assert again[0][0] == first

@@ -17,7 +17,6 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
-from airflow_provider_dm.engine.sync.start.begin_incremental import LogNeedReporter
 from airflow_provider_dm.engine.sync.write import apply
 from tests.integration.merge.conftest import Shops, instances
 from tests.integration.merge.test_filters import filtered
@@ -206,21 +205,19 @@ def test_a_row_deleted_by_a_filtered_source_before_sharing_was_noticed(
     assert one_pair.rows() == [(1, 1, "x"), (2, 2, "x"), (5, 5, "b"), (6, 6, "b"), (17, 17, "of the next bucket")]
 
 
-def test_a_source_continues_although_another_did_not_begin(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_continues_although_another_did_not_begin(one_pair: Shops) -> None:
     """It is loaded alone; then the fellow begins."""
     one_pair.create(PLAIN, "a:o_0", "b:o_1")
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a')")
     one_pair.write("b", "INSERT INTO o_1 VALUES (11, 'b')")
     one_pair.relay()
 
-    def b_fails(reporter: LogNeedReporter, *_: object) -> None:
-        if reporter.source.id == "b":
+    def b_fails(source: str, _start: Location) -> None:
+        if source == "b":
             raise RuntimeError("b fails")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(LogNeedReporter, "report", b_fails)
-        with pytest.raises(RuntimeError, match="b fails"):
-            one_pair.migration().go()
+    with pytest.raises(RuntimeError, match="b fails"):
+        one_pair.migration().go(begun=b_fails)
     places: list[Location] = []
 
     def meanwhile() -> None:
