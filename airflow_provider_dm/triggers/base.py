@@ -112,7 +112,8 @@ class MetadataTrigger(BaseTrigger):
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
 
         with TransientErrorsLogged(self.log.warning):
-            url = await self._url()
+            # Cancelled inside, asgiref would drop the message by which Airflow knows that a user ended the task.
+            url = await asyncio.shield(asyncio.ensure_future(self._url()))
             return await asyncio.to_thread(lambda: use(_store_of(url)))
         return None
 

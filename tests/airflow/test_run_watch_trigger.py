@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.processes import Holder, this_process
@@ -82,3 +83,27 @@ def test_a_pause_just_before_the_end_of_a_task_is_restored(work_dir: Path, kille
         assert found is not None
         assert found.stage is Stage.STOPPED
         assert asked == [True]
+
+
+def test_a_task_that_a_user_ends_during_a_lookup_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow calls `on_kill` only for a cancellation with its message."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def slow(*_: object) -> None:
+        begun.set()
+        ended.wait()
+
+    monkeypatch.setattr(EnvironmentVariablesBackend, "get_connection", slow)
+
+    async def message() -> object:
+        run = asyncio.ensure_future(anext(trigger().run()))
+        await asyncio.to_thread(begun.wait)
+        run.cancel("by a user")
+        try:
+            return await run
+        except asyncio.CancelledError as error:
+            return error.args
+        finally:
+            ended.set()
+
+    assert asyncio.run(message()) == ("by a user",)
