@@ -75,7 +75,7 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = (), *, early: b
         conf.setIfMissing("spark.executorEnv.PYTHONPATH", str(Path(__file__).resolve().parent.parent))
         conf.setIfMissing("spark.python.daemon.module", workers.__name__)
         conf.setIfMissing(f"spark.executorEnv.{workers.VARIABLE}", ",".join(worker_imports))
-        if early:
+        if early and conf.get("spark.python.daemon.module") == workers.__name__:
             conf.set(f"spark.executorEnv.{workers.ADDRESS}", workers.start_early(worker_imports))
     try:
         context = SparkContext.getOrCreate(conf)

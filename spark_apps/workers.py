@@ -7,7 +7,7 @@ MB; forked workers share the imported modules. It is used for workers of this ma
 in an archive that comes with the app, after the daemon has started.
 
 Spark starts the daemon a second after the driver. A driver that needs workers at once starts a process that imports the
-modules meanwhile (`start_early`). The daemon then gives it the pipes to Spark's JVM, and it becomes the daemon.
+modules meanwhile (`start_early`). Spark's daemon then gives its pipes to that process, which continues as the daemon.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def prepare(names: Sequence[str]) -> None:
 def start_early(imports: Sequence[str]) -> str:
     """Start a process of this machine that imports the modules in advance. Return its address, for ADDRESS.
 
-    It ends with this process, unless it has become the daemon. If it cannot be started, Spark reports why for its own.
+    It ends about a second after this process, unless it has become the daemon. If it cannot be started, Spark's own
+    daemon cannot either, and Spark reports why.
     """
     address = f"dm-workers-{secrets.token_hex(16)}"
     paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
@@ -105,6 +106,7 @@ def _become_daemon(listener: socket.socket, driver: int) -> None:
     os.environ.clear()
     os.environ.update(json.loads(message))
     sys.argv[1:] = [TASKS]
+    connection.sendall(b"1")
     os.register_at_fork(after_in_child=connection.close)  # so that it is closed when this process ends
 
 
@@ -119,22 +121,26 @@ def _accepted(listener: socket.socket, driver: int) -> socket.socket:
 
 
 def _replaced() -> bool:
-    """Let the process of `start_early` replace this one, and wait until it ends. Return False if there is none."""
+    """Let the process of `start_early` replace this one, and wait until it ends. Return False if it does not take over:
+    there is none, it died, or it is the daemon already and Spark starts another one."""
     address = os.environ.get(ADDRESS)
     if not address:
         return False
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(f"\0{address}")
-        except OSError:  # it is the daemon already, and Spark starts another one
+            if not _is_same_user(connection):
+                return False
+            environment = json.dumps(dict(os.environ)).encode()
+            sent = socket.send_fds(connection, [environment], [0, 1, 2])
+            connection.sendall(environment[sent:])
+            connection.shutdown(socket.SHUT_WR)
+            if not connection.recv(1):
+                return False
+        except OSError:
             return False
-        if not _is_same_user(connection):
-            return False
-        environment = json.dumps(dict(os.environ)).encode()
-        sent = socket.send_fds(connection, [environment], [0, 1, 2])
-        connection.sendall(environment[sent:])
-        connection.shutdown(socket.SHUT_WR)
-        connection.recv(1)
+        with suppress(OSError):
+            connection.recv(1)
     return True
 
 

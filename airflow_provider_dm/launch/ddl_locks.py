@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.sync.progress import duration
 
 Json = dict[str, Any]
 DIFFERING: Final = (Phase.CONFLICT, Phase.DIFFERS)
-"""The phases in which sources have executed different DDL: a user has to decide."""
+"""The phases in which the DDL of the sources differs: a user has to decide."""
 
 
 def stored_locks(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> list[tuple[Lock, float]]:
@@ -48,8 +48,8 @@ def lock_json(lock: Lock, age: float) -> Json:
 
 
 def overdue_locks(store: MetaStore, task: str | None, seconds: float) -> list[tuple[Lock, float]]:
-    """Return the locks that need attention: those in conflict, and those that are older than this."""
-    return [(lock, age) for lock, age in stored_locks(store, task) if lock.phase in DIFFERING or age > seconds]
+    """Return the locks that need attention: those in conflict, and those from this age on."""
+    return [(lock, age) for lock, age in stored_locks(store, task) if lock.phase in DIFFERING or age >= seconds]
 
 
 def lock_text(lock: Lock, age: float) -> str:
@@ -67,7 +67,7 @@ def _phase_text(lock: Lock) -> str:
         case Phase.EXEC:
             return f"waits for {lock.owner} to execute it"
         case Phase.SKIP:
-            left = (info.source for info in lock.infos if not info.done)
+            left = [*(info.source for info in lock.infos if not info.done), *lock.unsynced]
             return f"has been executed, and waits for {', '.join(left)} to continue"
 
 

@@ -60,7 +60,7 @@ class DmDdlLockNotifier(BaseNotifier):
             locks = overdue_locks(store, self.task, seconds)
         if not locks:
             return
-        text = "\n".join(f"{lock_text(lock, age)}; its owner's DDL: {'; '.join(lock.ddls)}" for lock, age in locks)
+        text = "\n".join(f"{lock_text(lock, age)}; its owner's DDL: {', '.join(lock.ddls)}" for lock, age in locks)
         self.log.warning("%s", text)
         for notifier in self.notifiers or ():
             notifier({**context, LOCKS: [lock_json(lock, age) for lock, age in locks], TEXT: text})

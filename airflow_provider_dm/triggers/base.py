@@ -37,6 +37,17 @@ STORES: Final = 8
 """Maximum number of open metadata DBs. A changed password is a new URL, and so a new entry."""
 
 
+_LOOKUPS: Final[set[asyncio.Future[Secret]]] = set()
+"""The lookups of connections that are under way."""
+
+
+def _forget(lookup: asyncio.Future[Secret]) -> None:
+    """Remove a lookup, and read its error: asyncio would log one that nobody has read."""
+    _LOOKUPS.discard(lookup)
+    if not lookup.cancelled():
+        lookup.exception()
+
+
 @lru_cache(maxsize=STORES)
 def _store_of(url: Secret) -> MetaStore:
     """Return the store that all triggers of this process share, with a few connections. Raises the errors of
@@ -112,8 +123,11 @@ class MetadataTrigger(BaseTrigger):
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
 
         with TransientErrorsLogged(self.log.warning):
+            lookup = asyncio.ensure_future(self._url())
+            _LOOKUPS.add(lookup)  # the event loop keeps only a weak reference
+            lookup.add_done_callback(_forget)
             # Cancelled inside, asgiref would drop the message by which Airflow knows that a user ended the task.
-            url = await asyncio.shield(asyncio.ensure_future(self._url()))
+            url = await asyncio.shield(lookup)
             return await asyncio.to_thread(lambda: use(_store_of(url)))
         return None
 

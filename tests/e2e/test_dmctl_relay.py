@@ -1,10 +1,11 @@
-"""The relay's verbs on a real source: start, stop, pause, resume, query-status."""
+"""The relay's verbs on a real source: start, stop, pause, resume, query-status, and what a purge may take."""
 
 import json
 import re
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,15 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.records import Stage
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from testbed import Server
 from tests.conftest import FreshSchema
+from tests.integration.relay.trickle import trickle_on
+from tests.waiting import wait_for
 
 from .dmctl import Dmctl
 
@@ -73,22 +79,59 @@ class Desk:
         assert ended.code == code, ended.err
         return ended.answer
 
+    def store(self) -> MetaStore:
+        url = f"sqlite:///{self.dmctl.work / 'meta.db'}"
+        self.dmctl.work.mkdir(exist_ok=True)
+        migrate(url)
+        return MetaStore.open(url)
+
+    def needs(self, file: str, *, unit: Unit, stage: Stage) -> None:
+        with self.store() as store:
+            store.put_subtask("shop", "replica-01", unit=unit, stage=stage, needed=Location(file, 4))
+
+    def files(self) -> list[str]:
+        """All that the relay log holds, oldest first."""
+        directory = RelayDirectory(self.root)
+        return [str(one.file) for sub_dir in directory.sub_dirs() for one in directory.files(sub_dir)]
+
+    def upstream(self) -> str:
+        """The file that the source writes now."""
+        return str(self.source.sql("SHOW BINARY LOGS")[-1][0])
+
+    def rotate(self, times: int) -> list[str]:
+        """New files of the source: all from the present one on, the newest last."""
+        files = [self.upstream()]
+        for _ in range(times):
+            self.source.sql("FLUSH BINARY LOGS")
+            files.append(self.upstream())
+        return files
+
     def log(self) -> str:
         return "".join(path.read_text() for path in (self.dmctl.work / "logs").glob("*.log"))
 
 
 @pytest.fixture
-def desk(mysql_source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
+def mariadb_desk(mariadb_source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
+    return desk_of(mariadb_source, fresh_schema, tmp_path)
+
+
+@pytest.fixture
+def mysql_desk(mysql_source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
+    return desk_of(mysql_source, fresh_schema, tmp_path)
+
+
+def desk_of(source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
     """Relays of both flavours are pulled and purged in `integration/relay`: a verb is tested with one of them."""
     dmctl = Dmctl(tmp_path / "work", {"DM_PASSWORD_REPLICA_01": "relay-password"})
-    mysql_source.create_user("dm_relay", "relay-password")
+    source.create_user("dm_relay", "relay-password")
     file = tmp_path / "source.yaml"
-    login = f"{{host: {mysql_source.host}, port: {mysql_source.port}, user: dm_relay}}"
+    login = f"{{host: {source.host}, port: {source.port}, user: dm_relay}}"
     file.write_text(f"source-id: replica-01\nenable-relay: true\nfrom: {login}\n")
-    return Desk(mysql_source, dmctl, file, fresh_schema(mysql_source))
+    return Desk(source, dmctl, file, fresh_schema(source))
 
 
-def test_a_relay_runs_until_it_is_stopped_from_elsewhere_and_answers_as_dms_do(desk: Desk) -> None:
+def test_a_relay_runs_until_it_is_stopped_from_elsewhere_and_answers_as_dms_do(mysql_desk: Desk) -> None:
+    desk = mysql_desk
     with desk.relay() as process:
         status = wait_until_caught_up(desk.dmctl)
         assert status["relayBinlog"] == status["masterBinlog"]
@@ -113,6 +156,55 @@ def test_a_relay_runs_until_it_is_stopped_from_elsewhere_and_answers_as_dms_do(d
     assert "relay-password" not in out + err + desk.log()
     refused = desk.ask("pause-relay", "-s", "replica-01", code=1)
     assert refused["sources"][0]["msg"].startswith("no relay of replica-01 is running")
+
+
+def test_the_automatic_purge_keeps_what_a_task_needs_until_it_is_released(mariadb_desk: Desk) -> None:
+    desk = mariadb_desk
+    with desk.file.open("a") as file:
+        file.write("purge: {interval: 1, remain-space: 1000000000}\n")  # never free: every check removes all it may
+    desk.needs(desk.upstream(), unit=Unit.LOAD, stage=Stage.RUNNING)
+
+    with desk.relay():
+        first, second, third, last = desk.rotate(3)
+        until(lambda: desk.files() == [first, second, third, last], desk)
+        until(lambda: f"task shop (Running) needs {first}:4" in desk.log(), desk)
+        assert desk.files() == [first, second, third, last], "a task that still loads holds its start"
+
+        desk.needs(third, unit=Unit.SYNC, stage=Stage.STOPPED)
+        until(lambda: desk.files() == [third, last], desk)
+        until(lambda: f"task shop (Stopped) needs {third}:4" in desk.log(), desk)
+        assert desk.files() == [third, last], "a stopped task holds what it will continue with"
+
+        assert desk.ask("stop-task", "shop")["result"] is True
+        until(lambda: desk.files() == [last], desk)
+        desk.source.sql(f"CREATE TABLE `{desk.schema}`.t (id INT)")
+        wait_until_caught_up(desk.dmctl)
+
+
+def test_a_purge_beside_a_relay_that_writes_under_load(mysql_desk: Desk) -> None:
+    desk = mysql_desk
+
+    def is_equal(name: str) -> bool:
+        (held,) = desk.root.glob(f"*/{name}")
+        theirs = bytearray((desk.source.datadir / name).read_bytes())
+        theirs[21] &= 0xFE  # "in use": says only that the server has it open
+        return held.read_bytes() == theirs
+
+    removed = 0
+    with desk.relay():
+        wait_until_caught_up(desk.dmctl)
+        with trickle_on(desk.source, desk.schema):
+            for _ in range(4):
+                until(lambda: len(desk.files()) > 4, desk)
+                need = desk.files()[-2]
+                desk.needs(need, unit=Unit.SYNC, stage=Stage.RUNNING)
+                removed += desk.files().index(need)
+                assert desk.ask("purge-relay", "-s", "replica-01", "--inactive")["result"] is True
+                assert desk.files()[0] == need
+        wait_until_caught_up(desk.dmctl)
+        until(lambda: desk.files()[-1] == desk.upstream() and all(map(is_equal, desk.files())), desk)
+
+    assert removed >= 10
 
 
 def test_a_file_of_another_source_is_refused(tmp_path: Path, mariadb_source: Server) -> None:
@@ -146,6 +238,10 @@ def masked(document: dict[str, Any]) -> str:
                 assert re.fullmatch(look, value), (key, value)
                 relay[key] = masks[ending]
     return json.dumps(document)
+
+
+def until(true: Callable[[], bool], desk: Desk) -> None:
+    wait_for(true, every=0.2, shows=lambda: (desk.files(), desk.log()))
 
 
 def is_caught_up(dmctl: Dmctl) -> bool:

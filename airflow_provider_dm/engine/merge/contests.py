@@ -231,7 +231,11 @@ class Contests:
             self._past = {row.id: self._past[row.id] for row in rows if row.id in self._past}
         feeders = self.ports.feeders()
         held = {target: self.ports.held_shards(target) for target in {row.target for row in rows}}
-        members = {(shard.source, shard.member.table): shard.member for shards in held.values() for shard in shards}
+        members = {
+            (target, shard.source, shard.member.table): shard.member
+            for target, shards in held.items()
+            for shard in shards
+        }
         collisions: list[Collides] = []
         self._unknown = False
         for row in rows:
@@ -239,7 +243,7 @@ class Contests:
             mapping = self.ports.mapped(row.source, row.table, row.target)
             if is_exempt(mapping):
                 continue
-            member = members.get((row.source, row.table))
+            member = members.get((row.target, row.source, row.table))
             dropped, kept = member is not None and member.is_dropped, _keep_keys(held[row.target], mapping)
             verdict = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, own_feeders, self.ports)
             if isinstance(verdict, Collides):

@@ -2,15 +2,19 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from airflow_provider_dm.engine.config.job import JobSpec
 from spark_apps import workers
+from tests.waiting import wait_for
 
 WANTED = [
     "pyspark.worker",
@@ -63,5 +67,24 @@ def test_an_early_process_that_spark_does_not_need_ends_with_its_driver() -> Non
         early = int(driver.stdout.readline())
         os.kill(early, 0)
         driver.kill()
-    while Path(f"/proc/{early}/cmdline").exists() and Path(f"/proc/{early}/cmdline").read_bytes():
-        time.sleep(0.1)
+    wait_for(lambda: has_ended(early))
+
+
+def test_an_early_process_that_dies_before_it_takes_over_replaces_no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"dm-test-{os.getpid()}"
+    monkeypatch.setenv(workers.ADDRESS, address)
+    assert not workers._replaced()
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor(1) as pool:
+        listener.bind(f"\0{address}")
+        listener.listen(1)
+        replaced = pool.submit(workers._replaced)
+        listener.accept()[0].close()
+        assert not replaced.result()
+
+
+def has_ended(pid: int) -> bool:
+    """Return True if the process has ended, also if its parent has not read its exit code."""
+    try:
+        return not Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return True
