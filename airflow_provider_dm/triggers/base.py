@@ -42,7 +42,7 @@ _LOOKUPS: Final[set[asyncio.Future[Secret]]] = set()
 
 
 def _forget(lookup: asyncio.Future[Secret]) -> None:
-    """Remove a lookup, and read its error: asyncio would log one that nobody has read."""
+    """Remove a lookup, and retrieve its error, which asyncio would log otherwise."""
     _LOOKUPS.discard(lookup)
     if not lookup.cancelled():
         lookup.exception()
