@@ -1,6 +1,5 @@
 """A relay as a task, and the sensor that waits for it: `dag.test()` with a real source."""
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
-from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -21,7 +19,6 @@ from airflow_provider_dm.launch.awaited import Broken, NotYet
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
-from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 from testbed import Server
 from tests.airflow.support import Define, RunDag, context, later, states
 
@@ -184,9 +181,6 @@ def test_a_sensor_that_runs_out_of_time_fails_or_skips_in_both_modes(work_dir: P
     }
 
 
-# The trigger by itself
-
-
 def say(**parts: Any) -> None:
     with DmMetadataHook().get_store() as store:
         put(store, **parts)
@@ -194,64 +188,6 @@ def say(**parts: Any) -> None:
 
 def put(store: MetaStore, **parts: Any) -> None:
     store.put_relay_status(RelayStatus("replica_01", **parts))
-
-
-def trigger(**parts: Any) -> RelayCatchUpTrigger:
-    defaults = {
-        "source_id": "replica_01",
-        "goal": str(GOAL),
-        "dm_meta_conn_id": None,
-        "poll_interval": 0.05,
-        "deadline": time.time() + 300,
-        "end_from_trigger": False,
-        "first_delay": 0.0,
-    }
-    return RelayCatchUpTrigger(**defaults | parts)
-
-
-def event_of(one: RelayCatchUpTrigger) -> TriggerEvent:
-    import asyncio
-
-    async def first() -> TriggerEvent:
-        events = [event async for event in one.run()]
-        assert len(events) == 1
-        return events[0]
-
-    return asyncio.run(first())
-
-
-def test_a_trigger_survives_being_stored() -> None:
-    from airflow.serialization.serialized_objects import BaseSerialization
-
-    path, arguments = trigger().serialize()
-    assert path == f"{RelayCatchUpTrigger.__module__}.{RelayCatchUpTrigger.__qualname__}"
-    stored = BaseSerialization.deserialize(BaseSerialization.serialize(arguments))
-    assert RelayCatchUpTrigger(**stored).serialize() == (path, arguments)
-
-
-def test_the_event_has_the_outcome(work_dir: Path) -> None:
-    say(stage=Stage.RUNNING, relay=GOAL)
-    assert event_of(trigger()).payload == {"status": "met", "value": str(GOAL)}
-    success = event_of(trigger(end_from_trigger=True))
-    assert isinstance(success, TaskSuccessEvent)
-    assert success.xcoms == {"return_value": str(GOAL)}
-
-    say(stage=Stage.RUNNING, relay=Location("mysql-bin.000001", 4))
-    assert event_of(trigger(deadline=time.time() + 0.2)).payload["status"] == "timeout"
-    assert event_of(trigger(deadline=time.time(), end_from_trigger=True)).payload["status"] == "timeout"
-
-    say(stage=Stage.PAUSED, error={"ErrCode": "DM-4023", "Message": "gone"})
-    assert event_of(trigger()).payload["status"] == "broken"
-
-
-def test_an_unknown_event_is_a_failure(work_dir: Path) -> None:
-    from airflow.sdk.exceptions import AirflowException
-
-    assert event_of(trigger(dm_meta_conn_id="not_there")).payload["status"] == "error"
-    sensor = RelayCatchUpSensor(task_id="wait", source_id="replica_01", min_location=str(GOAL))
-    for event in ({"status": "error", "message": "x"}, {"status": "done"}, {}):
-        with pytest.raises(AirflowException):
-            sensor.execute_complete({}, event)
 
 
 @pytest.mark.parametrize("deferrable", [False, True])

@@ -1,4 +1,4 @@
-"""The trigger of a deferred relay: its events, when it ends the relay, and that it holds no secret."""
+"""The trigger of a deferred relay: its events, and when it ends the relay."""
 
 import asyncio
 import time
@@ -16,7 +16,6 @@ from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, RelayStart
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import goal_text
 from airflow_provider_dm.operators.relay import DmRelayOperator
 from airflow_provider_dm.triggers.relay import RelayWatchTrigger, next_event
 
@@ -76,18 +75,6 @@ def say(status: RelayStatus, desired: Stage) -> None:
 def wanted() -> Stage | None:
     with DmMetadataHook().get_store() as store:
         return store.relay_desired("one")
-
-
-def test_the_trigger_is_serializable_and_has_no_secret() -> None:
-    from airflow.sdk.serde import deserialize, serialize
-
-    path, arguments = trigger(goal=goal_text(HERE), dm_meta_conn_id="meta").serialize()
-    assert path == f"{RelayWatchTrigger.__module__}.{RelayWatchTrigger.__qualname__}"
-    assert RelayWatchTrigger(**deserialize(serialize(arguments))).serialize() == (path, arguments)  # type: ignore[arg-type]
-    assert set(arguments) == {
-        *("source_id", "goal", "stop_on_kill", "began_at", "deaths"),
-        *("dm_meta_conn_id", "poll_interval", "first_delay"),
-    }
 
 
 def test_it_waits_until_the_relay_has_stopped(work_dir: Path) -> None:
