@@ -63,12 +63,18 @@ def has_ended(process: str) -> bool:
 
 def start_of(pid: int) -> str | None:
     """Return the start time of a process, in clock ticks since boot; None if it has ended or is a zombie."""
+    fields = stat_of(pid)
+    return fields[19] if fields else None
+
+
+def stat_of(pid: int) -> list[str]:
+    """Return what /proc/<pid>/stat has after the command: state, ppid, pgrp, session, …; [] if it has ended or is a
+    zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     except OSError:
-        return None
-    fields = stat.rsplit(")", 1)[1].split()
-    return None if fields[0] == "Z" else fields[19]
+        return []
+    return [] if "Z" in fields[:1] else fields
 
 
 def process_exists(pid: int) -> bool:

@@ -12,19 +12,13 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-_SESSION_FIELD = 3
-"""The field of /proc/<pid>/stat, counted after the command's closing parenthesis: state, ppid, pgrp, session."""
+from airflow_provider_dm.engine.processes import stat_of
 
 
 def session_members(session: int) -> list[int]:
     """Return the pids of a session except zombies. Empty if the system has no /proc."""
-    members = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, IndexError, ValueError):
-            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-            if int(fields[_SESSION_FIELD]) == session and fields[0] != b"Z":
-                members.append(int(entry.name))
-    return members
+    pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if stat_of(pid)[3:4] == [str(session)]]
 
 
 def python_drivers(session: int, script: Path) -> list[int]:

@@ -84,11 +84,6 @@ class ShownTable:
     name: TableName
     definition: TableDefinition
 
-    @classmethod
-    def of(cls, server: Server, name: TableName, create: str) -> ShownTable:
-        """Read a SHOW CREATE TABLE. Raises CannotTrack."""
-        return cls(server, name, Tracker.of(server, {name: create}, {}).definition(name))
-
 
 @dataclass(frozen=True)
 class TableHistory:

@@ -161,7 +161,9 @@ def are_alike(ours: KnownTable, theirs: KnownTable, servers: tuple[Server, Serve
 
 
 def _shown(known: KnownTable, server: Server) -> ShownTable:
-    return ShownTable.of(server, known.table.name, known.create)
+    """Read its CREATE TABLE. Raises CannotTrack."""
+    name = known.table.name
+    return ShownTable(server, name, Tracker.of(server, {name: known.create}, {}).definition(name))
 
 
 @dataclass(frozen=True)
