@@ -20,7 +20,6 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server
-from testbed.equality import Comparison, Place, compare
 from tests.far_away import port_to
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions, rows_of
 from tests.waiting import wait_for
@@ -168,16 +167,6 @@ class FailoverKit(SyncKit):
         """All rows of the target."""
         return {name: rows_of(self.target, self.schema, name) for name in self.tables}
 
-    def report(self) -> str:
-        """Return what differs between the target and the server that is written to now; "" when nothing does."""
-        report = compare(
-            [
-                Comparison((place(self.source, self.schema, name),), place(self.target, self.schema, name))
-                for name in self.tables
-            ]
-        )
-        return "" if report.equal else str(report)
-
     def work(self, transactions: int, *, seed: int) -> None:
         """Random transactions, some of which may fail because of other clients."""
         chance = random.Random(seed)
@@ -206,10 +195,6 @@ class FailoverKit(SyncKit):
         finally:
             ended.set()
             thread.join(180)
-
-
-def place(server: Server, schema: str, table: str) -> Place:
-    return Place(server.client_config(), f"{schema}.{table}")
 
 
 def executed(server: Server) -> str:

@@ -84,9 +84,7 @@ def test_the_target_equals_the_source_after_any_kill(kit: SyncKit, mode: dict[st
     killed(kit, goal, chance.randrange(5, 60))
     kit.instance_keys = {}
     killed(kit, goal, chance.randrange(5, 60))
-    kit.sync(until=goal)
-
-    assert kit.differences() == []
+    kit.sync_and_compare(until=goal)
 
 
 def swap(kit: SyncKit) -> None:
@@ -146,8 +144,6 @@ def test_batch_is_the_most_rows_of_a_target_transaction(
     for number in range(400):
         rows = ", ".join(f"({number * 20 + n}, '{'x' * (n % 7)}')" for n in range(20))
         one_kit.write(f"INSERT INTO plain VALUES {rows}")
-    one_kit.sync()
-
-    assert one_kit.differences() == []
+    one_kit.sync_and_compare()
     assert sum(transactions) == 8000
     assert max(transactions) <= 50

@@ -72,9 +72,7 @@ def test_a_random_workload_is_applied_on_spark(one_kit: SyncKit, spark: Runner) 
     for round_, size in enumerate([SMALL, ON_WORKERS]):
         random_transactions(one_kit, seed=20 + round_, transactions=150, keys=30)
 
-        one_kit.sync(spark, size=size)
-
-        assert one_kit.differences() == []
+        one_kit.sync_and_compare(spark, size=size)
 
 
 @pytest.mark.spark
