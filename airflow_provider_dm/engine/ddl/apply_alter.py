@@ -31,6 +31,7 @@ from airflow_provider_dm.engine.ddl.resolve import (
     resolved_constraint,
     settled,
     table_collation,
+    with_timestamp_defaults,
 )
 from airflow_provider_dm.engine.ddl.target_code import is_maintenance, is_moment, with_changed_partitions
 
@@ -48,10 +49,11 @@ def altered_table(context: Context, table: ddl.TableDefinition, specs: Sequence[
     by_old_name = _columns_by_old_name(context, table, specs, defined, converted)
     columns = _in_order(table, specs, defined, by_old_name)
     names = {name: column.name for name, column in by_old_name.items() if column is not None}
+    complete = with_timestamp_defaults(context, columns, [column for column, _ in defined.values()], rows=True)
 
     changed = replace(
         table,
-        columns=tuple(_with_new_names(column, names) for column in columns),
+        columns=tuple(_with_new_names(column, names) for column in complete),
         constraints=tuple(_constraints_left(context, table, specs, by_old_name, columns)),
         options=kept_options((*table.options, *_options(specs)), collation),
         partitioning=_partitioning(table, specs),

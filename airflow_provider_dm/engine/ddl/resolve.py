@@ -14,7 +14,7 @@ names, of keys that begin with the same column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -101,7 +101,7 @@ def resolved_columns(
     context: Context, columns: Sequence[ddl.ColumnDefinition], collation: Collation
 ) -> tuple[tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]], ...]:
     """Return each column resolved, with its inline keys and constraints. Raises CannotTrack."""
-    columns = _with_timestamp_defaults(context, columns)
+    columns = _with_timestamp_nulls(context, columns)
     return tuple(_column(context, column, collation) for column in columns)
 
 
@@ -161,11 +161,10 @@ def _default(server: Server, column: ddl.ColumnDefinition, sql_mode: int) -> ddl
     return without_mode(code, sql_mode)
 
 
-def _with_timestamp_defaults(context: Context, columns: Sequence[ddl.ColumnDefinition]) -> list[ddl.ColumnDefinition]:
-    """Add the implicit attributes of TIMESTAMP columns, if the session has explicit_defaults_for_timestamp=OFF."""
+def _with_timestamp_nulls(context: Context, columns: Sequence[ddl.ColumnDefinition]) -> list[ddl.ColumnDefinition]:
+    """Make TIMESTAMP columns NOT NULL, if the session has explicit_defaults_for_timestamp=OFF. Raises CannotTrack."""
     explicit = context.session.explicit_timestamp_defaults
     found: list[ddl.ColumnDefinition] = []
-    first = True
     for column in columns:
         if column.type.name == "timestamp" and not explicit and not (column.generated and context.server.mariadb):
             if explicit is None and column.nullable is None and column.key is not ddl.KeyKind.PRIMARY:
@@ -174,16 +173,40 @@ def _with_timestamp_defaults(context: Context, columns: Sequence[ddl.ColumnDefin
                     "explicit_defaults_for_timestamp is not in the log"
                 )
             if explicit is False and column.nullable is not True:
-                column = _implicit_timestamp(column, first=first)
-            first = False
+                column = replace(column, nullable=False)
         found.append(column)
     return found
 
 
+def with_timestamp_defaults(
+    context: Context, columns: Sequence[ddl.ColumnDefinition], new: Collection[ddl.ColumnDefinition], *, rows: bool
+) -> tuple[ddl.ColumnDefinition, ...]:
+    """Add the implicit defaults of TIMESTAMP columns, if the session has explicit_defaults_for_timestamp=OFF.
+
+    It is the current time for the first TIMESTAMP of the whole table, and zero for others. `new`: the columns that the
+    statement defines; `rows`: the table may have rows, which get these defaults. Raises CannotTrack.
+    """
+    explicit = context.session.explicit_timestamp_defaults
+    stamps = [column for column in columns if column.type.name == "timestamp"]
+    bare = [column for column in stamps if _is_bare(column) and any(column is one for one in new)]
+    if explicit is None and rows and any(column is stamps[0] for column in bare):
+        raise CannotTrack(
+            f"the TIMESTAMP {stamps[0].name} has no default, and the session's explicit_defaults_for_timestamp is not "
+            "in the log"
+        )
+    if explicit is not False:
+        return tuple(columns)
+    return tuple(
+        _implicit_timestamp(column, first=column is stamps[0]) if any(column is one for one in bare) else column
+        for column in columns
+    )
+
+
+def _is_bare(column: ddl.ColumnDefinition) -> bool:
+    return not (column.nullable or column.default or column.on_update or column.generated)
+
+
 def _implicit_timestamp(column: ddl.ColumnDefinition, *, first: bool) -> ddl.ColumnDefinition:
-    column = replace(column, nullable=False)
-    if column.default is not None or column.on_update is not None or column.generated is not None:
-        return column
     if not first:
         return replace(column, default=_ZERO_TIMESTAMP)
     now = f"CURRENT_TIMESTAMP({column.type.arguments[0]})" if column.type.arguments else "CURRENT_TIMESTAMP"
@@ -201,6 +224,7 @@ def created(context: Context, given: ddl.TableDefinition, *, shown: bool = False
     collation = table_collation(context, given.options, context.schema)
     resolved = resolved_columns(context, given.columns, collation)
     columns = tuple(column for column, _ in resolved)
+    columns = with_timestamp_defaults(context, columns, columns, rows=False)
     constraints = [one for _, inline in resolved for one in inline]
     constraints += [resolved_constraint(context, constraint) for constraint in given.constraints]
     options = kept_options(given.options, collation)

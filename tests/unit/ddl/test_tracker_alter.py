@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.ddl.tracked import (
@@ -93,3 +96,27 @@ def test_a_prefix_that_is_the_whole_column_is_none() -> None:
         for kind in ("varchar(11)", "char(10)", "varchar(9)", "int")
     ]
     assert prefixes == [(10, 5), (None, 5), (None, 5), (None, 5)]
+
+
+@pytest.mark.parametrize(
+    ("table", "alter", "expected"),
+    [
+        ("a int", "ADD d timestamp", "timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE"),
+        ("a timestamp NULL", "ADD d timestamp", "timestamp NOT NULL DEFAULT '0000-00-00 00:00:00'"),
+        ("a timestamp NULL", "ADD d timestamp FIRST", "timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE"),
+        ("d int, a timestamp NULL", "MODIFY d timestamp AFTER a", "timestamp NOT NULL DEFAULT '0000-00-00 00:00:00'"),
+        ("b int, a timestamp NULL", "DROP a, ADD d timestamp", "timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON"),
+    ],
+)
+def test_only_the_first_timestamp_of_the_table_is_the_current_time(table: str, alter: str, expected: str) -> None:
+    create, alter = f"CREATE TABLE t ({table})", f"ALTER TABLE t {alter}"
+    implicit = replace(SESSION, explicit_timestamp_defaults=False)
+    assert lines(after(create, alter, session=implicit), "d timestamp")[0].startswith(f"d {expected}")
+
+
+def test_a_timestamp_that_a_server_before_mysql_8_may_fill_is_refused() -> None:
+    """Its log does not say whether the rows get the current time or zero."""
+    unsaid, add = replace(SESSION, explicit_timestamp_defaults=None), "ALTER TABLE t ADD d timestamp NOT NULL"
+    with pytest.raises(CannotTrack, match="the TIMESTAMP d has no default"):
+        after("CREATE TABLE t (a int)", add, server=MYSQL_5, session=unsaid)
+    after("CREATE TABLE t (a timestamp NOT NULL)", add, server=MYSQL_5, session=unsaid)
