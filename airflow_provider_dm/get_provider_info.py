@@ -57,9 +57,7 @@ def get_provider_info() -> dict[str, Any]:
 
 
 def _modules(*names: str) -> list[dict[str, Any]]:
-    return [
-        {"integration-name": _INTEGRATION, "python-modules": [f"airflow_provider_dm.{name}" for name in names]},
-    ]
+    return [{"integration-name": _INTEGRATION, "python-modules": [f"airflow_provider_dm.{name}" for name in names]}]
 
 
 def _field(label: str, description: str, kind: str, **schema: Any) -> dict[str, Any]:
@@ -90,10 +88,7 @@ _SOURCE: dict[str, Any] = {
         default=True,
     ),
     "enable-gtid": _field(
-        "Source: find locations by GTID",
-        "Required for a failover to another server.",
-        "boolean",
-        default=False,
+        "Source: find locations by GTID", "Required for a failover to another server.", "boolean", default=False
     ),
     "relay-dir": _text(
         "Source: relay directory", "Empty: below [dm] work_dir. [dm] relay_dir overrides it for all sources."
@@ -154,9 +149,7 @@ _DM_DATABASE: dict[str, Any] = {
         ),
         **_TLS,
         "session": _field(
-            "Session variables",
-            'Set at connect, as a JSON object: {"tidb_mem_quota_query": "4294967296"}.',
-            "object",
+            "Session variables", 'Set at connect, as a JSON object: {"tidb_mem_quota_query": "4294967296"}.', "object"
         ),
         **_SOURCE,
     },

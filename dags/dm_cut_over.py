@@ -29,10 +29,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=1,
-    params={
-        "task": task_param(Path(__file__).with_name("dm_demo.task.yaml")),
-        "target": target_param(),
-    },
+    params={"task": task_param(Path(__file__).with_name("dm_demo.task.yaml")), "target": target_param()},
     tags=["dm", "example"],
     doc_md=__doc__,
     # Airflow 3.3.2 may fail a task that is answered within a second after it began to wait: a retry asks again.

@@ -21,10 +21,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=1,
-    params={
-        "task": task_param(Path(__file__).with_name("dm_demo.task.yaml")),
-        "target": target_param(),
-    },
+    params={"task": task_param(Path(__file__).with_name("dm_demo.task.yaml")), "target": target_param()},
     tags=["dm", "example"],
     doc_md=__doc__,
     default_args={"retries": 3, "retry_delay": timedelta(seconds=10)},

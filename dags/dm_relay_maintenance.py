@@ -25,9 +25,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     is_paused_upon_creation=True,
-    params={
-        "task": task_param(Path(__file__).with_name("dm_demo.task.yaml")),
-    },
+    params={"task": task_param(Path(__file__).with_name("dm_demo.task.yaml"))},
     tags=["dm", "example"],
     doc_md=__doc__,
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},

@@ -38,9 +38,7 @@ def add_events(actions: Verbs) -> None:
     parser.add_argument("--rows", action="store_true", help="with the values of rows, which may be secret")
     parser.add_argument("--limit", metavar="N", type=int, default=100, help="default: %(default)s")
     parser.add_argument(
-        "--relay",
-        action="store_true",
-        help="read one sub-directory of the relay log, by default from its beginning",
+        "--relay", action="store_true", help="read one sub-directory of the relay log, by default from its beginning"
     )
     parser.add_argument("--relay-dir", metavar="DIR", type=Path, help="read this relay directory")
     parser.add_argument("--sub-dir", metavar="DIR", help="sub-directory of the relay log; default: the newest one")

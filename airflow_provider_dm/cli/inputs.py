@@ -33,8 +33,7 @@ _NO_PASSWORD: Final = {"password": None, "password_env": None, "password_file": 
 
 def other_source(source: str, file: str, found: str) -> InvalidInput:
     return InvalidInput(
-        f"{file} is the file of source {found}, not of {source}.",
-        f"Give the file of source {source}, or correct -s.",
+        f"{file} is the file of source {found}, not of {source}.", f"Give the file of source {source}, or correct -s."
     )
 
 
@@ -68,11 +67,7 @@ def add_password_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[], help=where)
 
 
-def read_arguments(
-    task_file: Path,
-    source_files: Sequence[Path],
-    password_variables: Sequence[str] = (),
-) -> Inputs:
+def read_arguments(task_file: Path, source_files: Sequence[Path], password_variables: Sequence[str] = ()) -> Inputs:
     """Read everything that a task needs, in the order of its mysql-instances.
 
     Raises ConfigError, NotSupportedYet, InvalidInput.

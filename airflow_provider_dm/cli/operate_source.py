@@ -25,12 +25,7 @@ from airflow_provider_dm.cli.unsupported_verbs import refuse
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
-from airflow_provider_dm.launch.connections import (
-    connection_of,
-    delete_connection,
-    list_connections,
-    write_connections,
-)
+from airflow_provider_dm.launch.connections import connection_of, delete_connection, list_connections, write_connections
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -25,11 +25,7 @@ class CheckpointHook(BaseHook):
     """
 
     def __init__(
-        self,
-        target_conn_id: str,
-        *,
-        meta_schema: str = DEFAULT_META_SCHEMA,
-        dm_meta_conn_id: str | None = None,
+        self, target_conn_id: str, *, meta_schema: str = DEFAULT_META_SCHEMA, dm_meta_conn_id: str | None = None
     ) -> None:
         super().__init__()
         self.target_conn_id = target_conn_id

@@ -84,11 +84,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         """Return the Spark settings of the connection. Raises NotSupportedYet, InvalidInput."""
         stored: Mapping[str, Any] = self._connection
         if stored["deploy_mode"] == "cluster":
-            raise NotSupportedYet(
-                "Spark deploy-mode cluster",
-                f"connection {self._conn_id}",
-                "Use client mode.",
-            )
+            raise NotSupportedYet("Spark deploy-mode cluster", f"connection {self._conn_id}", "Use client mode.")
         if (stored["spark_binary"] or DEFAULT_SPARK_BINARY) != DEFAULT_SPARK_BINARY:
             raise NotSupportedYet(
                 f"spark-binary {stored['spark_binary']}",

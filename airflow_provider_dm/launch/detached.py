@@ -80,14 +80,7 @@ class Launcher:
     _child: subprocess.Popen[bytes] = field(repr=False)
 
     @classmethod
-    def start(
-        cls,
-        job: Job,
-        upstreams: Sequence[Upstream],
-        *,
-        run_dir: Path,
-        settings: SparkSettings,
-    ) -> Launcher:
+    def start(cls, job: Job, upstreams: Sequence[Upstream], *, run_dir: Path, settings: SparkSettings) -> Launcher:
         """Start a launcher, which inherits the environment without secrets. Its log is below `run_dir`."""
         spec = DetachedSpec(
             job=job.spec,

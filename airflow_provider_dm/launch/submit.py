@@ -70,12 +70,7 @@ class SparkApp:
 
     @classmethod
     def start(
-        cls,
-        job: Job,
-        *,
-        run_dir: Path,
-        settings: SparkSettings | None = None,
-        script: Path | None = None,
+        cls, job: Job, *, run_dir: Path, settings: SparkSettings | None = None, script: Path | None = None
     ) -> SparkApp:
         """Check the machine, write the job file and start spark-submit in its own session.
 

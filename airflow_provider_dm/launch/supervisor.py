@@ -25,14 +25,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.launch.idle import idle_result, note_idle
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import (
-    AppName,
-    Job,
-    Upstream,
-    checked_until,
-    new_run_id,
-    source_spec,
-)
+from airflow_provider_dm.launch.job import AppName, Job, Upstream, checked_until, new_run_id, source_spec
 from airflow_provider_dm.launch.progress_report import ProgressReporter, ReportOutput
 from airflow_provider_dm.launch.relays import Relays, remove_private_logs
 from airflow_provider_dm.launch.secrets import PassedSecrets

@@ -69,10 +69,7 @@ def wait_for_others(store: MetaStore, task: str, sources: Sequence[str], holder:
 
 
 def want_running(
-    store: MetaStore,
-    task: str,
-    sources: Iterable[str],
-    instead_of: Collection[Stage] = (Stage.PAUSED, Stage.STOPPED),
+    store: MetaStore, task: str, sources: Iterable[str], instead_of: Collection[Stage] = (Stage.PAUSED, Stage.STOPPED)
 ) -> None:
     """Withdraw requests for a task that is started now, which would otherwise pause or end immediately."""
     wanted = {subtask.source: subtask.desired for subtask in store.list_subtasks(task=task)}

@@ -154,10 +154,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
         wait_for_predecessor(supervisor.store, task, supervisor.source_ids, holder.identity)
         job, run_dir = self._job(context, supervisor)
         launcher = self._launcher = Launcher.start(
-            job,
-            supervisor.upstreams,
-            run_dir=run_dir,
-            settings=supervisor.settings,
+            job, supervisor.upstreams, run_dir=run_dir, settings=supervisor.settings
         )
         self.log.info("run %s continues without this process; its log is %s", job.spec.run_id, launcher.log_path)
         limit, now = self.execution_timeout, time.time()

@@ -74,12 +74,7 @@ def set_stage(store: MetaStore, request: StageRequest, stage: Stage) -> str:
 def decide_lock(store: MetaStore, decision: LockDecision) -> str:
     """Store a decision about a DDL lock. Raises LockRefuses."""
     lock = unlock(
-        store,
-        decision.lock,
-        owner=decision.owner,
-        action=decision.action,
-        force=decision.force,
-        number=decision.number,
+        store, decision.lock, owner=decision.owner, action=decision.action, force=decision.force, number=decision.number
     )
     return f"{lock.owner} carries out the decision when it next reads the lock: now, or in the task's next run."
 

@@ -34,9 +34,7 @@ class Selection:
 
 
 def page_document(
-    store: MetaStore,
-    selection: Selection | None = None,
-    is_visible: Callable[[Run | None], bool] = lambda _: True,
+    store: MetaStore, selection: Selection | None = None, is_visible: Callable[[Run | None], bool] = lambda _: True
 ) -> Json:
     """Return the page of the selected tasks and sources; None: of all. `is_visible`: whether it shows a run, and a task
     with this last load or sync."""

@@ -75,12 +75,7 @@ class _SourcesSensor(_SyncSensor):
     template_fields: Sequence[str] = (*_SyncSensor.template_fields, "sources")
 
     def __init__(
-        self,
-        *,
-        task: Document,
-        sources: Sequence[str] | None = None,
-        dm_meta_conn_id: str | None = None,
-        **kwargs: Any,
+        self, *, task: Document, sources: Sequence[str] | None = None, dm_meta_conn_id: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(task=task, dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.sources = sources

@@ -26,15 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.run import Outcome, run_dag, say
-from demo.world import (
-    TARGETS,
-    World,
-    attach_world,
-    fill_shards,
-    remember,
-    start_world_airflow,
-    start_world_servers,
-)
+from demo.world import TARGETS, World, attach_world, fill_shards, remember, start_world_airflow, start_world_servers
 from testbed.airflow_api import ApiError
 from testbed.unavailable import ServerUnavailable
 

@@ -51,11 +51,7 @@ class Outcome:
 
 
 def run_dag(
-    world: World,
-    *,
-    writes_per_second: int,
-    during: Callable[[World, str], None] | None = None,
-    tell: Say = say,
+    world: World, *, writes_per_second: int, during: Callable[[World, str], None] | None = None, tell: Say = say
 ) -> Outcome:
     """Trigger the DAG while writers write; wait for its end and compare. `during(world, run_id)` runs beside it."""
     api = world.airflow.api

@@ -118,11 +118,7 @@ def start_world_servers(home: Path, target: str, *, keep: bool) -> dict[str, Ser
 def start_world_airflow(home: Path, servers: Mapping[str, Server], *, keep: bool) -> Airflow:
     """Start an Airflow whose connections are the servers, under an account with no more rights than it needs."""
     airflow = start_airflow(
-        AirflowSpec(
-            home=home / "airflow",
-            dags=DAGS,
-            environment={"AIRFLOW__DM__WORK_DIR": str(home / "work")},
-        ),
+        AirflowSpec(home=home / "airflow", dags=DAGS, environment={"AIRFLOW__DM__WORK_DIR": str(home / "work")}),
         keep=keep,
     )
     password = secrets.token_urlsafe(16)

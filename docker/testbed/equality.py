@@ -277,11 +277,5 @@ def _connect(place: Place) -> "pymysql.connections.Connection[Any]":
     theirs = place.server.get("init_command")
     login = {**place.server, "init_command": f"{theirs}, {ours}" if theirs else f"SET {ours}"}
     return pymysql.connect(
-        **login,
-        charset="utf8mb4",
-        use_unicode=False,
-        autocommit=None,
-        conv={},
-        connect_timeout=10,
-        ssl_disabled=True,
+        **login, charset="utf8mb4", use_unicode=False, autocommit=None, conv={}, connect_timeout=10, ssl_disabled=True
     )

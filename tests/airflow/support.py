@@ -179,11 +179,7 @@ def sync_task(airflow: Airflow, source: Server, *, name: str, source_id: str, sc
         "task-mode": "incremental",
         "meta-schema": f"{schema}_meta",
         "mysql-instances": [
-            {
-                "source-id": source_id,
-                "block-allow-list": "ours",
-                "meta": {"binlog-name": file, "binlog-pos": position},
-            }
+            {"source-id": source_id, "block-allow-list": "ours", "meta": {"binlog-name": file, "binlog-pos": position}}
         ],
         "block-allow-list": {"ours": {"do-dbs": [schema]}},
     }

@@ -176,10 +176,7 @@ class Reader:
 @pytest.mark.spark
 @pytest.mark.timeout(3000)
 def test_a_new_user_follows_the_pages(
-    tmp_path: Path,
-    servers: Mapping[str, Server],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, servers: Mapping[str, Server], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reader = Reader(tmp_path, servers)
     reader.install()

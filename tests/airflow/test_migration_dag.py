@@ -179,11 +179,7 @@ def test_two_sources_into_one_target(
         ("copy", orders, {"dm_run_id": one["dm_run_id"], "sources": [source]})
         for source, one in sorted(zip(read_from, (first, second), strict=True))
     ]
-    assert of_sync == (
-        "sync",
-        orders,
-        {"dm_run_id": results["sync"]["dm_run_id"], "sources": read_from},
-    )
+    assert of_sync == ("sync", orders, {"dm_run_id": results["sync"]["dm_run_id"], "sources": read_from})
 
     read = [
         Dataset(f"mysql://127.0.0.1:{server.port}", f"{shards}_{number}.orders")

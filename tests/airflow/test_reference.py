@@ -45,9 +45,7 @@ def expected(operator: type[BaseOperator | BaseNotifier], one: inspect.Parameter
 
 
 @pytest.mark.parametrize("operator", operators(), ids=lambda one: one.__name__)
-def test_every_argument_is_documented(
-    operator: type[BaseOperator],
-) -> None:
+def test_every_argument_is_documented(operator: type[BaseOperator]) -> None:
     doc = inspect.cleandoc(operator.__doc__ or "")
     documented = {found["name"]: " ".join(found["kind"].split()) for found in PARAM.finditer(doc)}
     assert documented == {name: expected(operator, one) for name, one in parameters(operator).items()}

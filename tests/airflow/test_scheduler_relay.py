@@ -112,9 +112,7 @@ def test_a_relay_survives_its_triggerer_and_is_restarted_until_it_is_stopped(def
     assert files_with(CANARY, airflow.home) == []
 
 
-def test_a_cleared_task_adopts_its_relay_and_a_task_marked_as_failed_ends_it(
-    deferred: Deferred,
-) -> None:
+def test_a_cleared_task_adopts_its_relay_and_a_task_marked_as_failed_ends_it(deferred: Deferred) -> None:
     airflow, run = deferred.airflow, deferred.marked_run
     assert deferred.pid("marked_source")  # neither the other run's restarts nor its stop were meant for this one
     assert deferred.state(MARKED_DAG, run) == ("deferred", 1)

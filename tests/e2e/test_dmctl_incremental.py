@@ -34,10 +34,7 @@ def test_a_wrong_start_is_corrected_and_the_checkpoint_is_kept(
     (tmp_path / "wrong").mkdir()
     sources = {"maria-01": source}
     wrong, right = (
-        incremental(
-            write_files(folder, target=mysql_target, sources=sources, schemas=[schema], name=schema),
-            meta,
-        )
+        incremental(write_files(folder, target=mysql_target, sources=sources, schemas=[schema], name=schema), meta)
         for folder, meta in (
             (tmp_path / "wrong", f"{{binlog-name: {file}, binlog-pos: {position + 1}}}"),
             (tmp_path, f"{{binlog-gtid: '{gtids}'}}"),

@@ -80,11 +80,7 @@ class Journey:
         table = definition(upstream, name)
         try:
             return create_table_like(
-                create_statement(upstream, name),
-                table,
-                name,
-                ServerPair(*ours),
-                collation="utf8mb4_bin",
+                create_statement(upstream, name), table, name, ServerPair(*ours), collation="utf8mb4_bin"
             ).sql
         except CannotCreateTarget:
             there = sample.definition(self.target.flavour, there=ours[0] is not ours[1])

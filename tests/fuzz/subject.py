@@ -96,12 +96,7 @@ def _plainly_and_by_kernels(way: Callable[..., Iterable[RowChange]]) -> Mapping[
     return {"plain": partial(way, compiled=False), "kernels": partial(way, compiled=True)}
 
 
-ENGINE: Final = Subject(
-    {
-        "rows": _plainly_and_by_kernels(own_way),
-        "cells": _plainly_and_by_kernels(_as_cells),
-    }
-)
+ENGINE: Final = Subject({"rows": _plainly_and_by_kernels(own_way), "cells": _plainly_and_by_kernels(_as_cells)})
 
 
 class Disagreement(AssertionError):
@@ -211,11 +206,7 @@ def follow(
 
 
 def _planned(
-    files: Sequence[LogFile],
-    here: Location,
-    reading: Reading,
-    plans: Mapping[str, Plan],
-    clock: Callable[[], None],
+    files: Sequence[LogFile], here: Location, reading: Reading, plans: Mapping[str, Plan], clock: Callable[[], None]
 ) -> Planned | DmError:
     found: dict[str, Planned | DmError] = {}
     for name, plan in plans.items():

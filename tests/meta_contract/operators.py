@@ -6,12 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.errors import LostRace
-from airflow_provider_dm.engine.meta.records import (
-    Operator,
-    OperatorKind,
-    OperatorState,
-    SqlPattern,
-)
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.meta_contract.opened import OpenStore

@@ -1,9 +1,6 @@
 """Relays: their reports, and requests to them."""
 
-from airflow_provider_dm.engine.meta.records import (
-    RelayStatus,
-    Stage,
-)
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.meta_contract.opened import OpenStore

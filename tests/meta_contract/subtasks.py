@@ -6,10 +6,7 @@ from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import read_with_now
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.errors import UnrelatedNeeds
-from airflow_provider_dm.engine.meta.records import (
-    Stage,
-    Unit,
-)
+from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.url import parse_url
 from airflow_provider_dm.engine.mysql.location import Location

@@ -276,12 +276,7 @@ def schema_of(shape: Shape) -> pa.Schema:
 
 
 def record_batches(
-    byte_range: ByteRange,
-    wanted: WantedTables,
-    shape: Shape,
-    *,
-    sub_dir: str = "",
-    gtid: str | None = None,
+    byte_range: ByteRange, wanted: WantedTables, shape: Shape, *, sub_dir: str = "", gtid: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield every change of a wanted table in a range, in order, in batches of bounded size.
 

@@ -147,13 +147,7 @@ def read_format(window: Bytes, name: str) -> BinlogFormat | None:
 
 
 def scan_log(
-    log: OpenLog,
-    start: int,
-    *,
-    cut: int,
-    apply: bool = True,
-    part: int = NOWHERE,
-    hopper: Hopper | None = None,
+    log: OpenLog, start: int, *, cut: int, apply: bool = True, part: int = NOWHERE, hopper: Hopper | None = None
 ) -> ScannedRange:
     """Scan from `start`, the beginning of an event outside of a transaction, to the first boundary at or after `cut`.
     Compressed data counts with its unpacked size if it is to be applied, so that the boundary may be before `cut`.

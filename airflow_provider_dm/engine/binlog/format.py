@@ -15,12 +15,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.errors import UnsupportedFormat
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, TABLE_MAP
-from airflow_provider_dm.engine.binlog.header import (
-    CHECKSUM_SIZE,
-    HEADER_SIZE,
-    EventHeader,
-    verify_checksum,
-)
+from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader, verify_checksum
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 MAGIC: Final = b"\xfebin"

@@ -31,13 +31,7 @@ from typing import Final, NamedTuple
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.compressed import uncompressed_query
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, UnknownEvent, mixed_engine_rollback
-from airflow_provider_dm.engine.binlog.gtid_events import (
-    Gtid,
-    GtidTrail,
-    gtid_list,
-    previous_gtids,
-    tagged_gtid,
-)
+from airflow_provider_dm.engine.binlog.gtid_events import Gtid, GtidTrail, gtid_list, previous_gtids, tagged_gtid
 from airflow_provider_dm.engine.binlog.query_event import QueryEvent, query_of
 from airflow_provider_dm.engine.binlog.xa import Xid, read_end, read_prepare
 from airflow_provider_dm.engine.ddl.first_words import (

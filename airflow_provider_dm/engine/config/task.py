@@ -170,9 +170,7 @@ class SubtaskConfig:
         """Return a copy with the rules of source.yaml: its binlog event filters follow the task's, and names are
         case-sensitive if either file demands it, as in DM."""
         return replace(
-            self,
-            filters=(*self.filters, *source.filters),
-            case_sensitive=self.case_sensitive or source.case_sensitive,
+            self, filters=(*self.filters, *source.filters), case_sensitive=self.case_sensitive or source.case_sensitive
         )
 
     @property

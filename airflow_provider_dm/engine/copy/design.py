@@ -89,10 +89,7 @@ def design(
 
 
 def _creations(
-    surveys: Sequence[SourceSurvey],
-    subtasks: Mapping[str, SubtaskConfig],
-    target: TargetSurvey,
-    fresh: Collection[str],
+    surveys: Sequence[SourceSurvey], subtasks: Mapping[str, SubtaskConfig], target: TargetSurvey, fresh: Collection[str]
 ) -> dict[TableName, tuple[Table, NewTable]]:
     """Return, for each missing target table, its definition and how it is created."""
     made: dict[TableName, tuple[Table, NewTable]] = {}

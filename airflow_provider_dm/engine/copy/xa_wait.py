@@ -29,10 +29,7 @@ _NOT_PERMITTED: Final = ACCESS_DENIED | {1401}  # MySQL's error without XA_RECOV
 
 
 def wait_for_prepared(
-    endpoint: Endpoint,
-    *,
-    seconds: float = PREPARED_WAIT_SECONDS,
-    sleep: Callable[[float], None] = time.sleep,
+    endpoint: Endpoint, *, seconds: float = PREPARED_WAIT_SECONDS, sleep: Callable[[float], None] = time.sleep
 ) -> None:
     """Wait until all transactions that are prepared now have ended. Raises NotBegunYet (retry)."""
     with connected(endpoint) as connection:

@@ -59,10 +59,7 @@ def with_shrunk_keys(
 
 
 def with_recollated_keys(
-    statement: ddl.AlterTable,
-    before: ddl.TableDefinition,
-    after: ddl.TableDefinition,
-    becomes: Callable[[str], str],
+    statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition, becomes: Callable[[str], str]
 ) -> ddl.AlterTable:
     """Return the statement for TiDB. `before`, `after`: the table of its source; `becomes`: the target's collation for
     one of the source."""

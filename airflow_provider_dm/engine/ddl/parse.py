@@ -112,11 +112,7 @@ def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
     while (text := reader.peek()) not in _OBJECTS:
         if text in _MODIFIERS:
             modifiers.add(reader.word())
-        elif text in (
-            "DEFINER",
-            "ALGORITHM",
-            "SQL",
-        ):  # = user[@host], = x, SECURITY x: up to a keyword
+        elif text in ("DEFINER", "ALGORITHM", "SQL"):  # = user[@host], = x, SECURITY x: up to a keyword
             reader.word()
             while (text := reader.peek()) not in _OBJECTS | _MODIFIERS | {"ALGORITHM", "SQL"}:
                 if not text:

@@ -126,9 +126,7 @@ def _single_changes(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
     return split_inline_key(spec) if inline else (spec,)
 
 
-def _dependent_pairs(
-    pairs: Iterable[tuple[TableName, TableName]],
-) -> list[tuple[tuple[TableName, TableName], ...]]:
+def _dependent_pairs(pairs: Iterable[tuple[TableName, TableName]]) -> list[tuple[tuple[TableName, TableName], ...]]:
     """Group pairs that share a name, each group in its order: a swap of names has to change at once.
 
     >>> a, b, c, d, e = (TableName("s", name) for name in "abcde")
@@ -144,9 +142,7 @@ def _dependent_pairs(
     return [tuple(pair for _, pair in group) for group in sorted(groups)]
 
 
-def _in_visible_steps(
-    pairs: tuple[tuple[TableName, TableName], ...],
-) -> list[tuple[tuple[TableName, TableName], ...]]:
+def _in_visible_steps(pairs: tuple[tuple[TableName, TableName], ...]) -> list[tuple[tuple[TableName, TableName], ...]]:
     """Split the pairs into statements that each change the set of existing names.
 
     After a crash, the names and the tables' definitions show whether a statement was executed. A swap of two identical

@@ -345,12 +345,7 @@ class KeyDemanded(DownstreamError):
 
 
 def translate(
-    error: pymysql.err.Error,
-    *,
-    table: str = "(no table)",
-    server: str = "target",
-    statement: str = "",
-    key: str = "",
+    error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target", statement: str = "", key: str = ""
 ) -> DmError:
     """Translate a driver's error; `reaction` decides whether the same transaction may be retried.
 

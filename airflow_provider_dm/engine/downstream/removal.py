@@ -35,13 +35,7 @@ _KEPT: Final = "dm_subtask"
 
 
 def remove_progress(
-    store: MetaStore,
-    target: Endpoint,
-    meta_schema: str,
-    task: str,
-    sources: Sequence[str],
-    *,
-    who: str,
+    store: MetaStore, target: Endpoint, meta_schema: str, task: str, sources: Sequence[str], *, who: str
 ) -> list[str]:
     """Remove the state of these sources of a task, all or none. Return those that had any.
 

@@ -143,12 +143,7 @@ class Computing:
 
 
 def write_rows(
-    mapping: TableMapping,
-    rows: Iterable[Literals],
-    verb: Verb,
-    *,
-    dialect: Dialect = Dialect(),
-    lenient: bool = False,
+    mapping: TableMapping, rows: Iterable[Literals], verb: Verb, *, dialect: Dialect = Dialect(), lenient: bool = False
 ) -> Iterator[SqlStatement]:
     """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
 

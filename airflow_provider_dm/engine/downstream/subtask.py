@@ -88,11 +88,7 @@ def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> l
     if not has_table(connection, table):
         return []
     rows = query_whole(
-        connection,
-        "task, source",
-        f"FROM {table.quoted()} WHERE %s IN ('', task)",
-        (task,),
-        tail="ORDER BY 1, 2",
+        connection, "task, source", f"FROM {table.quoted()} WHERE %s IN ('', task)", (task,), tail="ORDER BY 1, 2"
     )
     subtasks = (read_subtask(connection, SubtaskRef(meta_schema, text(one), text(source))) for one, source in rows)
     return [subtask for subtask in subtasks if subtask is not None]

@@ -54,12 +54,7 @@ class _Tuples:
 
 
 def write_values(
-    mapping: TableMapping,
-    rows: Sequence[Row],
-    verb: Verb,
-    literals: Callable[[Row], Literals],
-    *,
-    dialect: Dialect,
+    mapping: TableMapping, rows: Sequence[Row], verb: Verb, literals: Callable[[Row], Literals], *, dialect: Dialect
 ) -> Iterator[SqlStatement]:
     """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
 
@@ -71,11 +66,7 @@ def write_values(
 
 
 def write_tuple_cells(
-    mapping: TableMapping,
-    cells: Cells,
-    numbers: Any,
-    verb: Verb,
-    dialect: Dialect,
+    mapping: TableMapping, cells: Cells, numbers: Any, verb: Verb, dialect: Dialect
 ) -> Iterator[SqlStatement]:
     """Yield INSERT, REPLACE or UPSERT statements for the rows of `cells` with these row numbers (int64)."""
     plain = deletes_first(mapping, verb, dialect)

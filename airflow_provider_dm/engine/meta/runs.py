@@ -71,12 +71,7 @@ class Runs(StorePart):
         return None if row is None else _run(row)
 
     def list_runs(
-        self,
-        *,
-        task: str | None = None,
-        identity: str | None = None,
-        but: str | None = None,
-        limit: int | None = None,
+        self, *, task: str | None = None, identity: str | None = None, but: str | None = None, limit: int | None = None
     ) -> list[Run]:
         """Return runs, the newest first. None: of all tasks, of all holders. `but`: except runs of this app."""
         conditions = [tables.run.c.task == task] if task is not None else []

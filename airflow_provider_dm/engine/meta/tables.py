@@ -15,19 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Float,
-    MetaData,
-    String,
-    Table,
-    Text,
-    inspect,
-    text,
-)
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Float, MetaData, String, Table, Text, inspect, text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 

@@ -138,12 +138,7 @@ class WriterOpener:
             return BinlogFile.parse(needed.file)
 
     def _follow(
-        self,
-        held: RelayWriter,
-        connection: Connection,
-        info: ServerInfo,
-        binlogs: Sequence[BinlogSize],
-        locate: Locate,
+        self, held: RelayWriter, connection: Connection, info: ServerInfo, binlogs: Sequence[BinlogSize], locate: Locate
     ) -> RelayWriter:
         """Follow another server that has taken over, by GTID."""
         if not any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs()):

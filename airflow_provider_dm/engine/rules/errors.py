@@ -49,11 +49,7 @@ class TargetTableMismatch(DownstreamError):
         return f"{freely if self.created_anew else self.hint} {self.remedy}".rstrip()
 
     def happened(self) -> str:
-        found = (
-            ("missing", self.missing),
-            ("only in the target", self.extra),
-            ("different", self.different),
-        )
+        found = (("missing", self.missing), ("only in the target", self.extra), ("different", self.different))
         differences = "; ".join(f"{label}: {', '.join(columns)}" for label, columns in found if columns)
         return (
             f"the target table {self.target} does not fit the rows of {self.source}. {differences}. "

@@ -40,11 +40,7 @@ class Turn(StrEnum):
 
 
 def turn_of(
-    group: Group,
-    shards: Collection[TableName],
-    decided: Collection[Ddls] | None,
-    lock: Lock | None,
-    source: str,
+    group: Group, shards: Collection[TableName], decided: Collection[Ddls] | None, lock: Lock | None, source: str
 ) -> Turn:
     """Return the next step of `source`. `shards`: its tables of the group.
 

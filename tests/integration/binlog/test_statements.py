@@ -7,12 +7,7 @@ import pymysql
 import pytest
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.client_charsets import (
-    CLIENT_CHARSETS,
-    SWE7_IDS,
-    UTF8_IDS,
-    ClientCharset,
-)
+from airflow_provider_dm.engine.binlog.client_charsets import CLIENT_CHARSETS, SWE7_IDS, UTF8_IDS, ClientCharset
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.binlog.query_event import query_of
 from airflow_provider_dm.engine.ddl.errors import Unreadable

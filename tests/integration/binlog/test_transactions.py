@@ -303,12 +303,7 @@ Image = tuple[bytes | None, ...] | None
 def seen_by_mysql_replication(server: Server, name: TableName, lo: Location) -> list[tuple[Image, Image]]:
     """(before, after) of every row, in canonical values."""
     stream = BinLogStreamReader(
-        connection_settings={
-            "host": server.host,
-            "port": server.port,
-            "user": server.user,
-            "passwd": server.password,
-        },
+        connection_settings={"host": server.host, "port": server.port, "user": server.user, "passwd": server.password},
         server_id=4_000_000_001,
         log_file=lo.file,
         log_pos=lo.position,

@@ -173,9 +173,7 @@ def test_rows_that_wait_are_not_forgotten_with_the_table_they_wait_for(one_sourc
     one_source.write("a", "INSERT INTO o_0 VALUES (1, 'first')", "INSERT INTO o_1 VALUES (1, 'second')")
     with pytest.raises(RowsCollide):
         one_source.sync()
-    one_source.task = {
-        "block-allow-list": {"a": {"do-tables": [{"db-name": one_source.schema, "tbl-name": "o_1"}]}},
-    }
+    one_source.task = {"block-allow-list": {"a": {"do-tables": [{"db-name": one_source.schema, "tbl-name": "o_1"}]}}}
     one_source.target.sql("DELETE FROM o", database=one_source.schema)
 
     one_source.sync()

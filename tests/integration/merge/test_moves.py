@@ -58,10 +58,7 @@ def test_a_unique_value_is_handed_over_during_the_copy(shops: Shops, first: str)
     assert (22, 2, "b") in shops.rows()
 
 
-MOVES = [
-    "{insert}; {delete}",
-    "{delete}; {insert}",
-]
+MOVES = ["{insert}; {delete}", "{delete}; {insert}"]
 TWO_TRANSACTIONS = [["{insert}", "{delete}"], ["{delete}", "{insert}"]]
 
 

@@ -31,12 +31,7 @@ class AppProcess:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        store: MetaStore,
-        spec: JobSpec,
-        script: Path | None = None,
-        nursery: Nursery | None = None,
+        self, folder: Path, store: MetaStore, spec: JobSpec, script: Path | None = None, nursery: Nursery | None = None
     ) -> None:
         self.store, self.spec = store, spec
         path = folder / f"{spec.run_id}.json"

@@ -143,7 +143,7 @@ OF_MYSQL: dict[str, Sequence[str]] = {
         "CREATE TABLE h LIKE g",
         "INSERT INTO h VALUES (1, 1)",
         "CREATE TABLE k (id int PRIMARY KEY)",
-    ),
+    )
 }
 
 
@@ -231,9 +231,7 @@ def test_a_temporary_table_that_hides_one_of_the_task_stops_it(mariadb11_kit: Sy
     assert stopped.value.code == "DM-6030"
 
 
-def test_rows_dropped_by_alter_ignore_stop_the_task_until_the_target_lacks_them(
-    mariadb11_kit: SyncKit,
-) -> None:
+def test_rows_dropped_by_alter_ignore_stop_the_task_until_the_target_lacks_them(mariadb11_kit: SyncKit) -> None:
     """The target runs it without IGNORE: MariaDB's log does not show which rows were dropped."""
     begin(mariadb11_kit)
     mariadb11_kit.write("CREATE TABLE a (id int PRIMARY KEY, v int)", "INSERT INTO a VALUES (1, 1), (2, 1)")

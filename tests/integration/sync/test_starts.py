@@ -65,12 +65,7 @@ def test_a_start_by_gtid_and_a_checkpoint_copied_to_a_new_metadata_db(one_kit: S
         record_needs(again, store)
         (copied,) = store.list_subtasks()
         (known,) = one_kit.store.list_subtasks()
-        assert (copied.task, copied.source, copied.unit, copied.stage) == (
-            "test",
-            SOURCE_ID,
-            Unit.SYNC,
-            Stage.STOPPED,
-        )
+        assert (copied.task, copied.source, copied.unit, copied.stage) == ("test", SOURCE_ID, Unit.SYNC, Stage.STOPPED)
         assert (str(copied.needed), str(copied.applied)) == (str(known.needed), str(known.applied))
 
         store.put_subtask("test", SOURCE_ID, unit=Unit.SYNC, stage=Stage.RUNNING, needed=begin)

@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.binlog.compressed import (
-    claimed_rows_size,
-    uncompressed_query,
-    uncompressed_rows,
-)
+from airflow_provider_dm.engine.binlog.compressed import claimed_rows_size, uncompressed_query, uncompressed_rows
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, EventTooLarge, MalformedEvent
 from airflow_provider_dm.engine.binlog.events import EVENTS
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits

@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog import boundary
-from airflow_provider_dm.engine.binlog.errors import (
-    ChangeNotInLog,
-    EventTooLarge,
-    MalformedEvent,
-    UnknownEvent,
-)
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, EventTooLarge, MalformedEvent, UnknownEvent
 from airflow_provider_dm.engine.binlog.payload import PayloadWindow, inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch

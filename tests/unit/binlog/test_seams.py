@@ -54,11 +54,7 @@ def test_a_transaction_is_cut_after_statements_and_before_table_maps(server: str
     one = spans[0][1] - spans[0][0]
 
     every = planned(log, tmp_path, start, one)
-    assert edges(every.ranges) == [
-        (start, spans[0][1]),
-        *spans[1:5],
-        (spans[5][0], log.position),
-    ]
+    assert edges(every.ranges) == [(start, spans[0][1]), *spans[1:5], (spans[5][0], log.position)]
     assert [(part.inside, part.closes) for part in every.ranges] == [
         (False, log.position),
         *[(True, log.position)] * 4,
@@ -231,10 +227,7 @@ def around(tmp_path: Path) -> tuple[list[ByteRange], dict[str, int], Callable[[i
     return list(epoch.ranges), ends, lambda position: Location(log.name, position).sort_key
 
 
-@pytest.mark.parametrize(
-    ("skipped", "seen"),
-    [("start", 5), ("first", 4), ("inside", 4), ("second", 1), ("third", 0)],
-)
+@pytest.mark.parametrize(("skipped", "seen"), [("start", 5), ("first", 4), ("inside", 4), ("second", 1), ("third", 0)])
 def test_a_cut_transaction_is_left_out_as_a_whole_or_not_at_all(
     around: tuple[list[ByteRange], dict[str, int], Callable[[int], str]], skipped: str, seen: int
 ) -> None:

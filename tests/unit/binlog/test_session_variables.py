@@ -102,20 +102,13 @@ def test_lengths_that_depend_on_the_value(value: bytes) -> None:
         pytest.param(
             "0000000001 01 0000205400000000 06 03737464 83 02 08002f00 2d002e00 04 000900092d00 81 2900000000000000",
             Session(
-                flags=0x01000000,
-                sql_mode=0x54200000,
-                default_collations=((8, 47), (45, 46)),
-                charsets=(2304, 2304, 45),
+                flags=0x01000000, sql_mode=0x54200000, default_collations=((8, 47), (45, 46)), charsets=(2304, 2304, 45)
             ),
             id="MariaDB 11.8, with 131 before 4",
         ),
         pytest.param(
             "0000000001 01 0000205400000000 06 03737464 04 2d002d002d00 81 5800000000000000 82 04 1900000000000000",
-            Session(
-                flags=0x01000000,
-                sql_mode=0x54200000,
-                charsets=(45, 45, 45),
-            ),
+            Session(flags=0x01000000, sql_mode=0x54200000, charsets=(45, 45, 45)),
             id="MariaDB 10.11, second phase of an ALTER",
         ),
     ],

@@ -232,11 +232,7 @@ def test_a_prepared_transaction_in_an_older_file_is_found(tmp_path: Path) -> Non
     assert (ids(before), before.hi.position, before.prepared) == ([2], commit, None)
     with pytest.raises(XaRowsGone) as raised:
         plan_epoch(files[1:], before.hi, prepared=first.prepared or ())
-    assert raised.value.details() == {
-        "at": f"{new.name}:{commit}",
-        "xid": str(A),
-        "prepared": f"{old.name}:{start}",
-    }
+    assert raised.value.details() == {"at": f"{new.name}:{commit}", "xid": str(A), "prepared": f"{old.name}:{start}"}
 
 
 @FLAVOURS

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.cli import run
-from airflow_provider_dm.cli.inputs import (
-    default_variable,
-    read_arguments,
-)
+from airflow_provider_dm.cli.inputs import default_variable, read_arguments
 from airflow_provider_dm.cli.main import parser
 from airflow_provider_dm.cli.output import Output
 from airflow_provider_dm.engine.config import secrets

@@ -263,11 +263,7 @@ def test_an_online_ddl_rule_must_mark_the_name_of_the_real_table(key: str, rule:
 
 @pytest.mark.parametrize(("of_task", "of_source"), [(False, False), (True, False), (False, True), (True, True)])
 def test_names_are_case_sensitive_if_task_or_source_is(of_task: bool, of_source: bool) -> None:
-    task = a_task(
-        {"block-allow-list": "l"},
-        case_sensitive=of_task,
-        block_allow_list={"l": {"do-dbs": ["Shop"]}},
-    )
+    task = a_task({"block-allow-list": "l"}, case_sensitive=of_task, block_allow_list={"l": {"do-dbs": ["Shop"]}})
     rule = {"schema-pattern": "s", "events": ["delete"], "action": "Ignore"}
     source = source_of({"source-id": "a", "case-sensitive": of_source, "filters": [rule]})
     endpoint = EndpointSpec(name="a", host="h", port=1, user="u")

@@ -210,10 +210,7 @@ def test_an_option_that_was_a_string_stays_quoted() -> None:
 
 @pytest.mark.parametrize(
     ("line", "collation"),
-    [
-        ("`c` varchar(9) COLLATE utf8mb4_0900_as_cs", "utf8mb4_bin"),
-        ("`c` varchar(9)", "utf8mb4_0900_ai_ci"),
-    ],
+    [("`c` varchar(9) COLLATE utf8mb4_0900_as_cs", "utf8mb4_bin"), ("`c` varchar(9)", "utf8mb4_0900_ai_ci")],
 )
 def test_strict_collations_are_those_of_the_source_or_none(line: str, collation: str) -> None:
     with pytest.raises(CannotCreateTarget, match=r"the collation utf8mb4_0900_a\w+, which .* does not have"):

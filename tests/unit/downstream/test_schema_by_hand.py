@@ -12,12 +12,7 @@ FULL = "CREATE TABLE `shop`.`or``ders`"
 
 
 @pytest.mark.parametrize(
-    "written",
-    [
-        "CREATE TABLE `or``ders` (a int)",
-        "create table shop . `or``ders` (a int) ;\n",
-        f"{FULL} (a int)",
-    ],
+    "written", ["CREATE TABLE `or``ders` (a int)", "create table shop . `or``ders` (a int) ;\n", f"{FULL} (a int)"]
 )
 def test_a_definition_is_kept_with_the_tables_full_name(written: str) -> None:
     found = definition_in(written, NAME)

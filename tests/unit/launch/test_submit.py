@@ -179,9 +179,7 @@ print('DM-RESULT {{"rows": 4}}')
     assert all(text in app.log_path.read_text() for text in ("NativeCodeLoader", "of a library", "ZeroDivisionError"))
 
 
-def test_no_argument_shows_a_secret_and_a_stopped_driver_saves_its_progress(
-    launch: Launch,
-) -> None:
+def test_no_argument_shows_a_secret_and_a_stopped_driver_saves_its_progress(launch: Launch) -> None:
     save = """
 def save(*_):
     # The JVM must still be there: an epoch in flight is finished before the app ends.

@@ -57,10 +57,7 @@ def test_the_steps_of_a_two_column_key() -> None:
     assert order is not None
 
     assert list(order.steps(None, 1, 9)) == [b"`a` >= 1 AND `a` <= 9"]
-    assert list(order.steps((b"3", b"4"), 1, 9)) == [
-        b"`a` = 3 AND `b` > 4 AND `a` <= 9",
-        b"`a` > 3 AND `a` <= 9",
-    ]
+    assert list(order.steps((b"3", b"4"), 1, 9)) == [b"`a` = 3 AND `b` > 4 AND `a` <= 9", b"`a` > 3 AND `a` <= 9"]
 
 
 def test_keys_that_the_server_orders_otherwise_than_it_compares_do_not_page() -> None:

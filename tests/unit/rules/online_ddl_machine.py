@@ -43,11 +43,7 @@ def parsed(sql: str, sql_mode: int = 0, schema: str = "shop") -> Statement | Not
 
 
 def follow(
-    memory: OnlineDdls,
-    log: Iterable[str],
-    *,
-    tables: Sequence[Table] = SHOP,
-    of: BlockAllowRules | None = None,
+    memory: OnlineDdls, log: Iterable[str], *, tables: Sequence[Table] = SHOP, of: BlockAllowRules | None = None
 ) -> tuple[OnlineDdls, list[GhostOutcome]]:
     """Take the statements of a log one after the other, also after a Stop."""
     outcomes: list[GhostOutcome] = []

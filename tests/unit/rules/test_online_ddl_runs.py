@@ -172,8 +172,7 @@ class Task:
 
 
 @example(  # a ghost without a change takes the table's place while another ghost is there
-    [(gh_ost, "u"), (gh_ost, "t"), (pt_osc, "u"), (gh_ost, "u")],
-    [*[(0, 1)] * 4, (1, 0), (1, 1), *[(2, 1)] * 3],
+    [(gh_ost, "u"), (gh_ost, "t"), (pt_osc, "u"), (gh_ost, "u")], [*[(0, 1)] * 4, (1, 0), (1, 1), *[(2, 1)] * 3]
 )
 @settings(max_examples=150)
 @given(

@@ -12,13 +12,7 @@ import pytest
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
-    ApplyDdl,
-    GhostOutcome,
-    OrdinaryDdl,
-    SkipDdl,
-    StopAtDdl,
-)
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, GhostOutcome, OrdinaryDdl, SkipDdl, StopAtDdl
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.rules.online_ddl_machine import follow
 

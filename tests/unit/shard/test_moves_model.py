@@ -251,10 +251,7 @@ def any_history(seed: int) -> tuple[Log, ...]:
     return tuple(found)
 
 
-LOGS = {
-    True: list(histories_of((FIRST,), 3, (1, 2))),
-    False: list(histories_of((), 3, (1, 2))),
-}
+LOGS = {True: list(histories_of((FIRST,), 3, (1, 2))), False: list(histories_of((), 3, (1, 2)))}
 
 
 def every_history() -> Iterator[tuple[Log, ...]]:

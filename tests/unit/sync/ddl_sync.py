@@ -308,13 +308,7 @@ class Sync:
         """Return how many rows wait for their places."""
         plan = self.half or (self.plan_ahead if self.world.quirks.old_plan else self.plan)
         way = WriteConcurrency.of(self.source.config.syncer, plan, tasks=BUCKETS)
-        writer = WaveWriter(
-            plan,
-            self.target,
-            self._step(end),
-            batch=way.batch,
-            multiple_rows=way.multiple_rows,
-        )
+        writer = WaveWriter(plan, self.target, self._step(end), batch=way.batch, multiple_rows=way.multiple_rows)
         if plan.whole:
             groups = [
                 TransactionGroup(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1))

@@ -24,11 +24,7 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, re
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.downstream.shard_groups import applied_form, held_tables
 from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, begin_subtask, complete_load
-from airflow_provider_dm.engine.downstream.table_schema import (
-    TableSchema,
-    load_table_schemas,
-    save_table_schemas,
-)
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas, save_table_schemas
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.settling import Settler
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint

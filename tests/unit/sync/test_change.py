@@ -45,10 +45,7 @@ def table(name: str, columns: Iterable[str], *keys: Index, data_type: str = "int
 
 
 def plan_of(
-    *tables: Table,
-    target: Table | None = None,
-    buckets: int = 4,
-    coverage: Mapping[TableName, Coverage] | None = None,
+    *tables: Table, target: Table | None = None, buckets: int = 4, coverage: Mapping[TableName, Coverage] | None = None
 ) -> SyncPlan:
     """Every table to itself, or all of them to `target`."""
     targets = {one.name: target or one for one in tables}

@@ -221,8 +221,7 @@ def test_a_row_that_waits_for_a_held_shard_stops_if_nothing_is_released(around: 
     for _ in range(2):
         assert checks.check(now=True) == 1, "from here on both logs are applied to their ends twice"
     with pytest.raises(
-        RowWaitsForHeldRow,
-        match=r"1 rows of source_0 .*the row \(k: 1\) of .*the row \(k: 1\).*\(source_1\) are held",
+        RowWaitsForHeldRow, match=r"1 rows of source_0 .*the row \(k: 1\) of .*the row \(k: 1\).*\(source_1\) are held"
     ):
         checks.check(now=True)
 

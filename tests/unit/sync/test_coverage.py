@@ -251,10 +251,7 @@ def test_a_log_is_filtered_before_it_is_folded_and_only_where_it_must_be(tmp_pat
 
     folded = fold_of(plan, log_of(log, tmp_path), unchanged_tables(plan))
 
-    assert folded.keyed[keys[one.name]] == {
-        b"1": Change(None, None),
-        b"2": Change(None, (b"2", None)),
-    }
+    assert folded.keyed[keys[one.name]] == {b"1": Change(None, None), b"2": Change(None, (b"2", None))}
     assert {table: len(one.insert) for table, one in folded.cells.items()} == {keys[three.name]: 2}
 
 

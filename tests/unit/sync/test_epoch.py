@@ -120,8 +120,7 @@ def test_queue_size_is_how_many_changes_each_two_workers_hold(workers: int | Non
 
 
 @pytest.mark.parametrize(
-    ("change_bytes", "rows", "limit"),
-    [(250, 100, 15), (1000, 100, 32), (1000, 50, 64), (1000, 1, 128), (1000, 0, 128)],
+    ("change_bytes", "rows", "limit"), [(250, 100, 15), (1000, 100, 32), (1000, 50, 64), (1000, 1, 128), (1000, 0, 128)]
 )
 def test_epochs_are_larger_the_more_changes_of_a_row_are_one(change_bytes: int, rows: int, limit: int) -> None:
     """`rows`: of 100 changes."""

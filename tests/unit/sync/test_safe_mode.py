@@ -21,11 +21,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.safe_mode.states import (
-    SafeMode,
-    SafeModeState,
-    log_seconds,
-)
+from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode, SafeModeState, log_seconds
 from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor

@@ -153,10 +153,7 @@ def test_the_tables_are_those_that_the_statement_leaves(flavour: Flavour) -> Non
 
 @pytest.mark.parametrize(
     "sql",
-    [
-        "ALTER TABLE t CHANGE a b int, CHANGE b a int FIRST",
-        "ALTER TABLE t RENAME COLUMN a TO b, CHANGE b a int FIRST",
-    ],
+    ["ALTER TABLE t CHANGE a b int, CHANGE b a int FIRST", "ALTER TABLE t RENAME COLUMN a TO b, CHANGE b a int FIRST"],
 )
 def test_columns_that_change_places_and_names_at_once_are_refused(sql: str) -> None:
     """The table looks as before, and to do it again is to undo it."""

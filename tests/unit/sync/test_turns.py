@@ -26,10 +26,7 @@ from airflow_provider_dm.engine.sync.write.tasks import ApplyGroup, EpochJob
 from tests.unit.sync.test_change import NOWHERE, PRIMARY, Logged, fold, plan_of
 
 COLLATION = "utf8mb4_general_ci"
-COLUMNS = (
-    Column("id", 0, "varchar", "varchar(9)", False, "utf8mb4", COLLATION),
-    Column("v", 1, "int", "int", False),
-)
+COLUMNS = (Column("id", 0, "varchar", "varchar(9)", False, "utf8mb4", COLLATION), Column("v", 1, "int", "int", False))
 ITEM = Table(TableName("shop", "item"), COLUMNS, (PRIMARY,))
 UNIQUE = Table(ITEM.name, COLUMNS, (PRIMARY, Index("v", ("v",), prefixes=(None,))))
 # As coarse as a fold may be: 'b' and 'c' are not equal, and have one form.
@@ -130,13 +127,7 @@ MOVED_TWICE = ("insert", "b", False), ("update", "B", False), ("update", "b", Fa
 @settings(max_examples=12, deadline=None)
 @given(changes=CHANGES, older=OLDER, cut=st.integers(0, 20))
 def test_the_last_change_decides(
-    one: Table,
-    changes: list[tuple[str, str, bool]],
-    older: Target,
-    cut: int,
-    *,
-    folds: bool,
-    compact: bool,
+    one: Table, changes: list[tuple[str, str, bool]], older: Target, cut: int, *, folds: bool, compact: bool
 ) -> None:
     sync = plan(one, folds=folds, compact=compact)
     for some in (changes, LOST, OLDER_WINS, MOVED_TWICE):

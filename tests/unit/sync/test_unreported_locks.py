@@ -48,9 +48,7 @@ def test_an_unreported_lock_is_reported_with_the_next_note(store: MetaStore, mon
     assert store.ddl_locks("task") == []
 
 
-def test_a_ddl_that_another_source_executed_before_the_report_is_not_repeated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_ddl_that_another_source_executed_before_the_report_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     (shard, *_), here, done = TARGETS, Location("bin.000001", 100), list[str]()
     no_store: Any = None
     item = ShardDdl(here, here, ("ADD c int",), shard, here, {})

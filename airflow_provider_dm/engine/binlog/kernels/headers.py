@@ -13,12 +13,7 @@ from numba import int64, njit, uint64
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.events import EventRole
-from airflow_provider_dm.engine.binlog.gtid_events import (
-    MARIADB_GTID,
-    MYSQL_GTID,
-    NUMBERS_END,
-    UNUSUAL,
-)
+from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, NUMBERS_END, UNUSUAL
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE
 from airflow_provider_dm.engine.binlog.kernels.build import BYTES, entry
 from airflow_provider_dm.engine.binlog.kernels.machine import load1, load2, load4, load8

@@ -32,12 +32,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
-from airflow_provider_dm.engine.downstream.row_statements import (
-    Literals,
-    SqlStatement,
-    Verb,
-    delete_holders,
-)
+from airflow_provider_dm.engine.downstream.row_statements import Literals, SqlStatement, Verb, delete_holders
 from airflow_provider_dm.engine.downstream.table_schema import load_feeders
 from airflow_provider_dm.engine.merge.overwritable import has_own_columns
 from airflow_provider_dm.engine.merge.owner_writer import TargetAccess, unique_positions

@@ -63,12 +63,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.states import log_seconds
 from airflow_provider_dm.engine.sync.start.before_ddl import LoggedStatement
 from airflow_provider_dm.engine.sync.start.dm_import import DmExtent, DmStart, DmTables, keyless_of
-from airflow_provider_dm.engine.sync.start.past import (
-    KnownTable,
-    TablesToday,
-    read_log,
-    tables_of_target,
-)
+from airflow_provider_dm.engine.sync.start.past import KnownTable, TablesToday, read_log, tables_of_target
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)

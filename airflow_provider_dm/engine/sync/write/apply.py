@@ -44,13 +44,7 @@ from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, Ove
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_in_waves
 from airflow_provider_dm.engine.sync.write.encoded import CellRows
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
-from airflow_provider_dm.engine.sync.write.merged import (
-    MergedWrites,
-    OwnerWork,
-    as_logged,
-    check_changed,
-    check_found,
-)
+from airflow_provider_dm.engine.sync.write.merged import MergedWrites, OwnerWork, as_logged, check_changed, check_found
 
 SMALL_BATCH: Final = 1_000
 BATCH_ROWS: Final = 20_000

@@ -115,10 +115,7 @@ def _values_of(columns: tuple[int, ...]) -> Callable[[Row], Row]:
 
 
 def _add(
-    changes: Iterable[tuple[Row | None, Row | None]],
-    mark: MarkOf,
-    released: set[Mark | None],
-    taken: set[Mark | None],
+    changes: Iterable[tuple[Row | None, Row | None]], mark: MarkOf, released: set[Mark | None], taken: set[Mark | None]
 ) -> None:
     """Add the marks of values that change. `changes`: the values of a unique key before and after each change."""
     for before, after in changes:

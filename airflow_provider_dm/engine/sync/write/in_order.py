@@ -15,11 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.downstream.row_statements import (
-    Literals,
-    Verb,
-    delete_image,
-)
+from airflow_provider_dm.engine.downstream.row_statements import Literals, Verb, delete_image
 from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
