@@ -41,43 +41,37 @@ def run(*, age: float = 1.0, error: dict[str, Any] | None = None) -> Run:
     return Run("r", "test", "incremental_sync", holder, Stage.RUNNING, NOW, NOW, age, progress=looked, error=error)
 
 
-def test_a_syncing_subtask_shows_where_it_is_and_that_it_is_synced() -> None:
-    at_end = subtask(applied=Location("mysql-bin.000005", 916, GTIDS))
+def shown_of(one: SubtaskStatus, last: Run | None) -> dict[str, Any]:
+    (shown,) = source_status("mysql-replica-01", relay(), [(one, last)])["subTaskStatus"]
+    found: dict[str, Any] = shown
+    return found
 
-    (shown,) = source_status("mysql-replica-01", relay(), [(at_end, run())])["subTaskStatus"]
+
+def test_a_syncing_subtask_shows_where_it_is_and_that_it_is_synced() -> None:
+    shown = shown_of(subtask(applied=Location("mysql-bin.000005", 916, GTIDS)), run())
 
     assert (shown["name"], shown["stage"], shown["unit"]) == ("test", "Running", "Sync")
     assert shown["sync"]["syncerBinlog"] == shown["sync"]["masterBinlog"] == "(mysql-bin.000005, 916)"
     assert shown["sync"]["synced"] is True
 
 
-def test_a_paused_subtask_shows_its_error() -> None:
-    error = {"ErrCode": "DM-5002", "ErrScope": "upstream", "Message": "columns differ."}
-
-    (shown,) = source_status("s", None, [(subtask(stage=Stage.PAUSED), run(error=error))])["subTaskStatus"]
-
-    (expected,) = shown["result"]["errors"]
-    assert {key: expected[key] for key in error} == error
-
-
 def test_a_subtasks_own_error_is_shown_before_its_runs_error() -> None:
     own, of_run = ({"ErrCode": code, "ErrScope": "upstream", "Message": "m"} for code in ("DM-6032", "DM-6005"))
-    paused = replace(subtask(stage=Stage.PAUSED), error=own)
-
-    (shown,) = source_status("s", None, [(paused, run(error=of_run))])["subTaskStatus"]
-
-    assert shown["result"]["errors"][0]["ErrCode"] == "DM-6032"
-    assert task_status([paused], [], run()).startswith("Error - Some error occurred in subtask")
+    paused = subtask(stage=Stage.PAUSED)
+    for one, error in ((paused, of_run), (replace(paused, error=own), own)):
+        (shown,) = shown_of(one, run(error=of_run))["result"]["errors"]
+        assert {key: shown[key] for key in error} == error
+    assert task_status([replace(paused, error=own)], [], run()).startswith("Error - Some error occurred in subtask")
 
 
 def test_a_subtask_that_resumes_automatically_is_paused_while_its_run_lives() -> None:
     error = {"ErrCode": "DM-6001", "ErrScope": "downstream", "Message": "m", "ResumesInSeconds": 4.0}
     waiting = replace(subtask(stage=Stage.PAUSED), error=error)
 
-    (shown,) = source_status("s", None, [(waiting, run())])["subTaskStatus"]
+    shown = shown_of(waiting, run())
     assert (shown["stage"], shown["resumesInSeconds"]) == ("Paused", 4.0)
     assert shown["result"]["errors"][0]["ErrCode"] == "DM-6001"
-    (shown,) = source_status("s", None, [(waiting, run(age=99.0))])["subTaskStatus"]
+    shown = shown_of(waiting, run(age=99.0))
     assert (shown["stage"], shown["result"], shown["resumesInSeconds"]) == ("Stopped", None, None)
 
 
@@ -109,26 +103,20 @@ def test_a_relay_that_no_longer_reports(stage: str, shown: str) -> None:
     assert relay_stage(relay(stage=Stage(stage), heartbeat_age_seconds=99.0)).value == shown
 
 
-def test_the_sync_reports_where_it_reads_the_log() -> None:
-    remote = replace(run(), progress={"mysql-replica-01": {"binlog_type": "remote"}})
-
-    kinds = [
-        source_status("mysql-replica-01", relay(), [(subtask(), of)])["subTaskStatus"][0]["sync"]["binlogType"]
-        for of in (remote, run(), None)
-    ]
-
-    assert kinds == ["remote", "local", "local"]
-
-
-def test_the_sync_reports_the_number_of_contested_rows() -> None:
-    waiting = replace(run(), progress={"mysql-replica-01": {"contested_rows": 3}})
-
-    shown = [
-        source_status("mysql-replica-01", relay(), [(subtask(), of)])["subTaskStatus"][0]["sync"]["contested_rows"]
-        for of in (waiting, run(), None)
-    ]
-
-    assert shown == [3, 0, 0]
+@pytest.mark.parametrize(
+    ("progress", "name", "expected"),
+    [
+        ({"binlog_type": "remote"}, "binlogType", "remote"),
+        ({"contested_rows": 3}, "contested_rows", 3),
+        (None, "binlogType", "local"),
+        (None, "contested_rows", 0),
+        (None, "secondsBehindMaster", None),
+        (None, "totalRows", "0"),
+    ],
+)
+def test_the_sync_shows_what_its_run_has_reported(progress: dict[str, Any] | None, name: str, expected: object) -> None:
+    last = None if progress is None else replace(run(), progress={"mysql-replica-01": progress})
+    assert shown_of(subtask(), last)["sync"][name] == expected
 
 
 def test_the_task_status_is_dms_sentence() -> None:
@@ -172,9 +160,7 @@ def test_the_sync_unit_has_all_that_dms_has() -> None:
     working = replace(run(), progress={"mysql-replica-01": SYNCING})
     at = subtask(applied=Location("mysql-bin.000005", 400, GTIDS))
 
-    (shown,) = source_status("mysql-replica-01", relay(), [(at, working)])["subTaskStatus"]
-
-    assert shown["sync"] == {
+    assert shown_of(at, working)["sync"] == {
         "totalEvents": "1200",
         "totalTps": "40",
         "recentTps": "12",
@@ -234,12 +220,11 @@ def test_a_source_that_holds_rows_back_is_not_synced(shown: dict[str, Any] | Non
     end = Location("mysql-bin.000005", 916, GTIDS)
     at = replace(subtask(applied=end), needed=replace(end, position=needed))
 
-    (found,) = source_status("mysql-replica-01", relay(), [(at, last)])["subTaskStatus"]
-
-    assert found["sync"]["synced"] is synced
+    found = shown_of(at, last)["sync"]
+    assert found["synced"] is synced
     if shown and shown.get("unresolved_groups"):
-        assert (found["sync"]["heldBackSeconds"], found["sync"]["heldBackBytes"]) == (60, 500)
-        assert found["sync"]["unresolvedGroups"] == [{**HELD, "since": "1970-01-01T00:00:00+00:00"}]
+        assert (found["heldBackSeconds"], found["heldBackBytes"]) == (60, 500)
+        assert found["unresolvedGroups"] == [{**HELD, "since": "1970-01-01T00:00:00+00:00"}]
 
 
 @pytest.mark.parametrize(
@@ -248,20 +233,9 @@ def test_a_source_that_holds_rows_back_is_not_synced(shown: dict[str, Any] | Non
 def test_a_lag_grows_without_a_run(stage: Stage, age: float, behind: str) -> None:
     last = replace(run(age=age), stage=stage, progress={"mysql-replica-01": SYNCING})
 
-    (shown,) = source_status("mysql-replica-01", relay(), [(subtask(), last)])["subTaskStatus"]
-
-    assert shown["sync"]["secondsBehindMaster"] == behind
-
-
-def test_an_unknown_lag_is_none() -> None:
-    (shown,) = source_status("mysql-replica-01", None, [(subtask(), None)])["subTaskStatus"]
-
-    assert (shown["sync"]["secondsBehindMaster"], shown["sync"]["totalRows"]) == (None, "0")
+    assert shown_of(subtask(), last)["sync"]["secondsBehindMaster"] == behind
 
 
 def test_a_subtask_that_a_user_has_paused_is_canceled() -> None:
     paused = replace(subtask(stage=Stage.PAUSED), desired=Stage.PAUSED)
-
-    (shown,) = source_status("s", None, [(paused, run())])["subTaskStatus"]
-
-    assert shown["result"] == {"isCanceled": True, "errors": [], "detail": None}
+    assert shown_of(paused, run())["result"] == {"isCanceled": True, "errors": [], "detail": None}

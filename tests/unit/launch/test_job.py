@@ -14,26 +14,20 @@ from airflow_provider_dm.launch.secrets import PassedSecrets, secret_name
 from .conftest import META_PASSWORD, SOURCE_PASSWORD, TARGET_PASSWORD
 
 
-def test_the_job_file_holds_no_password_and_is_private(job: Job, tmp_path: Path) -> None:
+def test_the_app_gets_back_what_was_described_and_the_file_is_private(job: Job, tmp_path: Path) -> None:
     path = tmp_path / "job.json"
-
     job.spec.write(path)
 
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    for password in (SOURCE_PASSWORD, TARGET_PASSWORD, META_PASSWORD):
-        assert password not in path.read_text()
-        assert password not in repr(job)
-
-
-def test_the_app_gets_back_what_was_described(job: Job, tmp_path: Path) -> None:
-    job.spec.write(tmp_path / "job.json")
-
-    read = JobSpec.read(tmp_path / "job.json")
+    read = JobSpec.read(path)
 
     assert read == job.spec
     assert read.sources[0].endpoint.resolve(job.secrets.by_name).password.reveal() == SOURCE_PASSWORD
     assert read.target.resolve(job.secrets.by_name).password.reveal() == TARGET_PASSWORD
     assert META_PASSWORD in read.meta_url.resolve("the metadata DB", job.secrets.by_name).reveal()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for password in (SOURCE_PASSWORD, TARGET_PASSWORD, META_PASSWORD):
+        assert password not in path.read_text()
+        assert password not in repr(job)
 
 
 def test_tls_files_are_found_from_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,20 +28,15 @@ def decided(ahead: int, *, pulling: bool, mark: LogPosition | None = None) -> bo
 
 
 def test_it_pulls_until_the_limit_and_waits_until_half_of_it_is_read() -> None:
-    assert decided(99, pulling=True)
-    assert not decided(100, pulling=True)
-    assert not decided(50, pulling=False)
-    assert decided(49, pulling=False)
+    assert [decided(ahead, pulling=True) for ahead in (99, 100)] == [True, False]
+    assert [decided(ahead, pulling=False) for ahead in (50, 49)] == [False, True]
+    assert may_pull(pulling=False, ahead=0, limit=1, mark=None, begun=BEGUN), "a limit of one byte does not block it"
 
 
 def test_an_open_transaction_of_any_size_is_pulled_to_its_end() -> None:
     assert decided(10**12, pulling=False, mark=BEGUN)
     assert decided(10**12, pulling=True, mark=BEGUN._replace(position=901))
     assert not decided(10**12, pulling=True, mark=BEGUN._replace(position=899))
-
-
-def test_a_limit_of_one_byte_does_not_block_pulling() -> None:
-    assert may_pull(pulling=False, ahead=0, limit=1, mark=None, begun=BEGUN)
 
 
 @given(
@@ -90,6 +85,7 @@ def test_a_mark_is_equal_after_writing_and_reading(tmp_path: Path) -> None:
     write_mark(tmp_path, place)
     assert read_mark(tmp_path) == place == LogPosition(7, 123, 2**40)
     assert [path.name for path in tmp_path.iterdir()] == [READER_MARK]
+    assert RelayDirectory(tmp_path).sub_dirs() == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"1 2", b"1 2 x\n", b"1 2 3", b"\xff\xfe", b"-1 2 3\n", b"1 2 3\n4\n"])
@@ -105,23 +101,16 @@ def files(root: Path, **sizes: int) -> None:
         (folder / f"bin.{int(name[1:]):06d}").write_bytes(b"x" * size)
 
 
-def test_the_bound_counts_bytes_pulled_since_the_last_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_between_checks_the_bound_counts_the_pulled_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It checks again when the file changes."""
     monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 3600.0)
     files(tmp_path, f1=40, f2=30)
+    bound, begun = SpoolBound(tmp_path, 100), LogPosition(1, 2, 20)
+    assert [bound.decide(LogPosition(1, 2, end), begun) for end in (30, 59, 60)] == [True, True, False]
     bound = SpoolBound(tmp_path, 100)
-    begun = LogPosition(1, 2, 20)
     assert bound.decide(LogPosition(1, 2, 30), begun)
-    assert bound.decide(LogPosition(1, 2, 59), begun)
-    assert not bound.decide(LogPosition(1, 2, 60), begun), "without another check"
-
-
-def test_the_bound_is_checked_when_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "SPOOL_POLL_SECONDS", 3600.0)
-    files(tmp_path, f1=90)
-    bound = SpoolBound(tmp_path, 100)
-    assert bound.decide(LogPosition(1, 1, 90), LogPosition(1, 1, 80))
-    files(tmp_path, f1=90, f2=10)
-    assert not bound.decide(LogPosition(1, 2, 10), LogPosition(1, 2, 4))
+    files(tmp_path, f3=30)
+    assert not bound.decide(LogPosition(1, 3, 30), LogPosition(1, 3, 4))
 
 
 def test_the_bound_notices_the_readers_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +134,3 @@ def test_nothing_is_pulled_after_the_end_of_a_run(tmp_path: Path) -> None:
     assert not bound.decide(LogPosition(2, 3, 70), LogPosition(2, 3, 50))
     write_mark(tmp_path, LogPosition(2, 3, 70))
     assert not bound.decide(LogPosition(2, 3, 70), LogPosition(2, 3, 50)), "whatever the reader has looked at"
-
-
-def test_the_mark_is_no_sub_directory(tmp_path: Path) -> None:
-    write_mark(tmp_path, LogPosition(1, 2, 3))
-    assert RelayDirectory(tmp_path).sub_dirs() == ()
