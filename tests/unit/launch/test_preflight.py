@@ -61,14 +61,6 @@ def test_the_major_version_is_read_from_the_banner(banner: str, major: int | Non
     assert java_major(banner) == major
 
 
-def test_no_java_anywhere_names_the_remedy() -> None:
-    with pytest.raises(NotInstalled, match=r"apt-get install openjdk-17-jre-headless") as raised:
-        find_java({"PATH": "/nowhere"})
-
-    assert "(searched: " in str(raised.value)
-    assert "PATH" in str(raised.value)
-
-
 def test_a_newer_java_on_the_path_is_preferred_to_an_old_or_missing_java_home(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "jdk8", 'java version "1.8.0_392"')
     new = fake_java(tmp_path / "jdk17", 'openjdk version "17.0.2"')
@@ -77,9 +69,12 @@ def test_a_newer_java_on_the_path_is_preferred_to_an_old_or_missing_java_home(tm
         assert find_java({"JAVA_HOME": str(java_home), "PATH": str(new / "bin")}) == new
 
 
-def test_only_old_javas_are_named_with_their_versions(tmp_path: Path) -> None:
+def test_without_a_java_of_today_the_remedy_and_old_ones_are_named(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "jdk11", 'openjdk version "11.0.2"')
+    searched = r"\(searched: .*PATH.*apt-get install openjdk-17-jre-headless"
 
+    with pytest.raises(NotInstalled, match=searched):
+        find_java({"PATH": "/nowhere"})
     with pytest.raises(NotInstalled, match=r"Java 11 \(JAVA_HOME: .*jdk11/bin/java\)"):
         find_java({"JAVA_HOME": str(old), "PATH": "/nowhere"})
 
@@ -107,12 +102,14 @@ def test_the_installed_pyspark_is_one_pyspark_and_is_not_imported() -> None:
 
 
 def test_the_pyspark_client_over_pyspark_is_detected(tmp_path: Path) -> None:
-    install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
-    install(tmp_path, "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
+    for site, versions in (("over", ("4.2.0", "4.3.0")), ("under", ("4.3.0", "4.2.0"))):
+        for version in versions:
+            name = "pyspark" if version == "4.3.0" else "pyspark-client"
+            install(tmp_path / site, name, version, pyspark_files(version))
 
+    assert check_pyspark([str(tmp_path / "over")]) == "4.3.0"
     with pytest.raises(NotInstalled, match=r"pip install --no-deps --force-reinstall pyspark==4\.3\.0") as raised:
-        check_pyspark([str(tmp_path)])
-
+        check_pyspark([str(tmp_path / "under")])
     assert "2 of 2 files of pyspark 4.3.0" in str(raised.value)
     assert "pyspark/version.py; pyspark-client: 4.2.0" in str(raised.value)
 
@@ -127,13 +124,6 @@ def test_missing_files_of_pyspark_are_reported(tmp_path: Path) -> None:
         check_pyspark([str(tmp_path / "removed")])
     with pytest.raises(NotInstalled, match=r"pyspark-client: 4\.2\.0"):
         check_pyspark([str(tmp_path / "client")])
-
-
-def test_pyspark_installed_over_the_client_passes(tmp_path: Path) -> None:
-    install(tmp_path, "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
-    install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
-
-    assert check_pyspark([str(tmp_path)]) == "4.3.0"
 
 
 def test_one_overwritten_file_of_pyspark_is_detected(tmp_path: Path) -> None:

@@ -90,14 +90,9 @@ def test_a_wait_has_an_age(reporter: ProgressReporter, shown: list[str], monkeyp
     ]
 
 
-def test_a_run_that_was_just_read_is_not_read_again(
-    reporter: ProgressReporter, store: MetaStore, shown: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the triggerer does at each poll."""
+def test_pieces_are_shown(reporter: ProgressReporter, shown: list[str]) -> None:
     begin(reporter, {"one": {"pieces": 8, "pieces_done": 2}})
-    run = store.get_run(reporter.run_id)
-    monkeypatch.setattr(MetaStore, "get_run", None)
-    reporter.report_if_due(run=run)
+    reporter.report_if_due()
     assert shown == ["incremental sync: 2 of 8 pieces (25 %)"]
 
 
@@ -107,11 +102,15 @@ def test_a_line_is_printed_once_per_interval(reporter: ProgressReporter, shown: 
     assert shown == []
 
 
-def test_a_load_is_shown_as_a_whole(reporter: ProgressReporter, shown: list[str]) -> None:
+def test_a_load_is_shown_as_a_whole(
+    reporter: ProgressReporter, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was just read, as the triggerer does at each poll, is not read again."""
     load = {"unit": "load", "rows": 1000, "chunks": 4, "chunks_done": 1, "contested_rows": 0}
     begin(reporter, {"one": load, "two": load})
-    reporter.report_if_due()
-
+    run = reporter.store.get_run(reporter.run_id)
+    monkeypatch.setattr(MetaStore, "get_run", None)
+    reporter.report_if_due(run=run)
     assert shown == ["incremental sync: 2,000 rows (0/s), 2 of 8 chunks (25 %)"]
 
 

@@ -65,16 +65,12 @@ def test_the_local_default_retries_tasks_and_ships_nothing(job: Job, tmp_path: P
 
 
 def test_required_spark_settings_are_set_and_the_users_conf_wins(job: Job, tmp_path: Path) -> None:
-    ours = {
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.speculation": "false",
-        "spark.ui.enabled": "false",
-    }
     users = {"spark.log.level": "INFO", "spark.x": "1=2"}
+    off = dict.fromkeys(("spark.speculation", "spark.ui.enabled"), "false")
 
     seen = conf(command(job, tmp_path, SparkSettings(conf=users)).argv)
 
-    assert seen | off | users == seen
+    assert seen | users | off == seen
     assert seen["spark.python.unix.domain.socket.enabled"] == "true"
     assert "spark.cleaner.periodicGC.interval" in seen
 

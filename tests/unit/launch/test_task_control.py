@@ -120,10 +120,11 @@ def test_a_running_task_is_stopped_before_it_is_removed(desk: Desk) -> None:
     desk.run()
 
     (answer,) = desk("stop-task", "shop", code=1)["sources"]
-
     assert (answer["msg"], answer["worker"]) == ("it has not ended after 0 s and is Running", "worker9")
     assert desk.desired() == {ONE: Stage.STOPPED}
 
+    desk.put(ONE, Stage.STOPPED)
+    assert desk("stop-task", "shop", code=1)["result"] is False, "a frozen app, which may still write"
     desk.store.finish_run("r-shop", stage=Stage.STOPPED)
     assert desk("stop-task", "shop")["op"] == "Stop"
     assert desk.store.list_subtasks() == []
@@ -138,32 +139,16 @@ def test_one_source_of_a_continuing_run_is_forgotten_when_it_has_ended(desk: Des
     assert desk.desired() == {TWO: None}
 
 
-def test_a_frozen_app_has_not_ended(desk: Desk) -> None:
-    """All of its sources are Stopped, and it may still write."""
-    desk.put(ONE, Stage.STOPPED)
-    desk.run()
-
-    assert desk("stop-task", "shop", code=1)["result"] is False
-
-
-def test_a_start_withdraws_the_desired_stage_of_a_task(desk: Desk) -> None:
-    desk.put(ONE)
-    desk.put(TWO)
-    desk.store.set_subtask_desired("shop", ONE, Stage.PAUSED)
-
-    task_control.want_running(desk.store, "shop", [ONE, TWO, "mysql-03"])
-
-    assert desk.desired() == {ONE: Stage.RUNNING, TWO: None}
-
-
-def test_a_completed_stop_is_withdrawn_and_a_pause_is_not(desk: Desk) -> None:
+def test_a_start_withdraws_the_desired_stages_of_a_task(desk: Desk) -> None:
+    """The end of a run that has obeyed a stop withdraws that alone."""
     for source, wish in ((ONE, Stage.PAUSED), (TWO, Stage.STOPPED)):
         desk.put(source)
         desk.store.set_subtask_desired("shop", source, wish)
-
+    desk.put("mysql-03")
     task_control.want_running(desk.store, "shop", [ONE, TWO], instead_of=(Stage.STOPPED,))
-
-    assert desk.desired() == {ONE: Stage.PAUSED, TWO: Stage.RUNNING}
+    assert desk.desired() == {ONE: Stage.PAUSED, TWO: Stage.RUNNING, "mysql-03": None}
+    task_control.want_running(desk.store, "shop", [ONE, TWO, "mysql-03", "mysql-04"])
+    assert desk.desired() == {ONE: Stage.RUNNING, TWO: Stage.RUNNING, "mysql-03": None}
 
 
 def test_a_dead_runs_lease_expires_and_a_live_runs_lease_refuses(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

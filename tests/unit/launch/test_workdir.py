@@ -72,28 +72,15 @@ def test_a_second_process_cannot_run_the_same_task(tmp_path: Path) -> None:
         pass
 
 
-def test_only_the_newest_runs_are_kept(tmp_path: Path) -> None:
+def test_the_newest_runs_are_kept_and_those_under_way(tmp_path: Path) -> None:
     task = TaskDir.of("shop", tmp_path)
-    for number in range(5):
-        run = task.run(f"run-{number}")
-        os.utime(run, (number, number))
-
-    task.forget_old_runs(kept=2)
-
-    assert sorted(run.name for run in (task.path / "runs").iterdir()) == ["run-3", "run-4"]
-
-
-def test_the_files_of_a_run_that_is_under_way_stay_however_old_it_is(tmp_path: Path) -> None:
-    task = TaskDir.of("shop", tmp_path)
-    for number in range(3):
+    for number in range(4):
         run = task.run(f"run-{number}")
         with open_run_log(run):
             pass
         os.utime(run, (number, number))
-
     with open_run_log(task.run("run-0")):
-        task.forget_old_runs(kept=1)
-
-    assert sorted(run.name for run in (task.path / "runs").iterdir()) == ["run-0", "run-2"]
+        task.forget_old_runs(kept=2)
+    assert sorted(run.name for run in (task.path / "runs").iterdir()) == ["run-0", "run-2", "run-3"]
     task.forget_old_runs(kept=1)
-    assert [run.name for run in (task.path / "runs").iterdir()] == ["run-2"]
+    assert [run.name for run in (task.path / "runs").iterdir()] == ["run-3"]

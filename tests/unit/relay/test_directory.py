@@ -80,9 +80,8 @@ def test_dying_between_folder_and_index_line_leaves_no_sub_directory(tmp_path: P
 
 
 def test_two_sub_directories_of_one_number_are_refused(tmp_path: Path) -> None:
-    directory = made(tmp_path, "0-1.000001/mysql-bin.000001", "0-2.000001/mysql-bin.000001")
     with pytest.raises(RelayDirectoryUnusable):
-        directory.sub_dirs()
+        made(tmp_path, "0-1.000001/mysql-bin.000001", "0-2.000001/mysql-bin.000001").sub_dirs()
 
 
 def test_links_and_foreign_files_are_not_seen(tmp_path: Path) -> None:

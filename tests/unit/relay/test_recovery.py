@@ -80,12 +80,6 @@ def test_a_file_without_a_format_description_is_removed(tmp_path: Path, cut: int
     assert not (tmp_path / str(SUB_DIR) / NAME).exists()
 
 
-def test_a_file_with_nothing_but_a_format_description_is_kept(tmp_path: Path) -> None:
-    found = recovered(tmp_path, DATA[:FIRST])
-    assert found is not None
-    assert found.size == FIRST
-
-
 @pytest.mark.parametrize("position", [FIRST + 1, len(DATA) + 1, 4])
 def test_an_impossible_relay_meta_is_ignored(tmp_path: Path, position: int) -> None:
     found = recovered(tmp_path, DATA, RelayMeta(NAME, position, "0-7-999").format())
