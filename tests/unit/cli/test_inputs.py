@@ -48,8 +48,8 @@ def test_sources_are_in_the_tasks_order_with_their_passwords(
     task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [source(tmp_path, "two"), source(tmp_path, "one", "{host: h, user: dm, password: plain}")]
-    monkeypatch.setenv("DM_PASSWORD_TWO", "by-default")
-    monkeypatch.setenv("MINE", "by-option")
+    for name, value in (("DM_PASSWORD_ONE", "by-default"), ("DM_PASSWORD_TWO", "by-default"), ("MINE", "by-option")):
+        monkeypatch.setenv(name, value)
 
     inputs = read_arguments(task, files, ["target=MINE"])
 
@@ -58,6 +58,7 @@ def test_sources_are_in_the_tasks_order_with_their_passwords(
     assert inputs.target.password.reveal() == "by-option"
     assert {"DM_PASSWORD_TWO", "MINE"} & os.environ.keys() == set()  # no child inherits them
     assert read_arguments(task, files, ["target=MINE"]) == inputs
+    assert read_arguments(task, files, ["one=MINE"]).source_endpoints[0].password.reveal() == "by-option"
 
 
 def test_a_location_cannot_end_a_run_of_several_sources(
@@ -73,17 +74,6 @@ def test_a_location_cannot_end_a_run_of_several_sources(
         run.run_task(arguments[1], Output(as_json=True))
 
 
-def test_the_option_wins_over_the_file(task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [source(tmp_path, "two"), source(tmp_path, "one", "{host: h, user: dm, password: plain}")]
-
-    monkeypatch.setenv("DM_PASSWORD_ONE", "by-default")
-    monkeypatch.setenv("MINE", "by-option")
-
-    inputs = read_arguments(task, files, ["one=MINE"])
-
-    assert inputs.source_endpoints[0].password.reveal() == "by-option"
-
-
 @pytest.mark.parametrize("argument", ["one", "one=", "=X", "one=UNSET"])
 def test_a_missing_password_variable_is_named(argument: str, task: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="SOURCE-ID=VARIABLE"):
@@ -91,24 +81,14 @@ def test_a_missing_password_variable_is_named(argument: str, task: Path, tmp_pat
 
 
 def test_the_files_have_to_be_those_of_the_task(task: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"no --source file for two; files of sources that .* not name: three"):
-        read_arguments(task, [source(tmp_path, "one"), source(tmp_path, "three")])
-
-
-def test_a_file_given_twice_is_no_second_source(task: Path, tmp_path: Path) -> None:
-    one = source(tmp_path, "one")
-
-    with pytest.raises(InvalidInput) as refused:
-        read_arguments(task, [one, one, source(tmp_path, "two")])
-
-    assert refused.value.happened() == "task shop: more than one file for one."
-
-
-def test_a_login_by_airflow_connection_cannot_be_used_here(task: Path, tmp_path: Path) -> None:
-    without = write(tmp_path, "two.yaml", "source-id: two\n")
-
-    with pytest.raises(InvalidInput, match="source two: the file has no `from`"):
-        read_arguments(task, [source(tmp_path, "one"), without])
+    one, two, three = (source(tmp_path, name) for name in ("one", "two", "three"))
+    for files, why in (
+        ([one, three], r"no --source file for two; files of sources that .* not name: three"),
+        ([one, one, two], r"task shop: more than one file for one\."),
+        ([one, write(tmp_path, "two.yaml", "source-id: two\n")], "source two: the file has no `from`"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            read_arguments(task, files)
 
 
 def test_unsupported_features_are_reported_before_connecting(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The pattern language, against a plain matcher that shares nothing with it."""
 
-import pickle
 import string
 
 import pytest
@@ -96,8 +95,3 @@ def test_patterns_that_are_case_sensitive() -> None:
 def test_an_ambiguous_pattern_is_refused(text: str) -> None:
     with pytest.raises(InvalidPattern):
         Pattern.compile(text, case_sensitive=False)
-
-
-def test_a_pattern_is_picklable() -> None:
-    pattern = Pattern.compile("t_*", case_sensitive=False)
-    assert pickle.loads(pickle.dumps(pattern)) == pattern

@@ -20,40 +20,29 @@ SHARDS = router(("shop_*", "orders_*", "shop", "orders"), ("shop_*", "", "shop",
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours"),
+    ("of", "theirs", "ours"),
     [
-        ("shop_01.orders_7", "shop.orders"),
-        ("SHOP_01.Orders_7", "shop.orders"),
-        ("shop_01.items", "shop.items"),
-        ("other.orders_7", "other.orders_7"),
+        (SHARDS, "shop_01.orders_7", "shop.orders"),
+        (SHARDS, "SHOP_01.Orders_7", "shop.orders"),
+        (SHARDS, "shop_01.items", "shop.items"),
+        (SHARDS, "other.orders_7", "other.orders_7"),
+        (router(("a", "t*", "b", "")), "a.t1", "b.t1"),
+        (router(("A", "", "b", ""), case_sensitive=True), "a.t", "a.t"),
     ],
 )
-def test_table_rules_then_schema_rules_then_the_same_name(theirs: str, ours: str) -> None:
-    assert str(SHARDS.route(TableName(*theirs.split(".")))) == ours
+def test_table_rules_then_schema_rules_then_the_same_name(of: Router, theirs: str, ours: str) -> None:
+    assert str(of.route(TableName(*theirs.split(".")))) == ours
 
 
-def test_a_rule_without_target_table_keeps_the_tables_name() -> None:
-    assert router(("a", "t*", "b", "")).route(TableName("a", "t1")) == TableName("b", "t1")
-
-
-def test_two_table_rules_for_one_table_are_an_error_that_names_them() -> None:
-    both = router(("s*", "t*", "x", "y"), ("~^s1$", "t1", "x", "z"), ("s*", "", "w", ""))
+def test_two_rules_for_one_table_are_an_error_that_names_them() -> None:
+    """Two of a schema matter only where no table rule does."""
+    both = router(("s*", "t*", "x", "y"), ("~^s1$", "t1", "x", "z"), ("s*", "", "w", ""), ("s1", "", "v", ""))
     with pytest.raises(InvalidInput) as refusal:
         both.route(TableName("s1", "t1"))
     assert "by more than one route: s*.t* -> x.y, ~^s1$.t1 -> x.z." in str(refusal.value)
     assert both.route(TableName("s1", "t2")) == TableName("x", "y")
-
-
-def test_two_schema_rules_only_matter_where_no_table_rule_does() -> None:
-    both = router(("s*", "t", "x", "y"), ("s*", "", "v", ""), ("s1", "", "w", ""))
-    assert both.route(TableName("s1", "t")) == TableName("x", "y")
     with pytest.raises(InvalidInput, match=r"s1\.other"):
         both.route(TableName("s1", "other"))
-
-
-def test_case_counts_when_requested() -> None:
-    strict = router(("A", "", "b", ""), case_sensitive=True)
-    assert strict.route(TableName("a", "t")) == TableName("a", "t")
 
 
 def test_a_router_is_picklable() -> None:
@@ -75,15 +64,12 @@ EXTRACTS = RouteRule.model_validate(
 
 
 def test_extracted_columns_are_filled_from_names() -> None:
-    found = Router.from_config([EXTRACTS], case_sensitive=False, source_id="mysql-replica-01")
-    assert found.extracted(TableName("extend_column1", "t2")) == {
-        "c_table": "2",
-        "c_schema": "extend_column1",
-        "c_source": "replica01",
-    }
-    assert found.extracted(TableName("extend_column1", "y1")) == {}
-
-
-def test_an_extract_that_does_not_match_is_empty() -> None:
-    found = Router.from_config([EXTRACTS], case_sensitive=False, source_id="other")
-    assert found.extracted(TableName("extend_column1", "t"))["c_source"] == ""
+    """Those that do not match are empty."""
+    of_01, of_other = (
+        Router.from_config([EXTRACTS], case_sensitive=False, source_id=source)
+        for source in ("mysql-replica-01", "other")
+    )
+    filled = {"c_table": "2", "c_schema": "extend_column1", "c_source": "replica01"}
+    assert of_01.extracted(TableName("extend_column1", "t2")) == filled
+    assert of_01.extracted(TableName("extend_column1", "y1")) == {}
+    assert of_other.extracted(TableName("extend_column1", "t"))["c_source"] == ""
