@@ -64,3 +64,11 @@ def test_a_sync_without_work_is_recorded_as_a_run_with_a_lag(store: MetaStore) -
     assert (run.run_id, run.stage, run.result) == (run_id, Stage.FINISHED, RESULT)
     assert isinstance(state_in(store, TASK, [], LagAtMost(60.0), waited_seconds=0.0), Met)
     assert isinstance(state_in(store, TASK, [], NothingHeld(), waited_seconds=0.0), Met)
+
+
+def test_a_sync_without_work_has_been_started(store: MetaStore) -> None:
+    """Otherwise users see New ("Not started") after the sync of a load that nothing has changed since."""
+    store.put_subtask(TASK, SOURCE, unit=Unit.SYNC, stage=Stage.NEW, needed=AT, applied=AT)
+    idle.note_idle(store, TASK, Holder(identity="airflow:d/r/t", attempt="1", host="h"), RESULT)
+    (subtask,) = store.list_subtasks(task=TASK)
+    assert (subtask.stage, subtask.unit, subtask.needed, subtask.applied) == (Stage.STOPPED, Unit.SYNC, AT, AT)
