@@ -20,7 +20,8 @@ MAX_NODES: Final = 100_000
 
 _CORE: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = frozenset(f"{_CORE}{kind}" for kind in ("str", "int", "float", "bool", "timestamp", "value", "merge"))
-_QUOTED: Final = re.compile(r"'(?!<)[^']{2,}'|\"[^\"]{2,}\"")
+_QUOTED: Final = re.compile(r"""('(?:.|\\.|<[^']*>)'|"(?:.|\\.)")|'[^']*'|"[^"]*\"""")
+"""Quoted text; group 1: a single character, or the parser's name of a token."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def _syntax_problem(error: yaml.YAMLError) -> Problem:
     if "alias" in reason or "tag" in reason:
         reason = "a value that begins with * or ! must be quoted"
     # The text that the parser quotes may be a password.
-    return Problem((), f"not valid YAML: {_QUOTED.sub('…', reason)}", mark.line + 1 if mark else 1)
+    shown = _QUOTED.sub(lambda quoted: quoted[1] or "…", reason)
+    return Problem((), f"not valid YAML: {shown}", mark.line + 1 if mark else 1)
 
 
 class _Reader:
