@@ -32,9 +32,15 @@ class SparkUiLink(BaseOperatorLink):
         return SPARK_UI_KEY
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the link that the task instance pushed; Airflow shows no link for an empty text."""
+        """Return the link that the task instance pushed; Airflow shows no link for an empty text.
+
+        The task's XComs are searched first, as Airflow logs an error for the value of a missing XCom.
+        """
         from airflow.sdk.execution_time.xcom import XCom
 
+        ids = {"dag_id": ti_key.dag_id, "task_id": ti_key.task_id, "run_id": ti_key.run_id}
+        if not XCom.get_all(key=SPARK_UI_KEY, **ids):
+            return ""
         return XCom.get_value(ti_key=ti_key, key=SPARK_UI_KEY) or ""
 
 
