@@ -73,10 +73,11 @@ def _status(sources: Sequence[Json]) -> Iterator[RenderableType]:
         name = str((source.get("sourceStatus") or {}).get("source", ""))
         for unit in ({"name": "relay", **relay}, *source.get("subTaskStatus", ())):
             for error in (unit.get("result") or {}).get("errors", ()):
-                text = f"{error['Message']} {error['Workaround']}".strip()
+                text = f"{error['Message'].removesuffix(error['Workaround']).rstrip()} {error['Workaround']}".strip()
                 yield Text(f"{name}, {unit['name']}: {error['ErrCode']} {text}", style="red")
             for group in (unit.get("sync") or {}).get("unresolvedGroups", ()):
-                yield Text(f"{name}, {unit['name']}: rows are held back: {group.get('waits', '')}", style="yellow")
+                waits = f", and wait {group['waits']}" if group["waits"] else ""
+                yield Text(f"{name}, {unit['name']}: rows of {group['target']} are held back{waits}", style="yellow")
 
 
 def _rows(one: Json) -> Iterator[Json]:

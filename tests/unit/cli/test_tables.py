@@ -20,7 +20,8 @@ def shown(body: Mapping[str, Any]) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-ERROR = {"ErrCode": "DM-5010", "Message": "the row does not fit.", "Workaround": "Correct the table."}
+REMEDY = "Correct the table."
+ERROR = {"ErrCode": "DM-5010", "Message": f"the row does not fit. {REMEDY}", "Workaround": REMEDY}
 SUBTASK = {
     "name": "shop",
     "stage": "Paused",
@@ -32,20 +33,21 @@ SUBTASK = {
         "secondsBehindMaster": "12",
         "recentRps": "350",
         "synced": False,
-        "unresolvedGroups": [{"waits": "for 2 of 4 shards"}],
+        "unresolvedGroups": [{"target": "a.b", "waits": "for shards"}, {"target": "c.d", "waits": ""}],
     },
 }
 
 
 def test_the_status_of_a_task_has_a_row_for_each_source_and_its_errors() -> None:
     source = {"sourceStatus": {"source": "mysql-01", "relayStatus": {"stage": "Running"}}, "subTaskStatus": [SUBTASK]}
-    head, row, error, held = shown({"result": True, "msg": "", "sources": [source]}).splitlines()
+    head, row, error, waiting, held = shown({"result": True, "msg": "", "sources": [source]}).splitlines()
     assert head.split()[:5] == ["source", "relay", "task", "unit", "stage"]
     assert row.split("  ")[:1] == ["mysql-01"]
     for part in ("Running", "shop", "Sync", "Paused", "(bin.000001, 4)", "(bin.000002, 9)", "12 s", "350", "no"):
         assert part in row
     assert error == "mysql-01, shop: DM-5010 the row does not fit. Correct the table."
-    assert held == "mysql-01, shop: rows are held back: for 2 of 4 shards"
+    assert waiting == "mysql-01, shop: rows of a.b are held back, and wait for shards"
+    assert held == "mysql-01, shop: rows of c.d are held back"
 
 
 def test_a_relay_without_tasks_has_a_row() -> None:
