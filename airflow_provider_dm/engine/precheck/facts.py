@@ -51,6 +51,11 @@ class ServerFacts:
         """The grants of the account, including its active roles."""
         return Grants.parse(text(row[0]) for row in query(self.connection, "SHOW GRANTS"))
 
+    def is_server_of(self, other: ServerFacts) -> bool:
+        """Return True if both connections lead to the same server."""
+        names = ("hostname", "port", "datadir")  # MariaDB's identity is often 0-1 on every server
+        return self.info == other.info and all(self.setting(name) == other.setting(name) for name in names)
+
     def setting(self, name: str) -> str:
         """Return a global variable; "" if the server has none of that name."""
         rows = query(self.connection, "SHOW GLOBAL VARIABLES WHERE Variable_name = %s", (name,))

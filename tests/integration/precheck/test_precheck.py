@@ -88,6 +88,16 @@ def test_an_unreachable_server_and_a_wrong_password_are_results(mariadb_source: 
         denied.require_passed()
 
 
+def test_the_source_as_its_own_target_is_refused(source: Server, schema: str) -> None:
+    """Else the load says that the table has rows, and to empty it."""
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", database=schema)
+    rules = {"mysql-instances": [{"source-id": "one", "block-allow-list": "ba", "route-rules": ["away"]}]}
+    routes = {"routes": {"away": {"schema-pattern": schema, "target-schema": f"{schema}_copy"}}}
+
+    assert f"one:{schema}.t" in result(check(source, source, [schema]), "not_the_source", "target", State.FAIL).message
+    assert check(source, source, [schema], task={**rules, **routes}).passed
+
+
 def test_missing_grants_are_named_with_their_grant_statement(
     source: Server, target: Server, fresh_schema: FreshSchema, request: pytest.FixtureRequest
 ) -> None:

@@ -101,6 +101,21 @@ def check_engines(facts: ServerFacts, names: Iterable[TableName]) -> Findings:
     return verdict(other, State.FAIL, what, "ALTER TABLE … ENGINE = InnoDB.", fine="all tables are transactional")
 
 
+def check_not_source(facts: TargetFacts) -> Findings:
+    """Check that no source table is a target table, as with the source's address as that of the target: the rows of
+    such a table would count as rows in the way of the copy.
+    """
+    own = [
+        f"{source.id}:{name}"
+        for source in facts.sources
+        if facts.is_server_of(source)
+        for name in sorted(set(source.routed).intersection(source.routed.values()))
+    ]
+    what = f"source and target are the same server, {facts.endpoint}, and these source tables are target tables: "
+    remedy = "Correct the target's host and port, or route the tables to other names. Do not empty the tables."
+    return verdict(own, State.FAIL, what + short_list(own), remedy, fine="no source table is a target table")
+
+
 def check_columns(facts: TargetFacts) -> Findings:
     """Check that every source table, as the task reads and filters it, fits its target table; shards of a missing table
     are compared with the first shard. Tables with a pending DDL are not checked.
