@@ -8,6 +8,7 @@ the error. Other verbs print text. Progress, warnings and errors for users go to
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -74,9 +75,9 @@ class Output:
     def answer(self, body: Mapping[str, Any], text: str) -> None:
         """Print the only answer of a successful command: `body` for a program, `text` for users."""
         if self.as_json:
-            print(json.dumps({"result": True, "msg": "", **body}, default=str), flush=True)
+            _print(json.dumps({"result": True, "msg": "", **body}, default=str))
         else:
-            print(text, flush=True)
+            _print(text)
 
     def document(self, body: Mapping[str, Any]) -> Exit:
         """Print an answer with DM's keys in DM's order; return the exit code according to its `result`.
@@ -86,7 +87,7 @@ class Output:
         if self.on_terminal:
             self._show(body)
         else:
-            print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
+            _print(json.dumps(body, indent=None if self.as_json else 4, default=str))
         return Exit.DONE if body["result"] else Exit.FAILED
 
     def sources(self, op: str | None, answers: Sequence[Mapping[str, Any]], msg: str = "") -> Exit:
@@ -115,6 +116,14 @@ class Output:
         console = Console(highlight=False)
         for table in tables_of(body):
             console.print(table)
+
+
+def _print(text: str) -> None:
+    """Print to stdout. The rest is discarded if its reader has ended, as in `dmctl … | head`."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's exit writes it again, and fails
 
 
 def source_answer(source: str, worker: str, trouble: str = "") -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """The output of commands: stdout and stderr."""
 
 import json
+import os
+import sys
 
 import pytest
 
@@ -28,6 +30,16 @@ def test_an_answer_is_one_json_object_on_stdout(capsys: pytest.CaptureFixture[st
     Output(as_json=True).answer({"verified": True}, "for people")
 
     assert json.loads(capsys.readouterr().out) == {"result": True, "msg": "", "verified": True}
+
+
+def test_an_answer_that_nobody_reads_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader is `head`, for example. Else the command ends with a traceback."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert Output(as_json=True).document({"result": True, "msg": ""}) is Exit.DONE
+        Output(as_json=False).answer({}, "for people")
 
 
 def test_an_error_is_a_paragraph_on_stderr_and_an_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
