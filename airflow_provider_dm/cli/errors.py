@@ -13,7 +13,10 @@ class RowsDiffer(DownstreamError):
 
     code = "DM-9040"
     what = "source and target differ although no source was written to since: {tables}."
-    hint = "Check whether another program writes to the target, and compare these tables; otherwise please report it."
+    hint = (
+        "With --json the answer has the keys of rows that differ. Check whether another program writes to the target; "
+        "otherwise please report it."
+    )
 
 
 class SourcesNotQuiet(UpstreamError):

@@ -91,6 +91,8 @@ class Summary:
     seconds: dict[str, float] = field(default_factory=dict)
     """The time of each app, including the precheck."""
     locations: dict[str, Location] = field(default_factory=dict)
+    differing: dict[str, Any] = field(default_factory=dict)
+    """Rows that differ, by target table: at most twenty of each, with their keys."""
 
     @property
     def waiting(self) -> str:
@@ -115,6 +117,7 @@ class Summary:
             "seconds": {phase: round(spent, 2) for phase, spent in self.seconds.items()},
             "unresolved_groups": self.unresolved_groups,
             "sources": {source: {"location": str(location)} for source, location in self.locations.items()},
+            **({"differing": self.differing} if self.differing else {}),
         }
 
 
@@ -160,6 +163,7 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
         moved = moved_since(summary.locations, _ends_of(inputs))
         if not moved:
             summary.verified = False
+            summary.differing = {one["target"]: one["differing"] for one in result["tables"] if not one["equal"]}
             raise RowsDiffer(", ".join(differing_tables(result)))
         if not can_sync or round_number == COMPARISON_ROUNDS:
             break

@@ -6,14 +6,17 @@ from airflow_provider_dm.engine.errors import DownstreamError, Reaction, Upstrea
 
 
 class DataDiffers(DownstreamError):
-    """At least one target table has other rows than its source tables. The run's result lists the rows."""
+    """At least one target table has other rows than its source tables. The run's result has their keys."""
 
     tables: tuple[str, ...]
     """`schema.table (rows in sources / rows in target)`."""
 
     code = "DM-7201"
     what = "the target differs from its sources in: {tables}."
-    hint = "If nothing was written meanwhile and all changes were applied, the run's result lists the rows that differ."
+    hint = (
+        "If nothing was written meanwhile and all changes were applied, `dmctl run --json`, and `result` of this run "
+        "in the metadata DB (table dm_run), list the keys of rows that differ."
+    )
 
 
 class ComparedTableMissing(DownstreamError):

@@ -9,7 +9,7 @@ from airflow_provider_dm.cli import migration
 from airflow_provider_dm.cli.app_phase import RunContext
 from airflow_provider_dm.cli.errors import RowsDiffer, SourcesNotQuiet
 from airflow_provider_dm.cli.migration import Summary, differing_tables, moved_since, phases
-from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.launch.job import AppName
 
@@ -40,14 +40,17 @@ def at(position: int, *, file: str = "mysql-bin.000002", suffix: int = 1) -> Loc
     return Location(file, position, suffix=suffix)
 
 
+ROWS = [{"key": {"id": "7"}, "in_sources": 1, "in_target": 0}]
 TABLES = [
-    {"target": "a.t", "equal": False, "source_rows": 3, "target_rows": 2},
+    {"target": "a.t", "equal": False, "source_rows": 3, "target_rows": 2, "differing": ROWS},
     {"target": "a.u", "equal": True, "source_rows": 1, "target_rows": 1},
 ]
 DIFFERING = {"verified": False, "rows": 3, "tables": TABLES}
 
 
-def verified(result: dict[str, object], now: Location, monkeypatch: pytest.MonkeyPatch) -> Summary:
+def verified(
+    result: dict[str, object], now: Location, monkeypatch: pytest.MonkeyPatch, summary: Summary | None = None
+) -> Summary:
     """Return the summary of a comparison of a full task, whose source was at position 4 when the copy began."""
     monkeypatch.setattr(migration, "_compare", lambda *_: result)
     monkeypatch.setattr(migration, "_ends_of", lambda _: {"one": now})
@@ -55,7 +58,7 @@ def verified(result: dict[str, object], now: Location, monkeypatch: pytest.Monke
     task = SimpleNamespace(task_mode=TaskMode.FULL)
     supervisor = SimpleNamespace(inputs=SimpleNamespace(task=task, target=None))
     context = cast(RunContext, SimpleNamespace(supervisor=supervisor, output=SimpleNamespace(print_line=print)))
-    summary = Summary()
+    summary = summary or Summary()
     try:
         migration._verify(context, summary, "caught-up")
     finally:
@@ -75,8 +78,11 @@ def test_a_difference_does_not_count_if_a_source_has_moved(monkeypatch: pytest.M
 
 
 def test_with_idle_sources_a_difference_is_an_error_with_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = Summary()
     with pytest.raises(RowsDiffer, match=r"a\.t \(3 rows in the sources, 2 in the target\)"):
-        verified(DIFFERING, at(4), monkeypatch)
+        verified(DIFFERING, at(4), monkeypatch, summary)
+    task = cast(TaskConfig, SimpleNamespace(name="shop"))
+    assert summary.to_json(task)["differing"] == {"a.t": ROWS}
 
 
 def test_a_failover_of_the_relay_does_not_make_a_source_look_idle() -> None:
