@@ -247,33 +247,17 @@ def test_signs_and_names_in_the_map_are_held_against_the_definition(tmp_path: Pa
 
 
 def test_rows_that_do_not_fit_stop(tmp_path: Path) -> None:
-    wrong_count = Log()
-    wrong_count.begin()
-    wrong_count.table_map()
-    wrong_count.rows("insert", [order(1)], columns=3)
-    wrong_count.xid()
-    with pytest.raises(MalformedRows):
-        changes(wrong_count, tmp_path)
-
-    cut = Log()
+    wrong_count, cut, odd = one_row(Log(), columns=3), Log(), Log()
     cut.transaction(("insert", [order(1), order(2)[:-1]]))
-    with pytest.raises(MalformedRows):
-        changes(cut, tmp_path)
-
-    odd = Log()
     odd.transaction(("update", [order(1)]))
-    with pytest.raises(MalformedRows):
-        changes(odd, tmp_path)
+    for log in (wrong_count, cut, odd):
+        with pytest.raises(MalformedRows):
+            changes(log, tmp_path)
 
 
 def test_rows_of_a_table_that_was_not_named_stop(tmp_path: Path) -> None:
-    log = Log()
-    log.begin()
-    log.table_map(number=8)
-    log.rows("insert", [order(1)], number=9)
-    log.xid()
     with pytest.raises(MalformedEvent, match="named"):
-        changes(log, tmp_path)
+        changes(one_row(Log(), number=8), tmp_path)
 
 
 def test_the_end_of_a_statement_without_a_table_is_no_row(tmp_path: Path) -> None:

@@ -66,10 +66,13 @@ def test_a_transaction_is_cut_after_statements_and_before_table_maps(server: str
     assert [len(edges(second.ranges)), numbers_in(second.ranges)] == [3, [b"%d" % n for n in range(30)]]
 
 
-def test_a_statement_is_not_cut(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table_maps", [True, False])
+def test_a_statement_is_not_cut(table_maps: bool, tmp_path: Path) -> None:
     log = Log()
     start = log.begin()
     statement(log, *range(50))
+    if not table_maps:
+        log.rows("insert", [order(2)])  # no server writes this
     log.xid()
     assert edges(planned(log, tmp_path, start, 1).ranges) == [(start, log.position)]
 
@@ -105,15 +108,6 @@ def test_rows_that_do_not_end_their_statement_keep_it_together(tmp_path: Path) -
     parts = planned(log, tmp_path, start, 1).ranges
     assert edges(parts) == [(start, seam), (seam, log.position)]
     assert numbers_in(parts) == [b"1", b"4"]
-
-
-def test_rows_without_a_table_map_stay_with_their_statement(tmp_path: Path) -> None:
-    log = Log()
-    start = log.begin()
-    log.change(None, order(1))
-    log.rows("insert", [order(2)])  # no server writes this
-    log.xid()
-    assert edges(planned(log, tmp_path, start, 1).ranges) == [(start, log.position)]
 
 
 def test_small_transactions_around_a_large_one(tmp_path: Path) -> None:

@@ -29,13 +29,9 @@ HUGE = 1 << 40
 
 def xa_prepare(log: Log, xid: Xid, *numbers: int, one_phase: bool = False, rollback_to: bool = False) -> int:
     """A group that prepares rows of ORDERS with these ids, as the flavour logs it; where it begins."""
+    start = of_mariadb(log, xid, 64 | 8, b"\x01\xff") if log.flavour == "mariadb" else log.gtid()
     if log.flavour == "mysql":
-        start = log.gtid()
         log.query(f"XA START {xid}")
-    else:
-        log.sequence += 1
-        name = struct.pack("<IBB", xid.format, len(xid.gtrid), len(xid.bqual)) + xid.gtrid + xid.bqual
-        start = log.add(162, struct.pack("<QIB", log.sequence, 0, 64 | 8) + name + b"\x01\xff")
     for number in numbers:
         log.change(None, order(number))
     if rollback_to:
@@ -46,13 +42,14 @@ def xa_prepare(log: Log, xid: Xid, *numbers: int, one_phase: bool = False, rollb
     return start
 
 
+def of_mariadb(log: Log, xid: Xid, flags: int, end: bytes = b"") -> int:
+    log.sequence += 1
+    name = struct.pack("<IBB", xid.format, len(xid.gtrid), len(xid.bqual)) + xid.gtrid + xid.bqual
+    return log.add(162, struct.pack("<QIB", log.sequence, 0, flags) + name + end)
+
+
 def xa_end(log: Log, xid: Xid, verb: str = "COMMIT") -> int:
-    if log.flavour == "mysql":
-        start = log.gtid()
-    else:
-        log.sequence += 1
-        name = struct.pack("<IBB", xid.format, len(xid.gtrid), len(xid.bqual)) + xid.gtrid + xid.bqual
-        start = log.add(162, struct.pack("<QIB", log.sequence, 0, 128 | 8 | 1) + name)
+    start = of_mariadb(log, xid, 128 | 8 | 1) if log.flavour == "mariadb" else log.gtid()
     log.query(f"XA {verb} {xid}")
     return start
 
