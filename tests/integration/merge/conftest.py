@@ -43,6 +43,8 @@ from tests.integration.copy.migrations import Migration, differences, endpoint
 from tests.relay_thread import RelayThread
 
 META_VARIABLE = "DM_TEST_MERGE_META"
+PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
+UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
 PESSIMISTIC = {"task-mode": "all", "shard-mode": "pessimistic"}
 EACH_TRANSACTION = EpochSize(limit=1, one_task=1 << 20, smallest=1)
 """An epoch ends with its first transaction."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from tests.integration.merge.conftest import Shops
 
-PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
-
 
 class Died(Exception):
     """The process was killed."""

@@ -20,10 +20,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync import sharing
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from tests.integration.copy.migrations import endpoint
-from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
-
-PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
-UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
+from tests.integration.merge.conftest import EACH_TRANSACTION, PLAIN, UNIQUE, Shops
 
 
 def exact(shops: Shops, columns: str = PLAIN) -> None:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.shard_ddl import resync
-from testbed import Server
-from tests.integration.merge.conftest import Shops
-from tests.integration.merge.sharding import PLAIN, Died
+from tests.integration.merge.conftest import PLAIN, Shops
+from tests.integration.merge.sharding import Died
 from tests.integration.merge.test_shard_ddl import dies_once
-
-
-@pytest.fixture
-def one_source(mariadb_source: Server, mysql_target: Server, shops_of: Callable[..., Shops]) -> Shops:
-    return shops_of(mysql_target, a=mariadb_source)
 
 
 def test_the_lag_counts_from_the_ddl_until_the_rows_after_it_are_applied(

@@ -10,8 +10,8 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
 from airflow_provider_dm.engine.shard.lock import Action, Lock, with_decision
-from tests.integration.merge.conftest import EACH_TRANSACTION, PESSIMISTIC, Shops
-from tests.integration.merge.sharding import PLAIN, columns, locks, waiting_for
+from tests.integration.merge.conftest import EACH_TRANSACTION, PESSIMISTIC, PLAIN, Shops
+from tests.integration.merge.sharding import columns, locks, waiting_for
 
 UNIQUE = "id int NOT NULL PRIMARY KEY, v varchar(20), u int UNIQUE"
 C = "ADD COLUMN c int NOT NULL DEFAULT 7"

@@ -18,15 +18,13 @@ from airflow_provider_dm.engine.sync.errors import MissingRow
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.write import apply
-from tests.integration.merge.conftest import Shops, instances
+from tests.integration.merge.conftest import PLAIN, UNIQUE, Shops, instances
 from tests.integration.merge.test_filters import filtered
 from tests.integration.sync.conftest import Strike
 
 A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")
-PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
-UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
 
 
 def test_a_source_joins_one_that_began_alone_and_is_behind(one_pair: Shops) -> None:

@@ -20,10 +20,8 @@ from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Wave
 from tests.chaos.colliding import play
-from tests.integration.merge.conftest import EACH_TRANSACTION, PESSIMISTIC, Shops
+from tests.integration.merge.conftest import EACH_TRANSACTION, PESSIMISTIC, PLAIN, UNIQUE, Shops
 
-PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
-UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
 SAFE: dict[str, Any] = {"syncer": {"safe-mode": True}}
 Counts = dict[str, tuple[int, int]]
 

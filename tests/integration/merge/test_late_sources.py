@@ -6,8 +6,8 @@ import pytest
 
 from airflow_provider_dm.engine.shard.lock import Action
 from airflow_provider_dm.launch.ddl_locks import stored_locks, unlock
-from tests.integration.merge.conftest import PESSIMISTIC, Shops
-from tests.integration.merge.sharding import PLAIN, columns, locks, waiting_for
+from tests.integration.merge.conftest import PESSIMISTIC, PLAIN, Shops
+from tests.integration.merge.sharding import columns, locks, waiting_for
 
 C = "ADD COLUMN c int NOT NULL DEFAULT 7"
 

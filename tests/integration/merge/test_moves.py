@@ -15,10 +15,7 @@ from airflow_provider_dm.engine.copy import page
 from testbed import Server
 from tests.beside import beside
 from tests.integration.copy.migrations import differences, set_page_rows
-from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
-
-PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
-UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
+from tests.integration.merge.conftest import EACH_TRANSACTION, PLAIN, UNIQUE, Shops
 
 
 def test_a_row_moves_from_one_source_to_another_during_the_copy(shops: Shops, first: str) -> None:

@@ -7,10 +7,7 @@ import pytest
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.errors import RowsCollide
-from tests.integration.merge.conftest import Shops, instances
-
-PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
-UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
+from tests.integration.merge.conftest import PLAIN, UNIQUE, Shops, instances
 
 
 def test_a_key_may_have_other_types_at_each_source(one_pair: Shops) -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from airflow_provider_dm.engine.merge.errors import RowsCollide
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from tests.integration.merge.conftest import Shops, instances
+from tests.integration.merge.conftest import PLAIN, Shops, instances
 from tests.integration.merge.sharding import columns
-
-PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
 
 
 def filled(shops: Shops, *tables: str) -> None:

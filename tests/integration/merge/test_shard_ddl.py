@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify import verification
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
 from airflow_provider_dm.engine.verify.verification import failure, verify
-from tests.integration.merge.conftest import EACH_TRANSACTION, PESSIMISTIC, Shops
-from tests.integration.merge.sharding import PLAIN, Died, columns, locks, waiting_for
+from tests.integration.merge.conftest import EACH_TRANSACTION, PESSIMISTIC, PLAIN, Shops
+from tests.integration.merge.sharding import Died, columns, locks, waiting_for
 
 
 def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops, monkeypatch: pytest.MonkeyPatch) -> None:

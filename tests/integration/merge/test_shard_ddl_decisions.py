@@ -23,8 +23,8 @@ from airflow_provider_dm.engine.sync.shard_ddl import source_shards
 from airflow_provider_dm.launch.awaited import Broken
 from airflow_provider_dm.launch.ddl_locks import lock_json, stored_locks, unlock
 from airflow_provider_dm.launch.ddl_state import ddl_state_in
-from tests.integration.merge.conftest import Shops
-from tests.integration.merge.sharding import PLAIN, columns, keys, locks, waiting_for
+from tests.integration.merge.conftest import PLAIN, Shops
+from tests.integration.merge.sharding import columns, keys, locks, waiting_for
 
 
 def test_different_ddl_is_refused_with_both_sides_shown(pair: Shops) -> None:

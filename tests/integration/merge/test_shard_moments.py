@@ -8,8 +8,8 @@ from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.merge.conftest import PESSIMISTIC, Shops
-from tests.integration.merge.sharding import PLAIN, columns
+from tests.integration.merge.conftest import PESSIMISTIC, PLAIN, Shops
+from tests.integration.merge.sharding import columns
 
 TIMES = f"{PLAIN}, t timestamp NULL, d datetime NULL, n timestamp NOT NULL DEFAULT '2001-01-01'"
 NOW = "DEFAULT CURRENT_TIMESTAMP"
