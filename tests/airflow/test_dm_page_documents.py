@@ -42,8 +42,8 @@ def a_run(
     return f"r{number}"
 
 
-def a_subtask(store: MetaStore, stage: Stage = Stage.RUNNING, unit: Unit = Unit.SYNC) -> None:
-    store.put_subtask(TASK, SOURCE, unit=unit, stage=stage, needed=AT, applied=AT)
+def a_subtask(store: MetaStore, stage: Stage = Stage.RUNNING, unit: Unit = Unit.SYNC, task: str = TASK) -> None:
+    store.put_subtask(task, SOURCE, unit=unit, stage=stage, needed=AT, applied=AT)
 
 
 def verdict(store: MetaStore) -> tuple[str, str]:
@@ -63,42 +63,31 @@ GROUP: Final[dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("progress", "expected"),
-    [
-        (IN_SYNC, ("good", "In sync")),
-        ({**IN_SYNC, "lag_seconds": 61.0}, ("warn", "Behind")),
-        ({**IN_SYNC, "lag_seconds": None}, ("busy", "Starting")),
-        ({**IN_SYNC, "unresolved_groups": [GROUP]}, ("warn", "Rows held back")),
-        ({**IN_SYNC, "contested_rows": 3}, ("warn", "Rows held back")),
-    ],
-)
-def test_a_sync_that_runs(store: MetaStore, progress: dict[str, Any], expected: tuple[str, str]) -> None:
-    a_subtask(store)
-    a_run(store, progress)
-    assert verdict(store) == expected
+HELD: Final = {**IN_SYNC, "unresolved_groups": [GROUP]}
+ENDED_HOLDING: Final = {**HELD, "held_back_seconds": 5.0}
 
 
 @pytest.mark.parametrize(
-    ("progress", "expected"),
+    ("stage", "unit", "progress", "expected"),
     [
-        ({}, ("busy", "Starting")),
-        (IN_SYNC, ("idle", "Done")),
-        ({**IN_SYNC, "held_back_seconds": 5.0, "unresolved_groups": [GROUP]}, ("warn", "Rows held back")),
+        (Stage.RUNNING, Unit.SYNC, IN_SYNC, ("good", "In sync")),
+        (Stage.RUNNING, Unit.SYNC, {**IN_SYNC, "lag_seconds": 61.0}, ("warn", "Behind")),
+        (Stage.RUNNING, Unit.SYNC, {**IN_SYNC, "lag_seconds": None}, ("busy", "Starting")),
+        (Stage.RUNNING, Unit.SYNC, HELD, ("warn", "Rows held back")),
+        (Stage.RUNNING, Unit.SYNC, {**IN_SYNC, "contested_rows": 3}, ("warn", "Rows held back")),
+        (Stage.RUNNING, Unit.LOAD, {"unit": "load", "rows": 3, "chunks": 2, "chunks_done": 1}, ("busy", "Copying")),
+        (Stage.STOPPED, Unit.SYNC, {}, ("busy", "Starting")),
+        (Stage.STOPPED, Unit.SYNC, IN_SYNC, ("idle", "Done")),
+        (Stage.STOPPED, Unit.SYNC, ENDED_HOLDING, ("warn", "Rows held back")),
     ],
 )
-def test_a_source_that_its_run_has_not_begun_or_has_finished(
-    store: MetaStore, progress: dict[str, Any], expected: tuple[str, str]
+def test_a_source_of_a_living_run(
+    store: MetaStore, stage: Stage, unit: Unit, progress: dict[str, Any], expected: tuple[str, str]
 ) -> None:
-    a_subtask(store, Stage.STOPPED)
+    """It runs; or its run has not begun it yet, or has finished it."""
+    a_subtask(store, stage, unit)
     a_run(store, progress)
     assert verdict(store) == expected
-
-
-def test_a_load_that_runs(store: MetaStore) -> None:
-    a_subtask(store, unit=Unit.LOAD)
-    a_run(store, {"unit": "load", "rows": 3, "chunks": 2, "chunks_done": 1})
-    assert verdict(store) == ("busy", "Copying")
 
 
 def test_a_source_that_an_error_has_paused_needs_a_user(store: MetaStore) -> None:
@@ -118,7 +107,7 @@ def test_a_sync_without_a_run(store: MetaStore) -> None:
     run = a_run(store, IN_SYNC)
     store.finish_run(run, stage=Stage.FINISHED, result={})
     assert verdict(store) == ("idle", "Not running")
-    run = a_run(store, {**IN_SYNC, "held_back_seconds": 5.0, "unresolved_groups": [GROUP]}, number=2)
+    run = a_run(store, ENDED_HOLDING, number=2)
     store.finish_run(run, stage=Stage.FINISHED, result={})
     assert verdict(store) == ("warn", "Rows held back")
     run = a_run(store, IN_SYNC, number=3)
@@ -236,10 +225,10 @@ def test_a_poll_of_many_tasks_has_two_queries_for_each(store: MetaStore) -> None
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
-        store.put_subtask("task0", SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
+        a_subtask(store, task="task0")
         one = questions()
         for number in range(1, 6):
-            store.put_subtask(f"task{number}", SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
+            a_subtask(store, task=f"task{number}")
         assert questions() == one + 5 * 2
     finally:
         event.remove(Engine, "before_cursor_execute", note)

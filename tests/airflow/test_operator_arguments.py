@@ -82,18 +82,16 @@ def test_an_error_makes_airflow_retry_or_stop(error: ServerUnreachable, reaction
 
 
 def test_a_retry_has_the_same_holder_and_another_run_another_holder() -> None:
-    ti = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
-    first = task_holder(SimpleNamespace(**ti))
-    retry = task_holder(SimpleNamespace(**ti | {"try_number": 2}))
+    first, retry = task_holder(instance()), task_holder(instance(try_number=2))
     assert (first.identity, first.attempt) == ("airflow:d/r/t", "1")
     assert (retry.identity, retry.attempt) == (first.identity, "2")
     for change in ({"run_id": "s"}, {"map_index": 0}, {"task_id": "u"}):
-        assert task_holder(SimpleNamespace(**ti | change)).identity != first.identity
+        assert task_holder(instance(**change)).identity != first.identity
 
 
 def test_a_long_identity_is_shortened_and_stays_unique() -> None:
-    ti = {"dag_id": "d" * 250, "run_id": "r" * 250, "task_id": "t" * 249, "map_index": -1, "try_number": 1}
-    one, other = (task_holder(SimpleNamespace(**ti | {"task_id": "t" * 249 + end})).identity for end in "ab")
+    long = {"dag_id": "d" * 250, "run_id": "r" * 250}
+    one, other = (task_holder(instance(**long, task_id="t" * 249 + end)).identity for end in "ab")
     assert len(one) <= 512
     assert one != other
 
@@ -118,8 +116,15 @@ def stop_here(*_: Any, **__: Any) -> None:
     raise AirflowException("it would start")
 
 
-def instance(try_number: int = 1) -> SimpleNamespace:
-    return SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=try_number)
+def instance(**parts: Any) -> SimpleNamespace:
+    of_a_run = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
+    return SimpleNamespace(**of_a_run | parts, xcom_push=lambda **_: None)
+
+
+@pytest.fixture
+def databases(connection: Callable[..., None]) -> None:
+    for conn_id in ("one", "there"):
+        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
 
 
 @pytest.mark.parametrize(
@@ -149,10 +154,8 @@ def instance(try_number: int = 1) -> SimpleNamespace:
     ],
 )
 def test_a_bad_rendered_argument_is_reported_before_anything_runs(
-    arguments: dict[str, Any], expected: str, connection: Callable[..., None], work_dir: Path
+    arguments: dict[str, Any], expected: str, databases: None, work_dir: Path
 ) -> None:
-    for conn_id in ("one", "there"):
-        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
     made = DmIncrementalSyncOperator(task_id="sync", **{"task": TASK, "target_conn_id": "there", **arguments})
     with pytest.raises(AirflowFailException) as raised:
         made.execute({"ti": instance()})  # type: ignore[typeddict-item]
@@ -203,15 +206,10 @@ def test_numbers_and_truths_of_spark_are_written_as_spark_writes_them() -> None:
 
 @pytest.mark.parametrize("operator", [DmIncrementalSyncOperator, DmVerifyOperator])
 def test_a_refused_run_changes_no_desired_stage(
-    operator: type[DmSparkAppOperator],
-    connection: Callable[..., None],
-    work_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    operator: type[DmSparkAppOperator], databases: None, work_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that a schedule starts beside one that a user has paused; and one that only reads."""
     monkeypatch.setattr(task_control, "time", SimpleNamespace(monotonic=count(0, 40).__next__, sleep=lambda _: None))
-    for conn_id in ("one", "there"):
-        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
     with DmMetadataHook().get_store() as store:
         store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
         store.set_subtask_desired("shop", "one", Stage.PAUSED)
@@ -219,22 +217,20 @@ def test_a_refused_run_changes_no_desired_stage(
         refused = operator(task_id="t", task=TASK, target_conn_id="there")
         monkeypatch.setattr(DmSparkSubmitHook, "start", stop_here)
         with pytest.raises(AirflowException) as raised:
-            refused.execute({"ti": SimpleNamespace(**vars(instance()), xcom_push=lambda **_: None)})  # type: ignore[typeddict-item]
+            refused.execute({"ti": instance()})  # type: ignore[typeddict-item]
         assert ("DM-8005" in str(raised.value)) is operator.writes
         assert store.list_subtasks()[0].desired is Stage.PAUSED
 
 
 @pytest.mark.parametrize(("wish", "left"), [(Stage.PAUSED, Stage.PAUSED), (Stage.STOPPED, Stage.RUNNING)])
 def test_a_new_dag_run_withdraws_a_stop_and_never_a_pause(
-    wish: Stage, left: Stage, connection: Callable[..., None], work_dir: Path, monkeypatch: pytest.MonkeyPatch
+    wish: Stage, left: Stage, databases: None, work_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for conn_id in ("one", "there"):
-        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
     monkeypatch.setattr(DmSparkSubmitHook, "start", stop_here)
     sync = DmIncrementalSyncOperator(task_id="t", task=TASK, target_conn_id="there")
     with DmMetadataHook().get_store() as store:
         store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
         store.set_subtask_desired("shop", "one", wish)
         with pytest.raises(AirflowException, match="it would start"):
-            sync.execute({"ti": SimpleNamespace(**vars(instance()), xcom_push=lambda **_: None)})  # type: ignore[typeddict-item]
+            sync.execute({"ti": instance()})  # type: ignore[typeddict-item]
         assert store.list_subtasks()[0].desired is left
