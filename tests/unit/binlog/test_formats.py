@@ -56,12 +56,6 @@ def test_the_log_of_every_server_is_planned_and_decoded(server: str, checksum: b
     assert planned.at.position == log.position
 
 
-def test_the_in_use_flag_is_not_part_of_the_checksum() -> None:
-    event = bytearray(format_event(Log()))
-    event[17] |= 1
-    assert parsed(bytes(event)) == parsed(format_event(Log()))
-
-
 @CHECKSUMS
 def test_every_flipped_bit_is_found(checksum: bool) -> None:
     event = format_event(Log(checksum=checksum))

@@ -53,13 +53,6 @@ def test_a_truncated_variable_is_malformed(code: int) -> None:
             read_session(bytes([code]) + value[:size], "f:4")
 
 
-def test_all_session_variables_at_once() -> None:
-    session = read_session(b"".join(bytes([code]) + value for code, (value, _) in EXAMPLES.items()), "f:4")
-    assert session.unknown is None
-    assert session.default_collations == ((8, 47), (45, 46))
-    assert session.flags == 0x0C000000
-
-
 @pytest.mark.parametrize("code", sorted({*range(256)} - EXAMPLES.keys()))
 def test_an_unknown_variable_ends_the_reading_and_is_named(code: int) -> None:
     session = read_session(b"\x03\x05\x00\x06\x00" + bytes([code]) + b"\x04\x1c\x00\x1c\x00\x1c\x00", "f:4")
