@@ -34,7 +34,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, CHARACTER_TYPES, MEMBERS, TEXT_SIZES, WIDTHS, octets
+from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES, MEMBERS, TEXT_SIZES, WIDTHS, octets
 from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.statements import (
     ChangeColumn,
@@ -51,6 +51,7 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.mysql.capabilities import Version, capabilities_of
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.schema.codec import BINARIES, TEXTS
 from airflow_provider_dm.engine.schema.strings import UTF8_CHARSETS
 
 Pair: TypeAlias = tuple[ColumnDefinition | None, ColumnDefinition]
@@ -60,12 +61,10 @@ _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigin
 _DIGITS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20}
 """Maximum digits of an integer, signed or unsigned."""
 _CHARSETS: Final = UTF8_CHARSETS | {"ascii", "latin1"}
-_CHARACTERS: Final = frozenset({"char", "varchar", *TEXT_SIZES})
-_BYTES: Final = frozenset({"binary", "varbinary", *BLOBS})
 _CLOCKS: Final = frozenset({"datetime", "timestamp", "time"})
 _LOCAL: Final = {"timestamp": "datetime"}
 _USUAL: Final = frozenset(
-    {*WIDTHS, "decimal", "float", "double", *_CHARACTERS, *_BYTES, *MEMBERS, *_CLOCKS, "date", "year", "bit"}
+    {*WIDTHS, "decimal", "float", "double", *TEXTS, *BINARIES, *MEMBERS, *_CLOCKS, "date", "year", "bit"}
 )
 """Types for which every server makes the same value of a NULL in a column that becomes NOT NULL."""
 _NUMBER: Final = re.compile(r"[-+.0-9].*|TRUE|FALSE", re.IGNORECASE)
@@ -193,9 +192,9 @@ def keeps_values(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
         old.charset == new.charset
     ):
         return True
-    if old.name in _CHARACTERS:
+    if old.name in TEXTS:
         return _keeps_text(old, new, strict=strict)
-    if old.name in _BYTES:
+    if old.name in BINARIES:
         return _keeps_bytes(old, new, strict=strict)
     sizes = (_size(old), _size(new))
     match old.name, new.name:
@@ -224,7 +223,7 @@ def _keeps_integers(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
     if new.name == "decimal":
         precision, scale = _decimal(new)
         return strict or (precision - scale >= _DIGITS[old.name] and _is_unsigned(old) >= _is_unsigned(new))
-    if new.name in _CHARACTERS:
+    if new.name in TEXTS:
         room = _size(new) if new.name in ("char", "varchar") else octets(new)
         fits = _DIGITS[old.name] + 1 <= int(room or 0)
         return not old.zerofill and new.charset in _CHARSETS and (strict or fits)
@@ -252,7 +251,7 @@ def _size(kind: ColumnType) -> int:
 
 
 def _keeps_text(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
-    if new.name not in _CHARACTERS or not _keeps_characters(old, new, strict=strict):
+    if new.name not in TEXTS or not _keeps_characters(old, new, strict=strict):
         return False
     if new.name == "char" and old.name != "char":
         return False  # CHAR drops trailing spaces
@@ -273,7 +272,7 @@ def _keeps_characters(old: ColumnType, new: ColumnType, *, strict: bool) -> bool
 
 
 def _keeps_bytes(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
-    if new.name not in _BYTES:
+    if new.name not in BINARIES:
         return False
     most, room = int(octets(old) or 0), int(octets(new) or 0)
     if new.name == "binary":

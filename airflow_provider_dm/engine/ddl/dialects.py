@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.ddl.write import key_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
-from airflow_provider_dm.engine.schema.codec import RAW
+from airflow_provider_dm.engine.schema.codec import BINARIES, RAW
 
 MYSQL_TO_MARIADB: Final = {
     "utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_nopad_ci",
@@ -56,7 +56,6 @@ COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
 
 _NOPAD: Final = re.compile(r"_nopad_|_0900_")
 """Collations in which trailing spaces are significant."""
-_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _TEXT: Final = re.compile(r"(?:_binary\s*)?'[ -&(-\[\]-~]*'|NULL|-?[0-9.]+", re.IGNORECASE)
 """A default in ASCII without escapes."""
 _ENCODED: Final = re.compile("[bx]'|0[bx]", re.IGNORECASE)
@@ -152,7 +151,7 @@ def column_for(
 def check_default(column: ColumnDefinition, target: Capabilities) -> None:
     """Raise NotCopyable if the target would read the bytes of a default as other text."""
     default, kind = column.default or "NULL", column.type
-    is_bytes = kind.name in _BYTES or kind.charset == "binary"
+    is_bytes = kind.name in BINARIES or kind.charset == "binary"
     in_hex = kind.name in CHARACTER_TYPES and _ENCODED.match(default)
     if target.text_is_utf8 and (in_hex or (is_bytes and not _TEXT.fullmatch(default))):
         raise NotCopyable(f"the default {default} of {quote(column.name)}, which {target.title} reads as text")

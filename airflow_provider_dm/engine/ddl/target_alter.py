@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
-from airflow_provider_dm.engine.ddl.column_types import TEXT_SIZES
 from airflow_provider_dm.engine.ddl.constraints import name_under
 from airflow_provider_dm.engine.ddl.dialects import charset_of, collation_for
 from airflow_provider_dm.engine.ddl.errors import NotCopyable
@@ -26,10 +25,10 @@ from airflow_provider_dm.engine.ddl.target_definitions import TableConverter
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.schema.codec import TEXTS
 
 _FIRST_NUMBER: Final = "AUTO_INCREMENT"
 _DROPS: Final = (ddl.DropKey, ddl.DropForeignKey, ddl.DropConstraint)
-_TEXTS: Final = frozenset({"char", "varchar", *TEXT_SIZES})
 _IN_PLACE: Final = frozenset({("utf8", "utf8mb4"), ("utf8mb3", "utf8mb4"), ("latin1", "utf8mb4")})
 _COLUMNS: Final = (
     ddl.AddColumn,
@@ -92,7 +91,7 @@ def _by_a_longer_type(spec: ddl.Spec, carrier: TableConverter) -> tuple[ddl.Spec
     if way.target_can.changes_charsets or not isinstance(spec, ddl.ChangeColumn):
         return (spec,)
     old = _column_before(spec.name, carrier)
-    if old is None or old.type.collation is None or not {old.type.name, spec.column.type.name} <= _TEXTS:
+    if old is None or old.type.collation is None or not {old.type.name, spec.column.type.name} <= TEXTS:
         return (spec,)
     collation = collation_for(old.type.collation, way.source, way.target)
     charsets = (charset_of(collation), str(spec.column.type.charset))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from airflow_provider_dm.engine.schema.strings import LATIN1
+from airflow_provider_dm.engine.schema.strings import latin1_text
 
 TextDecoder: TypeAlias = Callable[[bytes], str]
 """Raises UnicodeDecodeError."""
@@ -166,10 +166,6 @@ _SPLIT_CHARSETS: Final[Mapping[str, _SplitCharset]] = {
 _SWE7: Final = str.maketrans("@[\\]^`{|}~", "ÉÄÖÅÜéäöåü")
 
 
-def _latin1(value: bytes) -> str:
-    return codecs.charmap_decode(value, "strict", LATIN1)[0]
-
-
 def _ucs2(value: bytes) -> str:
     text = value.decode("utf-16-be")
     if len(text) * 2 != len(value):  # two halves of a character that ucs2 does not have
@@ -181,7 +177,7 @@ def _swe7(value: bytes) -> str:
     return value.decode("ascii").translate(_SWE7)
 
 
-_OWN_DECODERS: Final[dict[str, TextDecoder]] = {"latin1": _latin1, "ucs2": _ucs2, "swe7": _swe7}
+_OWN_DECODERS: Final[dict[str, TextDecoder]] = {"latin1": latin1_text, "ucs2": _ucs2, "swe7": _swe7}
 
 
 def decoder(charset: str) -> TextDecoder | None:
