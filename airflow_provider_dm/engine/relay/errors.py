@@ -121,7 +121,10 @@ class DumpRefused(UpstreamError):
 
     code = "DM-4024"
     what = "the upstream refuses to send its binlog (error {number}): {reason}."
-    hint = "Correct the cause that it names. With enable-gtid: true MySQL needs gtid_mode=ON, also for earlier events."
+    hint = (
+        "Correct the cause that it names. MySQL sends transactions without a GTID only with enable-gtid: false and a "
+        "gtid_mode other than ON: set gtid_mode=ON_PERMISSIVE and enable-gtid: false until they are applied."
+    )
 
 
 class GtidsPurged(UpstreamError):

@@ -78,6 +78,24 @@ def test_purged_transactions_are_named(source: Server, start_own: StartServers, 
     assert held_files(kit)[0] == (1, last)
 
 
+def test_transactions_without_a_gtid_are_pulled_by_position(start_own: StartServers, kit_of: KitOf) -> None:
+    """The remedy of the error: with gtid_mode=ON the server does not even send them by position."""
+    (own,) = start_own(ServerSpec("permissive", "mysql"))
+    kit = kit_of(own)
+    own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT)")
+    kit.catch_up(**GTID)
+    own.sql("SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = OFF_PERMISSIVE")
+    own.sql("INSERT INTO d.t VALUES (1); SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON")
+    for by_gtid in (True, False):
+        error = kit.fails_with(enable_gtid=by_gtid)
+        assert (error.code, "gtid_mode=ON_PERMISSIVE and enable-gtid: false" in error.message) == ("DM-4024", True)
+    own.sql("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+    kit.catch_up(enable_gtid=False)
+    own.sql("SET GLOBAL gtid_mode = ON; INSERT INTO d.t VALUES (2)")
+    kit.catch_up(**GTID)
+    assert kit.differences() == []
+
+
 @pytest.fixture
 def pair(source: Server, start_own: StartServers) -> tuple[Server, Server]:
     """A server with some data, and its replica, which has all of it."""
