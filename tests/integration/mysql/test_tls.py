@@ -196,9 +196,8 @@ def test_an_expired_certificate(authority: Authority, start_own: StartServers) -
 
 def test_an_unreachable_server_is_no_error_of_tls(mysql_source: Server) -> None:
     there = endpoint(mysql_source, mysql_source.datadir / "ca.pem")
-    nowhere = Endpoint("one", there.host, 1, there.user, there.password, there.tls)
 
-    with pytest.raises(ServerUnreachable, match="Check host, port"), connected(nowhere):
+    with pytest.raises(ServerUnreachable, match="Check host, port"), connected(replace(there, port=1)):
         pass
 
 
@@ -235,8 +234,7 @@ def test_an_unencrypted_answer_during_the_tls_handshake_is_no_tls_error(mysql_so
 
         giving_up = threading.Thread(target=answer)
         giving_up.start()
-        there = endpoint(mysql_source, None)
-        nowhere = Endpoint("one", there.host, listener.getsockname()[1], there.user, there.password, there.tls)
+        nowhere = replace(endpoint(mysql_source, None), port=listener.getsockname()[1])
         with pytest.raises(ServerUnreachable), connected(nowhere):
             pass
         giving_up.join()
