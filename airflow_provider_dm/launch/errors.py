@@ -126,7 +126,10 @@ class TaskUnknown(DmError):
 
     code = "DM-9046"
     what = "task {task} is not known on {sources}."
-    hint = "`dmctl query-status` shows the tasks and their sources; a task is known after its first run."
+    hint = (
+        "`dmctl query-status`, or `airflow dm query-status` for tasks of Airflow, shows the tasks and their sources; "
+        "a task is known after its first run."
+    )
 
 
 class OtherSourceRefused(DmError):
