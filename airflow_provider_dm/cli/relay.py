@@ -97,7 +97,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     with meta.open_store(arguments) as store:
         log_dir = private_directory(root / "logs")
         with interrupts() as seen, Relays([upstream], meta_url=meta.meta_url(arguments), log_dir=log_dir) as relays:
-            output.print_line(f"relay of {config.source_id} writes {directory}; Ctrl-C ends it")
+            output.print_line(f"relay of {config.source_id} writes {directory}, and logs to {log_dir}; Ctrl-C ends it")
             while not seen.wait(CHECK_EVERY_SECONDS) and relays.error is None and not _is_stopped(store, config):
                 pass
         if relays.error is not None and not isinstance(relays.error, RelayStopped):

@@ -153,6 +153,7 @@ def test_a_relay_runs_until_it_is_stopped_from_elsewhere_and_answers_as_dms_do(m
     assert json.loads(stopped.out) == operated(None)
     assert process.returncode == 0, err
     assert json.loads(out) == operated(None)
+    assert f"logs to {desk.dmctl.work / 'logs'};" in err, "else a relay that waits for disk space looks idle"
     assert "relay-password" not in out + err + desk.log()
     refused = desk.ask("pause-relay", "-s", "replica-01", code=1)
     assert refused["sources"][0]["msg"].startswith("no relay of replica-01 is running")

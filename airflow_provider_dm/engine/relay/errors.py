@@ -29,7 +29,7 @@ class RelayDiskFull(DmError):
 
     code = "DM-4003"
     what = "no space left on the device while writing {path}."
-    hint = "Free space (or purge relay files that no task needs) and start the relay again."
+    hint = "Free space, or purge relay files that no task needs: the relay then resumes automatically."
 
 
 class RelayDiskFailed(DmError):
