@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import ReportedError
-from airflow_provider_dm.engine.meta.records import RelayStatus
+from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -96,6 +96,10 @@ class RelayKit:
     def has_caught_up(self) -> bool:
         status = self.store.relay_status(self.source_id)
         return status is not None and status.caught_up
+
+    def needs(self, at: Location | None, task: str = "shop") -> None:
+        """Record what a stopped task needs of the log."""
+        self.store.put_subtask(task, self.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=at)
 
     def upstream(self) -> Location:
         with connected(Endpoint("test", self.server.host, self.server.port, self.server.user)) as connection:

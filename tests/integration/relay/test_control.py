@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.meta.records import Stage, Unit
+from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from testbed import Server, ServerSpec
 from tests.binlogs import purge_before
@@ -98,7 +98,7 @@ def test_without_files_a_server_gets_the_identity_of_the_first_one(
     (own,) = start_own(ServerSpec("copied", source.flavour))
     kit.server, kit.first_file = own, "mysql-bin.000001"
     own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); INSERT INTO d.t VALUES (1)")
-    kit.store.put_subtask("task", kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=kit.upstream())
+    kit.needs(kit.upstream())
     cnf, first = own.datadir / "auto.cnf", own.argv
     identity = cnf.read_bytes() if own.flavour == "mysql" else b""
     own.stop()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay import open_writer
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
@@ -51,7 +50,7 @@ def test_a_needed_set_of_an_unknown_server(kit: RelayKit, source: Server, schema
     """No record has the server of the position: the set counts, in a later sub-directory."""
     source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
     needed = replace(kit.upstream(), server_uuid="")
-    kit.store.put_subtask("task", kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=needed)
+    kit.needs(needed)
     rows(source, schema, 1)
     source.sql("FLUSH BINARY LOGS")
     kit.catch_up(**GTID)
@@ -73,7 +72,7 @@ def test_purged_transactions_are_named(source: Server, start_own: StartServers, 
     assert not held_files(kit)
 
     needed = Location(last, 4, server_uuid=start.server_uuid)  # without a known set
-    kit.store.put_subtask("task", kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=needed)
+    kit.needs(needed)
     kit.catch_up(relay_binlog_gtid=start.gtid_set, **GTID)
     assert held_files(kit)[0] == (1, last)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.errors import RelayStartsTooLate, TaskFellBehind
@@ -63,10 +62,6 @@ def leave_behind(kit: RelayKit) -> Location:
     return place
 
 
-def needs(kit: RelayKit, at: Location | None, task: str = "shop") -> None:
-    kit.store.put_subtask(task, kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=at)
-
-
 def contents(kit: RelayKit) -> dict[str, bytes]:
     return {str(path.relative_to(kit.root)): path.read_bytes() for path in kit.root.glob("*/*mysql-bin.*")}
 
@@ -99,17 +94,17 @@ def test_the_log_stays_while_a_task_may_need_it_and_begins_again_otherwise(kit: 
         assert contents(kit) == before
 
     stays("no task needs anything")
-    needs(kit, place)
-    needs(kit, None, task="new")
+    kit.needs(place)
+    kit.needs(None, task="new")
     stays("task new (Stopped) has not recorded what it needs")
-    needs(kit, Location("mysql-bin.000002", 700), task="new")
+    kit.needs(Location("mysql-bin.000002", 700), task="new")
     stays("task new (Stopped) needs mysql-bin.000002:700, a location not after that")
-    needs(kit, Location("mysql-bin.000004", 4), task="new")
+    kit.needs(Location("mysql-bin.000004", 4), task="new")
     stays("task new (Stopped) needs mysql-bin.000004:4, a location that the upstream does not have")
-    needs(kit, Location("other-bin.000005", 4), task="new")
+    kit.needs(Location("other-bin.000005", 4), task="new")
     stays("task new (Stopped) needs other-bin.000005:4, a location in another log")
 
-    needs(kit, kit.upstream(), task="new")
+    kit.needs(kit.upstream(), task="new")
     kit.catch_up()
     goes_on_from(kit, place)
     assert f"the upstream has purged {end}, the end of the relay log" in kit.log()
@@ -122,7 +117,7 @@ def test_by_gtid_and_killed_at_any_step(kit: RelayKit, tmp_path: Path) -> None:
     """kill -9 ends it: what is left is the newest part, and the next start continues with giving it up."""
     hold(kit, **BY_GTID)
     place = leave_behind(kit)
-    needs(kit, place)
+    kit.needs(place)
     for at_delete, left in ((1, HELD), (2, HELD[1:]), (2, HELD[2:]), (2, [])):
         killed_while_giving_up(kit, tmp_path / "spec.json", at_delete)
         assert held_files(kit) == [], "all that is left is hidden"
@@ -171,7 +166,7 @@ def test_a_private_log(kit: RelayKit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(META_VARIABLE, kit.meta_url)
     end = hold(kit)
     before, place = contents(kit), leave_behind(kit)
-    needs(kit, Location("mysql-bin.000001", 4), task="another")
+    kit.needs(Location("mysql-bin.000001", 4), task="another")
 
     with pytest.raises(TaskFellBehind, match=str(end)):
         run_relay(private(kit, end), kit.store, threading.Event())

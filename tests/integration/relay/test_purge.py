@@ -5,7 +5,6 @@ import subprocess
 import sys
 from typing import Any
 
-from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
 from airflow_provider_dm.engine.relay.meta import META
@@ -25,17 +24,13 @@ ALWAYS: dict[str, Any] = {"purge": {"interval": 1, "remain_space": 1 << 30}}
 """A purge each second, which wants more space than there is."""
 
 
-def needs(kit: RelayKit, at: Location, task: str = "shop") -> None:
-    kit.store.put_subtask(task, kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=at)
-
-
 def test_a_former_servers_log_is_purged_once_no_task_needs_it(kit_of: KitOf, pair: tuple[Server, Server]) -> None:
     a, b = pair
     on_a, on_b = kit_of(a), kit_of(b)
     on_a.catch_up(**GTID)
     held = on_a.status().relay
     assert held is not None
-    needs(on_b, held)
+    on_b.needs(held)
     a.kill()
     promote(b)
     rows(b, "d", 4)
@@ -50,7 +45,7 @@ def test_a_former_servers_log_is_purged_once_no_task_needs_it(kit_of: KitOf, pai
 
     now = on_b.status().relay
     assert now is not None
-    needs(on_b, now)
+    on_b.needs(now)
     wait_for(lambda: held_files(on_b) == [(2, now.file)])
     directory = RelayDirectory(on_b.root)
     wait_for(lambda: (on_b.root / INDEX).read_text() == f"{directory.latest()}\n")
@@ -75,7 +70,7 @@ def test_purges_that_die_beside_a_relay_that_writes(kit: RelayKit, source: Serve
         for number in range(6):
             wait_for(lambda: len(held_files(kit)) > 4)
             _, needed = held_files(kit)[-2]
-            needs(kit, Location(needed, 4))
+            kit.needs(Location(needed, 4))
             killed_while_purging(kit, at_look=number % 3 + 1)
             assert needed in [name for _, name in held_files(kit)]
     relay.kill()

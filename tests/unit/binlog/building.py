@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 import zstandard
 from pymysqlreplication.constants import FIELD_TYPE
 
@@ -17,6 +18,7 @@ from airflow_provider_dm.engine.mysql.gtid import MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
+FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 UUID_OF_SOURCE = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
 # What servers write into a FORMAT_DESCRIPTION: their version, and the sizes of post-headers by event code (9.7, 10.11
 # and 11.8 as seen, the others as their sources have it).

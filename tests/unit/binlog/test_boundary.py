@@ -9,9 +9,7 @@ from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened_log
 from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, UnsupportedFormat
 from airflow_provider_dm.engine.binlog.transaction import ScanEnd, ScannedRange
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
-
-FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+from tests.unit.binlog.building import FLAVOURS, UUID_OF_SOURCE, Log, order
 
 
 def scanned(log: Log, folder: Path, start: int, *, size: int | None = None, apply: bool = True) -> ScannedRange:

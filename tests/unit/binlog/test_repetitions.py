@@ -15,9 +15,9 @@ from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, FailoverNot
 from airflow_provider_dm.engine.binlog.planned import Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
+from tests.unit.binlog.building import FLAVOURS
 from tests.unit.binlog.failovers import A, B, C, T, World, applied, keys, keys_of, set_of
 
-FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 OLD = [T(A, number) for number in range(1, 10)]
 NEW = [T(B, number) for number in range(10, 14)]
 

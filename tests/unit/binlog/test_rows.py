@@ -26,9 +26,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column
-from tests.unit.binlog.building import ORDERS, ORDERS_MAP, Log, column, order
-
-FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+from tests.unit.binlog.building import FLAVOURS, ORDERS, ORDERS_MAP, Log, column, order
 
 
 def range_of(log: Log, folder: Path) -> ByteRange:

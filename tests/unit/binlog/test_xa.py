@@ -20,9 +20,8 @@ from airflow_provider_dm.engine.binlog.prepared_ranges import look_back
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.binlog.xa import PreparedXa, Xid, read_end, read_prepare
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import ORDERS, Log, order
+from tests.unit.binlog.building import FLAVOURS, ORDERS, Log, order
 
-FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 A, B = Xid(1, b"a", b""), Xid(7, b"b\x00'", b"\xff")
 HUGE = 1 << 40
 
