@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -166,6 +166,20 @@ def trigger(page: Page, airflow: Airflow, dag: str, **params: str) -> str:
     page.goto("about:blank")
     (run, *_) = airflow.api.call("GET", f"/dags/{dag}/dagRuns?run_type=manual")["dag_runs"]
     return str(run["dag_run_id"])
+
+
+@contextmanager
+def connected(airflow: Airflow, servers: Mapping[str, Server], password: str, schema: str) -> Iterator[None]:
+    """Connections to servers, by their ids, and to a Spark; what a task makes of `schema` is dropped at the end."""
+    login = f"user_of_{schema}"
+    for conn_id, server in servers.items():
+        server.create_user(login, password)
+        where = {"host": server.host, "port": server.port, "login": login, "password": password}
+        airflow.api.put_connection(conn_id, conn_type="dm_database", **where)
+    airflow.api.put_connection("spark_default", conn_type="spark", host="local[1]")
+    yield
+    for server in servers.values():
+        server.sql(f"DROP DATABASE IF EXISTS {schema}; DROP DATABASE IF EXISTS {schema}_meta")
 
 
 def sync_task(airflow: Airflow, source: Server, *, name: str, source_id: str, schema: str) -> str:

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import log_in, running, sync_task, token_of, wait_for
+from tests.airflow.support import connected, log_in, running, sync_task, token_of, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(1500)]
 CANARY: Final = "c4nary-of-the-page"
@@ -54,20 +54,15 @@ class LiveSync:
 @pytest.fixture(scope="module")
 def live(airflow: Airflow, mysql_source: Server, mariadb_target: Server) -> Iterator[LiveSync]:
     servers = {SOURCE: mysql_source, "sync_target": mariadb_target}
-    for conn_id, server in servers.items():
-        server.create_user("page", CANARY)
-        where = {"host": server.host, "port": server.port}
-        airflow.api.put_connection(conn_id, conn_type="dm_database", **where, login="page", password=CANARY)
+    for server in servers.values():
         server.sql(
             f"CREATE DATABASE {SCHEMA}; CREATE TABLE {SCHEMA}.orders (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)"
         )
-    airflow.api.put_connection("sync_spark", conn_type="spark", host="local[1]")
-    live = LiveSync(airflow, mysql_source, mariadb_target)
-    live.start()
-    yield live
-    live.end()
-    for server in servers.values():
-        server.sql(f"DROP DATABASE IF EXISTS {SCHEMA}; DROP DATABASE IF EXISTS {SCHEMA}_meta")
+    with connected(airflow, servers, CANARY, SCHEMA):
+        live = LiveSync(airflow, mysql_source, mariadb_target)
+        live.start()
+        yield live
+        live.end()
 
 
 def screenshot(page: Page, name: str) -> None:

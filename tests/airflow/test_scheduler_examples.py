@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import running, trigger, wait_for
+from tests.airflow.support import connected, running, trigger, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(1800)]
 SCHEMA, TASK, SOURCE = "t_examples", "examples", "examples_01"
@@ -26,15 +26,9 @@ CUT_OVER = {
 @pytest.fixture
 def servers(airflow: Airflow, mysql_source: Server, mariadb_target: Server) -> Iterator[tuple[Server, Server]]:
     both = {SOURCE: mysql_source, "examples_target": mariadb_target}
-    for conn_id, server in both.items():
-        server.create_user("examples", "c4nary-of-the-examples")
-        where = {"host": server.host, "port": server.port, "login": "examples", "password": "c4nary-of-the-examples"}
-        airflow.api.put_connection(conn_id, conn_type="dm_database", **where)
     mysql_source.sql(f"CREATE DATABASE {SCHEMA}; CREATE TABLE {SCHEMA}.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)")
-    airflow.api.put_connection("spark_default", conn_type="spark", host="local[1]")
-    yield mysql_source, mariadb_target
-    for server in both.values():
-        server.sql(f"DROP DATABASE IF EXISTS {SCHEMA}; DROP DATABASE IF EXISTS {SCHEMA}_meta")
+    with connected(airflow, both, "c4nary-of-the-examples", SCHEMA):
+        yield mysql_source, mariadb_target
 
 
 def approve(airflow: Airflow, run: str, task: str) -> None:

@@ -26,7 +26,7 @@ from airflow_provider_dm.launch.workdir import TaskDir
 from testbed import Server
 from testbed.airflow import Airflow
 from testbed.airflow_api import TaskState
-from tests.airflow.support import files_with
+from tests.airflow.support import connected, files_with
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 CANARY = "c4nary-of-the-shards"
@@ -43,15 +43,10 @@ Servers = dict[str, Server]
 def servers(airflow: Airflow, mariadb_source: Server, mysql_source: Server, mysql_target: Server) -> Iterator[Servers]:
     found = {"mariadb-01": mariadb_source, "mysql-02": mysql_source, "dm_target_default": mysql_target}
     for conn_id, server in found.items():
-        server.create_user("shards", CANARY)
-        where = {"host": server.host, "port": server.port}
-        airflow.api.put_connection(conn_id, conn_type="dm_database", **where, login="shards", password=CANARY)
         table = SHARDS.get(conn_id, f"{SCHEMA}.o")
         server.sql(f"CREATE DATABASE {SCHEMA}; CREATE TABLE {table} (id INT PRIMARY KEY, v INT)")
-    airflow.api.put_connection("spark_default", conn_type="spark", host="local[1]")
-    yield found
-    for server in found.values():
-        server.sql(f"DROP DATABASE IF EXISTS {SCHEMA}; DROP DATABASE IF EXISTS {SCHEMA}_meta")
+    with connected(airflow, found, CANARY, SCHEMA):
+        yield found
 
 
 def task_file(airflow: Airflow, servers: Servers) -> str:

@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import Watch, arguments, files_with, running, sync_task, wait_for
+from tests.airflow.support import Watch, arguments, connected, files_with, running, sync_task, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 CANARY = "c4nary-of-the-sync"
@@ -21,15 +21,10 @@ DAG_ID = "sync_deferred"
 @pytest.fixture
 def pair(airflow: Airflow, mysql_source: Server, mariadb_target: Server) -> Iterator[tuple[Server, Server]]:
     servers = {"sync_source": mysql_source, "sync_target": mariadb_target}
-    for conn_id, server in servers.items():
-        server.create_user("sync", CANARY)
-        where = {"host": server.host, "port": server.port}
-        airflow.api.put_connection(conn_id, conn_type="dm_database", **where, login="sync", password=CANARY)
-        server.sql(f"CREATE DATABASE {SCHEMA}; CREATE TABLE {SCHEMA}.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)")
-    airflow.api.put_connection("sync_spark", conn_type="spark", host="local[1]")
-    yield mysql_source, mariadb_target
     for server in servers.values():
-        server.sql(f"DROP DATABASE IF EXISTS {SCHEMA}; DROP DATABASE IF EXISTS {SCHEMA}_meta")
+        server.sql(f"CREATE DATABASE {SCHEMA}; CREATE TABLE {SCHEMA}.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)")
+    with connected(airflow, servers, CANARY, SCHEMA):
+        yield mysql_source, mariadb_target
 
 
 def drivers(airflow: Airflow) -> list[int]:

@@ -11,7 +11,6 @@ from airflow_provider_dm.sensors.sync import CheckpointPassedSensor
 COMMON: dict[str, Any] = {
     "task": "{{ params.task }}",
     "target_conn_id": "sync_target",
-    "spark_conn_id": "sync_spark",
     "until": "forever",
     "retry_delay": 1,
 }
