@@ -100,7 +100,8 @@ def _complaint(detail: Mapping[str, Any], *, secret: bool) -> str:
         case "string_too_long":
             return f"must not be longer than {context['max_length']} characters{given}"
         case "value_error":
-            return f"cannot be used: {context['error']}{given}"
+            reason = str(context["error"])
+            return f"cannot be used: {reason}{'' if str(detail['input']) in reason else given}"
         case _:
             return str(detail["msg"]) if not secret else "is not valid"
 
