@@ -288,7 +288,11 @@ def relay_stage(relay: RelayStatus) -> Stage:
 
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
-    """Return the stage that the subtask reports; Stopped if its run, working or waiting, no longer reports."""
+    """Return the stage that the subtask reports; Paused if its run ended with an error, as a load that fails does;
+    Stopped if its run, working or waiting, no longer reports.
+    """
+    if run is not None and (subtask.stage, run.stage) == (Stage.RUNNING, Stage.PAUSED):
+        return Stage.PAUSED
     silent = run is None or _is_gone(run)
     works = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
     return Stage.STOPPED if works and silent else subtask.stage

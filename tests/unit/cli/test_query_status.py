@@ -75,6 +75,14 @@ def test_a_subtask_that_resumes_automatically_is_paused_while_its_run_lives() ->
     assert (shown["stage"], shown["result"], shown["resumesInSeconds"]) == ("Stopped", None, None)
 
 
+def test_a_subtask_whose_run_has_failed_is_paused_with_the_runs_error() -> None:
+    """A load reports no error of its own."""
+    error = {"ErrCode": "DM-2002", "ErrScope": "downstream", "Message": "denied"}
+    for age in (1.0, 9_999.0):
+        shown = shown_of(subtask(Unit.LOAD), replace(run(age=age, error=error), stage=Stage.PAUSED))
+        assert (shown["stage"], shown["result"]["errors"][0]["ErrCode"]) == ("Paused", "DM-2002")
+
+
 def test_a_relay_that_failed_is_paused_and_shows_its_error_as_dm_does() -> None:
     error = {
         "ErrCode": "DM-4022",
