@@ -102,7 +102,7 @@ class TargetUnreachable(DownstreamError):
     code = "DM-6001"
     reaction = Reaction.RETRY
     what = "the target {server} cannot be reached: {reason}."
-    hint = "Check that it runs and accepts connections; the work continues where it stopped."
+    hint = "Check that it runs, accepts connections and is not read-only; the work continues where it stopped."
 
 
 class TargetBusy(DownstreamError):
