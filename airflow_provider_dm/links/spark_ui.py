@@ -34,12 +34,12 @@ class SparkUiLink(BaseOperatorLink):
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the link that the task instance pushed; Airflow shows no link for an empty text.
 
-        The task's XComs are searched first, as Airflow logs an error for the value of a missing XCom.
+        The XComs of all mapped task instances are searched first, as Airflow logs an error for a missing XCom.
         """
         from airflow.sdk.execution_time.xcom import XCom
 
         ids = {"dag_id": ti_key.dag_id, "task_id": ti_key.task_id, "run_id": ti_key.run_id}
-        if not XCom.get_all(key=SPARK_UI_KEY, **ids):
+        if not any(XCom.get_all(key=SPARK_UI_KEY, **ids) or ()):
             return ""
         return XCom.get_value(ti_key=ti_key, key=SPARK_UI_KEY) or ""
 
