@@ -47,7 +47,7 @@ def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] 
 def note_idle(store: MetaStore, task: str, holder: Holder, result: Mapping[str, Any]) -> str:
     """Record a sync without work as a run, since sensors and users read the lag of the last run. Return its id.
 
-    A subtask that no sync has begun becomes Stopped, as after any sync that has ended.
+    Those of its subtasks that no sync has begun become Stopped, as after any sync that has ended.
     """
     run_id = new_run_id(task, "incremental_sync")
     shown = {"lag_seconds": 0.0, "unresolved_groups": [], "contested_rows": 0, "caught_up": True}
@@ -55,7 +55,8 @@ def note_idle(store: MetaStore, task: str, holder: Holder, result: Mapping[str, 
     store.start_run(run_id, task=task, app="incremental_sync", holder=holder)
     store.heartbeat_run(run_id, progress)
     store.finish_run(run_id, stage=Stage.FINISHED, result=dict(result))
-    for new in (one for one in store.list_subtasks(task=task) if one.stage is Stage.NEW):
+    subtasks = [one for one in store.list_subtasks(task=task) if one.source in progress]  # other runs sync the others
+    for new in (one for one in subtasks if one.stage is Stage.NEW):
         store.put_subtask(task, new.source, unit=new.unit, stage=Stage.STOPPED, needed=new.needed, applied=new.applied)
     return run_id
 

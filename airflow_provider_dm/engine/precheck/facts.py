@@ -53,7 +53,8 @@ class ServerFacts:
 
     def is_server_of(self, other: ServerFacts) -> bool:
         """Return True if both connections lead to the same server."""
-        names = ("hostname", "port", "datadir")  # MariaDB's identity is often 0-1 on every server
+        # MariaDB's identity is often 0-1 on every server, and containers may share names. Old releases lack server_uid.
+        names = ("hostname", "port", "datadir", "server_uid")
         return self.info == other.info and all(self.setting(name) == other.setting(name) for name in names)
 
     def setting(self, name: str) -> str:

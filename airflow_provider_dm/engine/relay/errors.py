@@ -29,7 +29,10 @@ class RelayDiskFull(DmError):
 
     code = "DM-4003"
     what = "no space left on the device while writing {path}."
-    hint = "Free space, or purge relay files that no task needs: the relay then resumes automatically."
+    hint = (
+        "Free space, or purge relay files that no task needs. A running relay then resumes automatically; otherwise "
+        "start it again."
+    )
 
 
 class RelayDiskFailed(DmError):

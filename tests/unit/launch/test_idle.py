@@ -68,7 +68,9 @@ def test_a_sync_without_work_is_recorded_as_a_run_with_a_lag(store: MetaStore) -
 
 def test_a_sync_without_work_has_been_started(store: MetaStore) -> None:
     """Otherwise users see New ("Not started") after the sync of a load that nothing has changed since."""
-    store.put_subtask(TASK, SOURCE, unit=Unit.SYNC, stage=Stage.NEW, needed=AT, applied=AT)
+    for source in (SOURCE, "two"):  # another mapped task syncs the second
+        store.put_subtask(TASK, source, unit=Unit.SYNC, stage=Stage.NEW, needed=AT, applied=AT)
     idle.note_idle(store, TASK, Holder(identity="airflow:d/r/t", attempt="1", host="h"), RESULT)
-    (subtask,) = store.list_subtasks(task=TASK)
+    subtask, other = store.list_subtasks(task=TASK)
     assert (subtask.stage, subtask.unit, subtask.needed, subtask.applied) == (Stage.STOPPED, Unit.SYNC, AT, AT)
+    assert other.stage is Stage.NEW

@@ -110,11 +110,12 @@ def check_not_source(facts: TargetFacts) -> Findings:
     """Check that no source table is a target table, as with the source's address as that of the target: the rows of
     such a table would count as rows in the way of the copy.
     """
+    targets = {target for source in facts.sources for target in source.routed.values()}
     own = [
         f"{source.id}:{name}"
         for source in facts.sources
         if facts.is_server_of(source)
-        for name in sorted(set(source.routed).intersection(source.routed.values()))
+        for name in sorted(targets.intersection(source.routed))
     ]
     what = f"source and target are the same server, {facts.endpoint}, and these source tables are target tables: "
     remedy = "Correct the target's host and port, or route the tables to other names. Do not empty the tables."
