@@ -292,7 +292,8 @@ def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
     Stopped if its run, working or waiting, no longer reports.
     """
     if run is not None and (subtask.stage, run.stage) == (Stage.RUNNING, Stage.PAUSED):
-        return Stage.PAUSED
+        if subtask.source in (run.progress or (subtask.source,)):  # otherwise it is a run of other sources
+            return Stage.PAUSED
     silent = run is None or _is_gone(run)
     works = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
     return Stage.STOPPED if works and silent else subtask.stage

@@ -81,6 +81,8 @@ def test_a_subtask_whose_run_has_failed_is_paused_with_the_runs_error() -> None:
     for age in (1.0, 9_999.0):
         shown = shown_of(subtask(Unit.LOAD), replace(run(age=age, error=error), stage=Stage.PAUSED))
         assert (shown["stage"], shown["result"]["errors"][0]["ErrCode"]) == ("Paused", "DM-2002")
+    of_another_source = replace(run(error=error), stage=Stage.PAUSED, progress={"mysql-replica-02": {}})
+    assert shown_of(subtask(Unit.LOAD), of_another_source)["stage"] == "Running"
 
 
 def test_a_relay_that_failed_is_paused_and_shows_its_error_as_dm_does() -> None:
