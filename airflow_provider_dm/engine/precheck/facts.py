@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -52,10 +53,17 @@ class ServerFacts:
         return Grants.parse(text(row[0]) for row in query(self.connection, "SHOW GRANTS"))
 
     def is_server_of(self, other: ServerFacts) -> bool:
-        """Return True if both connections lead to the same server."""
-        # MariaDB's identity is often 0-1 on every server, and containers may share names. Old releases lack server_uid.
-        names = ("hostname", "port", "datadir", "server_uid")
-        return self.info == other.info and all(self.setting(name) == other.setting(name) for name in names)
+        """Return True if both connections lead to the same server: MariaDB's identity is often 0-1 on every server, but
+        a lock of one connection is seen by another of the same server only.
+        """
+        if self.info != other.info:
+            return False
+        name = (f"dm-{uuid.uuid4()}",)
+        query(other.connection, "SELECT GET_LOCK(%s, 0)", name)
+        try:
+            return query(self.connection, "SELECT IS_FREE_LOCK(%s)", name) == [(0,)]
+        finally:
+            query(other.connection, "SELECT RELEASE_LOCK(%s)", name)
 
     def setting(self, name: str) -> str:
         """Return a global variable; "" if the server has none of that name."""
