@@ -68,8 +68,8 @@ def start_of(pid: int) -> str | None:
 
 
 def stat_of(pid: int) -> list[str]:
-    """Return what /proc/<pid>/stat has after the command: state, ppid, pgrp, session, …; [] if it has ended or is a
-    zombie."""
+    """Return the fields of /proc/<pid>/stat after the command: state, ppid, pgrp, session, …; [] if the process has
+    ended or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     except OSError:

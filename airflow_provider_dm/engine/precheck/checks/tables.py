@@ -107,8 +107,8 @@ def check_engines(facts: ServerFacts, names: Iterable[TableName]) -> Findings:
 
 
 def check_not_source(facts: TargetFacts) -> Findings:
-    """Check that no source table is a target table, as with the source's address as that of the target: the rows of
-    such a table would count as rows in the way of the copy.
+    """Check that no source table is a target table. It is one if target-database has the source's address, and the copy
+    would then refuse the table's own rows.
     """
     targets = {target for source in facts.sources for target in source.routed.values()}
     own = [

@@ -161,7 +161,7 @@ def are_alike(ours: KnownTable, theirs: KnownTable, servers: tuple[Server, Serve
 
 
 def _shown(known: KnownTable, server: Server) -> ShownTable:
-    """Read its CREATE TABLE. Raises CannotTrack."""
+    """Read the CREATE TABLE of a known table. Raises CannotTrack."""
     name = known.table.name
     return ShownTable(server, name, Tracker.of(server, {name: known.create}, {}).definition(name))
 
