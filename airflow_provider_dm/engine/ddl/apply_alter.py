@@ -49,7 +49,8 @@ def altered_table(context: Context, table: ddl.TableDefinition, specs: Sequence[
     by_old_name = _columns_by_old_name(context, table, specs, defined, converted)
     columns = _in_order(table, specs, defined, by_old_name)
     names = {name: column.name for name, column in by_old_name.items() if column is not None}
-    complete = with_timestamp_defaults(context, columns, [column for column, _ in defined.values()], rows=True)
+    filled = [column for number, (column, _) in defined.items() if _may_fill(table, specs[number])]
+    complete = with_timestamp_defaults(context, columns, [column for column, _ in defined.values()], filled)
 
     changed = replace(
         table,
@@ -131,6 +132,13 @@ def _defined_columns(
         ]
         resolved = resolved_columns(context, columns, collation)
     return {number: one for (number, _), one in zip(numbered, resolved, strict=True)}
+
+
+def _may_fill(table: ddl.TableDefinition, spec: ddl.Spec) -> bool:
+    """Return True if existing rows may get the default of the clause's column: it is new, or had NULL."""
+    if not isinstance(spec, ddl.ChangeColumn):
+        return True
+    return not any(one.name.lower() == spec.name.lower() and one.nullable is False for one in table.columns)
 
 
 def _columns_by_old_name(

@@ -179,17 +179,20 @@ def _with_timestamp_nulls(context: Context, columns: Sequence[ddl.ColumnDefiniti
 
 
 def with_timestamp_defaults(
-    context: Context, columns: Sequence[ddl.ColumnDefinition], new: Collection[ddl.ColumnDefinition], *, rows: bool
+    context: Context,
+    columns: Sequence[ddl.ColumnDefinition],
+    new: Collection[ddl.ColumnDefinition],
+    filled: Collection[ddl.ColumnDefinition] = (),
 ) -> tuple[ddl.ColumnDefinition, ...]:
     """Add the implicit defaults of TIMESTAMP columns, if the session has explicit_defaults_for_timestamp=OFF.
 
     It is the current time for the first TIMESTAMP of the whole table, and zero for others. `new`: the columns that the
-    statement defines; `rows`: the table may have rows, which get these defaults. Raises CannotTrack.
+    statement defines; `filled`: those of them whose default existing rows may get. Raises CannotTrack.
     """
     explicit = context.session.explicit_timestamp_defaults
     stamps = [column for column in columns if column.type.name == "timestamp"]
     bare = [column for column in stamps if _is_bare(column) and any(column is one for one in new)]
-    if explicit is None and rows and any(column is stamps[0] for column in bare):
+    if explicit is None and any(column is stamps[0] and column in filled for column in bare):
         raise CannotTrack(
             f"the TIMESTAMP {stamps[0].name} has no default, and the session's explicit_defaults_for_timestamp is not "
             "in the log"
@@ -224,7 +227,7 @@ def created(context: Context, given: ddl.TableDefinition, *, shown: bool = False
     collation = table_collation(context, given.options, context.schema)
     resolved = resolved_columns(context, given.columns, collation)
     columns = tuple(column for column, _ in resolved)
-    columns = with_timestamp_defaults(context, columns, columns, rows=False)
+    columns = with_timestamp_defaults(context, columns, columns)
     constraints = [one for _, inline in resolved for one in inline]
     constraints += [resolved_constraint(context, constraint) for constraint in given.constraints]
     options = kept_options(given.options, collation)

@@ -119,4 +119,7 @@ def test_a_timestamp_that_a_server_before_mysql_8_may_fill_is_refused() -> None:
     unsaid, add = replace(SESSION, explicit_timestamp_defaults=None), "ALTER TABLE t ADD d timestamp NOT NULL"
     with pytest.raises(CannotTrack, match="the TIMESTAMP d has no default"):
         after("CREATE TABLE t (a int)", add, server=MYSQL_5, session=unsaid)
-    after("CREATE TABLE t (a timestamp NOT NULL)", add, server=MYSQL_5, session=unsaid)
+    create, comment = "CREATE TABLE t (a timestamp NOT NULL)", "ALTER TABLE t MODIFY a timestamp NOT NULL COMMENT 'x'"
+    after(create, add, comment, "ALTER TABLE t CHANGE a b timestamp NOT NULL", server=MYSQL_5, session=unsaid)
+    with pytest.raises(CannotTrack, match="the TIMESTAMP a has no default"):
+        after("CREATE TABLE t (a timestamp NULL)", comment, server=MYSQL_5, session=unsaid)
