@@ -101,7 +101,7 @@ def _complaint(detail: Mapping[str, Any], *, secret: bool) -> str:
             return f"must not be longer than {context['max_length']} characters{given}"
         case "value_error":
             reason = str(context["error"])
-            return f"cannot be used: {reason}{'' if str(detail['input']) in reason else given}"
+            return f"cannot be used: {reason}{'' if repr(detail['input']) in reason else given}"
         case _:
             return str(detail["msg"]) if not secret else "is not valid"
 
