@@ -23,6 +23,8 @@ from airflow_provider_dm.launch.ddl_locks import stored_locks
 
 RUN_SILENT_SECONDS: Final = 30.0
 """A run sends a heartbeat every few seconds; without one for longer it counts as ended."""
+RUNS_READ: Final = 20
+"""The number of runs among which the living one of a source is searched."""
 
 Json = dict[str, Any]
 
@@ -32,7 +34,7 @@ class StatusRecords:
 
     def __init__(self, store: MetaStore) -> None:
         self._store = store
-        self._runs: dict[str, Run | None] = {}
+        self._runs: dict[tuple[str, int], list[Run]] = {}
 
     @cached_property
     def subtasks(self) -> list[SubtaskStatus]:
@@ -48,11 +50,19 @@ class StatusRecords:
         """The DDL locks of all tasks, with their ages in seconds."""
         return stored_locks(self._store)
 
-    def last_run(self, task: str) -> Run | None:
-        """Return the newest run of a task that is a load or a sync."""
-        if task not in self._runs:
-            self._runs[task] = last_run(self._store, task)
-        return self._runs[task]
+    def last_run(self, task: str, source: str | None = None) -> Run | None:
+        """Return the newest run of a task that is a load or a sync. With `source`: unless an earlier run of this source
+        still works, as mapped loads are runs of one source each.
+        """
+        newest = next(iter(self._last_runs(task, 1)), None)
+        if newest is None or source is None or source in newest.progress:
+            return newest
+        return next((run for run in self._last_runs(task, RUNS_READ) if lives(run) and source in run.progress), newest)
+
+    def _last_runs(self, task: str, limit: int) -> list[Run]:
+        if (task, limit) not in self._runs:
+            self._runs[task, limit] = self._store.list_runs(task=task, but="verify", limit=limit)
+        return self._runs[task, limit]
 
     def status(self, task: str | None = None, sources: Sequence[str] = ()) -> Json:
         """Return DM's document: of all tasks, of one task's sources, or of these sources."""
@@ -63,10 +73,10 @@ class StatusRecords:
     def _tasks(self) -> list[Json]:
         answer = []
         for task, group in groupby(self.subtasks, key=lambda subtask: subtask.task):
-            subtasks = list(group)
-            sources = [subtask.source for subtask in subtasks]
+            subtasks = [(subtask, self.last_run(task, subtask.source)) for subtask in group]
+            sources = [subtask.source for subtask, _ in subtasks]
             relays = [self.relays[source] for source in sources if source in self.relays]
-            status = task_status(subtasks, relays, self.last_run(task))
+            status = task_status(subtasks, relays)
             answer.append({"taskName": task, "taskStatus": status, "sources": sources})
         return answer
 
@@ -81,7 +91,7 @@ class StatusRecords:
             if relay is None and not any(relay_status.source == name for relay_status in known):
                 answers.append({"result": False, "msg": f"source {name} is not known: no task has run with it"})
                 continue
-            of_source = [(subtask, self.last_run(subtask.task)) for subtask in subtasks if subtask.source == name]
+            of_source = [(one, self.last_run(one.task, name)) for one in subtasks if one.source == name]
             answers.append(source_status(name, relay, of_source, self._unresolved(name)))
         unknown = [str(answer["msg"]) for answer in answers if not answer["result"]]
         return {"result": not unknown, "msg": "; ".join(unknown), "sources": answers}
@@ -120,13 +130,12 @@ def host_of(run: Run | None) -> str:
     return run.holder.host if run is not None else ""
 
 
-def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:
-    """Return one word, or DM's sentence about an error."""
-    known = list(subtasks)
-    stages = {subtask_stage(subtask, last_run) for subtask in known}
-    if any(subtask_error(subtask, last_run) for subtask in known):
+def task_status(subtasks: Sequence[tuple[SubtaskStatus, Run | None]], relays: Iterable[RelayStatus]) -> str:
+    """Return one word, or DM's sentence about an error. `subtasks`: each with its last run."""
+    stages = {subtask_stage(subtask, run) for subtask, run in subtasks}
+    if any(subtask_error(subtask, run) for subtask, run in subtasks):
         return "Error - Some error occurred in subtask. Please run `query-status [task-name]` to get more details."
-    if any(subtask.unit is Unit.SYNC for subtask in known) and stages == {Stage.RUNNING}:
+    if any(subtask.unit is Unit.SYNC for subtask, _ in subtasks) and stages == {Stage.RUNNING}:
         for relay in relays:
             if (stage := relay_stage(relay)) is not Stage.RUNNING:
                 return f"Error - Relay status is {stage.value}. Please run `query-status [task-name]` for details."

@@ -69,11 +69,11 @@ def _task(known: StatusRecords, listed: Json, locks: Sequence[Json], runs: Seque
     """Return one task as query-status shows it, with its last runs."""
     name: str = listed["taskName"]
     shown = [run_json(one) for one in runs]
-    run = _run_for_verdict(known.last_run(name), shown)
     sources = known.status(name)["sources"]
     verdicts = {}
     for one in sources:
         source, relay = one["sourceStatus"]["source"], one["sourceStatus"]["relayStatus"]
+        run = _run_for_verdict(known.last_run(name, source), shown)
         own_locks = [lock for lock in locks if lock["task"] == name and source in (*lock["synced"], *lock["unsynced"])]
         verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, run, own_locks)
     level = worst([verdict.level for verdict in verdicts.values()])
@@ -95,13 +95,13 @@ def _task(known: StatusRecords, listed: Json, locks: Sequence[Json], runs: Seque
 
 
 def _run_for_verdict(run: Run | None, shown: Sequence[Json]) -> Json | None:
-    """Return the run that decides the verdict on the sources: the last that loads or syncs. A later comparison that
-    has found a difference, or has failed, adds its error. `shown`: the last runs of any app.
+    """Return the run that decides the verdict on a source: its last that loads or syncs. A later comparison that has
+    found a difference, or has failed, adds its error. `shown`: the last runs of any app.
     """
     if run is None:
         return None
     found = run_json(run)
-    return {**found, "error": found["error"] or (shown[0]["error"] if shown else None)}
+    return {**found, "error": found["error"] or (shown[0]["error"] if shown and shown[0]["app"] == "verify" else None)}
 
 
 def run_json(run: Run) -> Json:

@@ -61,7 +61,7 @@ def test_a_subtasks_own_error_is_shown_before_its_runs_error() -> None:
     for one, error in ((paused, of_run), (replace(paused, error=own), own)):
         (shown,) = shown_of(one, run(error=of_run))["result"]["errors"]
         assert {key: shown[key] for key in error} == error
-    assert task_status([replace(paused, error=own)], [], run()).startswith("Error - Some error occurred in subtask")
+    assert task_status([(replace(paused, error=own), run())], []).startswith("Error - Some error occurred in subtask")
 
 
 def test_a_subtask_that_resumes_automatically_is_paused_while_its_run_lives() -> None:
@@ -132,10 +132,10 @@ def test_the_sync_shows_what_its_run_has_reported(progress: dict[str, Any] | Non
 def test_the_task_status_is_dms_sentence() -> None:
     failed = run(error={"ErrCode": "DM-1"})
 
-    assert task_status([subtask()], [relay()], run()) == "Running"
-    assert task_status([subtask(stage=Stage.FINISHED)], [relay()], run()) == "Finished"
-    assert task_status([subtask(stage=Stage.PAUSED)], [], failed).startswith("Error - Some error occurred in subtask")
-    assert task_status([subtask()], [relay(stage=Stage.PAUSED)], run()).startswith("Error - Relay status is Paused")
+    assert task_status([(subtask(), run())], [relay()]) == "Running"
+    assert task_status([(subtask(stage=Stage.FINISHED), run())], [relay()]) == "Finished"
+    assert task_status([(subtask(stage=Stage.PAUSED), failed)], []).startswith("Error - Some error occurred in subtask")
+    assert task_status([(subtask(), run())], [relay(stage=Stage.PAUSED)]).startswith("Error - Relay status is Paused")
 
 
 @pytest.mark.parametrize(
