@@ -222,6 +222,9 @@ class Driver:
             at, filled, self.until = sorted(self.world.rng.randint(low, end) for _ in range(3))
             self.now = max(self.now, self.until)
         tables = [held.table for held in self.source.states[at].values()]
+        if self.world.past:  # a life that died here may have begun before a RENAME
+            for name in [*self.world.database.tables]:
+                self.world.database.drop(name)
         for table in tables:  # before the task begins, and again if it dies in between
             target = replace(table, name=target_of(table.name))
             if target.name not in self.world.database.tables or target.name != MERGED:
