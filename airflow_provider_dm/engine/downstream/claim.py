@@ -30,6 +30,7 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import FRONTIER
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.shard_groups import refs_of_resyncs
 from airflow_provider_dm.engine.downstream.subtask import SUBTASKS, UNIT_NEW, UNIT_SYNC, Subtask, known_subtasks
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.records import Unit
@@ -101,7 +102,7 @@ def claim_generation(endpoint: Endpoint, fence: Fence) -> None:
 
     def body(connection: Connection) -> None:
         _claim_subtask(connection, fence, claim)
-        for ref in (fence.ref, fence.ref.resync()):
+        for ref in (fence.ref, *refs_of_resyncs(connection, fence.ref)):
             FRONTIER.update(connection, ref, "generation = %s", (fence.generation,))
         CHUNKS.update(connection, fence.ref, "generation = %s, round = 0", (fence.generation,))
 

@@ -41,10 +41,6 @@ class SubtaskRef:
         """Return the same subtask with its own lane of frontier and journal."""
         return replace(self, lane=lane)
 
-    def resync(self) -> SubtaskRef:
-        """Return the lane in which held-back rows are applied (engine.shard)."""
-        return self.in_lane(resync_lane(self.source))
-
     def of_source(self, source: str) -> SubtaskRef:
         """Return the subtask of another source of this task."""
         return replace(self, source=source)
@@ -52,11 +48,6 @@ class SubtaskRef:
     def table(self, name: str) -> str:
         """Return the quoted name of a table of the meta-schema."""
         return TableName(self.meta_schema, name).quoted()
-
-
-def resync_lane(source: str) -> str:
-    """Return the name of a source's re-sync lane, which no source-id can have."""
-    return f"{source}\nre-sync"
 
 
 @dataclass(frozen=True)
@@ -69,10 +60,6 @@ class Fence:
     def in_lane(self, lane: str) -> Fence:
         """Return the same fence for a lane."""
         return replace(self, ref=self.ref.in_lane(lane))
-
-    def resync(self) -> Fence:
-        """Return the same fence for the re-sync lane."""
-        return replace(self, ref=self.ref.resync())
 
     def check(self, connection: Connection) -> None:
         """Lock the subtask and check its generation, first in a transaction that touches neither frontier nor chunks.

@@ -17,9 +17,10 @@ from typing import Final
 
 from airflow_provider_dm.engine.downstream.claim import claimed_for_a_moment
 from airflow_provider_dm.engine.downstream.dm_checkpoint import columns_there, forget_checkpoint
-from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, resync_lane
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.postponed_indexes import build_postponed
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.shard_groups import forget_groups
 from airflow_provider_dm.engine.downstream.subtask import UNIT_NEW, known_subtasks, list_subtasks
 from airflow_provider_dm.engine.downstream.table_schema import load_feeders
 from airflow_provider_dm.engine.errors import InvalidInput
@@ -101,12 +102,9 @@ def _remove_all(connection: Connection, fences: Sequence[Fence]) -> None:
 
 def _remove(connection: Connection, fence: Fence) -> None:
     ref = fence.ref
+    forget_groups(connection, ref)
     for table in _tables_by_subtask(connection, ref.meta_schema):
-        query(
-            connection,
-            f"DELETE FROM {ref.table(table)} WHERE task = %s AND source IN (%s, %s)",
-            (*ref.key, resync_lane(ref.source)),
-        )
+        query(connection, f"DELETE FROM {ref.table(table)} WHERE task = %s AND source = %s", ref.key)
     query(
         connection,
         f"UPDATE {ref.table(_KEPT)} SET unit = %s, buckets = 0, hash_version = 0, plan = '', start_location = NULL, "

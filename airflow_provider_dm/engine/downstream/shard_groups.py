@@ -3,6 +3,9 @@
 Both are written by the transaction that moves the frontier past a shard's DDL, or by a fenced one, so the held-back
 rows and the skipped part of the log are always consistent.
 
+Each re-sync has a lane of its own in dm_frontier. The lane of the next one may begin before the end of this one, so
+under one name a Spark task of this one, if it was replaced and wakes during the next, could find its beginning again.
+
 The execution of a merged table's DDL in the target is recorded in dm_ddl, in a lane that all sources share: the entry
 COMMITTED at its number, with the DDL texts that it settles. It is written after the statements, by the source that has
 executed them. Another source that reaches the same number finds it there; after a crash in between, the statements' own
@@ -129,9 +132,10 @@ def save_group(connection: Connection, ref: SubtaskRef, group: Group) -> None:
 
 def forget_groups(connection: Connection, ref: SubtaskRef) -> None:
     """Remove all rows of a subtask that starts from the beginning, inside the transaction that records the start."""
+    for lane in refs_of_resyncs(connection, ref):
+        FRONTIER.delete(connection, lane)
     for rows in (_GROUPS, _MEMBERS):
         rows.delete(connection, ref)
-    end_resync(connection, ref)
 
 
 def note_resync(connection: Connection, fence: Fence, target: TableName, resync: Resync) -> None:
@@ -140,9 +144,24 @@ def note_resync(connection: Connection, fence: Fence, target: TableName, resync:
     _GROUPS.update(connection, fence.ref, "resync = %s", (_RESYNC.dump_json(resync).decode(),), OF_TARGET, target)
 
 
-def end_resync(connection: Connection, ref: SubtaskRef) -> None:
-    """Remove the frontier of the re-sync lane, in a transaction that has checked the generation."""
-    FRONTIER.delete(connection, ref.resync())
+def resync_fence(fence: Fence, group: Group) -> Fence:
+    """Return the same fence for the lane of a group's re-sync."""
+    return fence.in_lane(_resync_lane(fence.ref, group.target, group.resolved))
+
+
+def end_resync(connection: Connection, fence: Fence, group: Group) -> None:
+    """Remove the frontier of a group's re-sync, in a transaction that has checked the generation."""
+    FRONTIER.delete(connection, resync_fence(fence, group).ref)
+
+
+def refs_of_resyncs(connection: Connection, ref: SubtaskRef) -> list[SubtaskRef]:
+    """Return the lanes of all re-syncs of a subtask that have not ended."""
+    rows = _GROUPS.select(connection, ref, "target_schema, target_name, resolved", "resync <> ''")
+    return [ref.in_lane(_resync_lane(ref, name_of(schema, name), int(resolved))) for schema, name, resolved in rows]
+
+
+def _resync_lane(ref: SubtaskRef, target: TableName, resolved: int) -> str:
+    return "re-sync " + hashlib.sha256(f"{ref.source}\n{resolved}\n{target.quoted()}".encode()).hexdigest()[:40]
 
 
 # Executed DDL

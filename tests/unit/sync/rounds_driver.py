@@ -20,9 +20,10 @@ from airflow_provider_dm.engine.downstream.copy_progress import (
     rename_chunks,
 )
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, extent, read_whole_frontier, whole_transaction
-from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, resync_lane
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_rows import FRONTIER
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
-from airflow_provider_dm.engine.downstream.shard_groups import applied_form, held_tables
+from airflow_provider_dm.engine.downstream.shard_groups import applied_form, held_tables, refs_of_resyncs
 from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, begin_subtask, complete_load
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas, save_table_schemas
 from airflow_provider_dm.engine.errors import DmError
@@ -188,12 +189,13 @@ class Driver:
         database = self.world.database.sqlite
         if self.generation == 1:
             columns = "task, source, generation, claim, unit, buckets, hash_version"
-            database.execute(
-                f"INSERT INTO {META}.dm_subtask ({columns}) VALUES ('task', ?, 1, '', 'new', 0, 0)", (self.source.name,)
-            )
-        for change in ("dm_subtask SET", "dm_frontier SET", "dm_copy_chunk SET round = 0,"):
-            sql = f"UPDATE {META}.{change} generation = ? WHERE source IN (?, ?)"
-            database.execute(sql, (self.generation, self.source.name, resync_lane(self.source.name)))
+            sql = f"INSERT INTO {META}.dm_subtask ({columns}) VALUES ('task', ?, 1, '', 'new', 0, 0)"
+            database.execute(sql, (self.source.name,))
+        for change in ("dm_subtask SET", "dm_copy_chunk SET round = 0,"):
+            sql = f"UPDATE {META}.{change} generation = ? WHERE source = ?"
+            database.execute(sql, (self.generation, self.source.name))
+        for lane in (self.ref, *refs_of_resyncs(self.connection(), self.ref)):
+            FRONTIER.update(self.connection(), lane, "generation = %s", (self.generation,))
 
     def at(self) -> int | None:
         found = self.world.database.frontier(self.source.name)

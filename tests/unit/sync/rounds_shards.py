@@ -15,7 +15,8 @@ from unittest.mock import patch
 
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier, whole_transaction
-from airflow_provider_dm.engine.downstream.identity import Fence, resync_lane
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.shard_groups import resync_fence
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas, put_table_schemas
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import Group, HeldRows
@@ -96,7 +97,7 @@ def meet(driver: Driver, at: Place, ddl: Ddl) -> None:
 
 def resync(driver: Driver, group: Group) -> Iterator[None]:
     """Apply the rows that were held back."""
-    held, fence = group.resync, driver.fence.resync()
+    held, fence = group.resync, resync_fence(driver.fence, group)
     assert held is not None
     for stop in held.stops() if held.pieces else ():
         pieces, end = held.before(stop), driver.source.place_of(stop.sort_key)
@@ -140,7 +141,7 @@ def held_places(driver: Driver) -> dict[TableName, tuple[int, int]]:
         if made:
             at = made[0] + (driver.world.form() > resolved)
             found[TableName(schema, name)] = at, at
-    lane = database.frontier(resync_lane(source.name))
+    lane = database.frontier(resync_fence(driver.fence, Group(MERGED, resolved)).ref.lane)
     for piece in json.loads(left)["pieces"] if left and lane else ():
         low, high = (source.state_of(source.place_of(key)) for key in lane or ())
         after, until = number(piece["after"]), number(piece["until"])

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from airflow_provider_dm.engine.binlog.planned import Planned, UpToDate
 from airflow_provider_dm.engine.downstream.errors import TargetDenied
 from airflow_provider_dm.engine.downstream.frontier import begin_frontier
-from airflow_provider_dm.engine.downstream.shard_groups import read_groups
+from airflow_provider_dm.engine.downstream.shard_groups import read_groups, resync_fence
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.errors import RulesChanged
@@ -71,7 +71,7 @@ class Lane:
         self.target = self.world.database.connection()
         piece = HeldRows(TARGETS[0], BEGIN, BEGIN.at(400), BEGIN, TARGETS[0].name)
         self.save(Resync((piece,)))
-        begin_frontier(self.target, FENCE.resync(), BEGIN.sort_key, BUCKETS)
+        begin_frontier(self.target, resync_fence(FENCE, Group(NAME, 1)), BEGIN.sort_key, BUCKETS)
         monkeypatch.setattr(resync, "target_connection", lambda _endpoint: self.target)
         monkeypatch.setattr(resync, "run_transaction", lambda _endpoint, body: self.world.around.transactions(body))
         monkeypatch.setattr(resync, "plan_for", lambda *_, **__: self.plan)

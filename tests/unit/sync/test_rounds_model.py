@@ -18,7 +18,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.applied import Remaining
 from airflow_provider_dm.engine.binlog.changes import RowChange
-from airflow_provider_dm.engine.downstream import contested_row, frontier, rounds
+from airflow_provider_dm.engine.downstream import contested_row, frontier, rounds, shard_groups
 from airflow_provider_dm.engine.downstream.copy_progress import CHUNKS
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges
 from airflow_provider_dm.engine.sync.write.disputed import Disputed
 from airflow_provider_dm.engine.sync.write.marks import ValueMarks
 from tests.unit.sync import rounds_driver, rounds_reader, rounds_shards, rounds_waves
-from tests.unit.sync.rounds_world import KINDS, MODES, Quirks, World, engine_in_the_world
+from tests.unit.sync.rounds_world import KINDS, MODES, LawBroken, Quirks, World, engine_in_the_world
 from tests.unit.sync.sqlite_target import Database
 
 pytestmark = pytest.mark.computes
@@ -265,6 +265,15 @@ def _first(group: Group) -> ShardDdl | None:
 
 
 # The frontier
+
+
+def test_each_resync_has_its_own_frontier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of an earlier one may find its beginning again, and then move a frontier on without this one's rows."""
+    World(91003003995, **KINDS["shards, DDL"], **MODES["every change of whole transactions"]).run()
+    monkeypatch.setattr(shard_groups, "_resync_lane", lambda ref, *_of: f"re-sync {ref.source}")
+
+    with pytest.raises(LawBroken, match="too much"):
+        World(91003003995, **KINDS["shards, DDL"], **MODES["every change of whole transactions"]).run()
 
 
 def test_an_epoch_ends_where_it_did_even_if_the_frontier_only_moved_forward(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.binlog.planned import UNLIMITED, DdlStatement, E
 from airflow_provider_dm.engine.downstream.frontier import read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
-from airflow_provider_dm.engine.downstream.shard_groups import note_resync
+from airflow_provider_dm.engine.downstream.shard_groups import note_resync, resync_fence
 from airflow_provider_dm.engine.downstream.subtask import Subtask, read_subtask
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -105,7 +105,7 @@ class Resyncing:
 
     @property
     def fence(self) -> Fence:
-        return self.source.fence.resync()
+        return resync_fence(self.source.fence, self.group)
 
     def _extent(self, known: Location) -> tuple[Subtask, Location, Location | None]:
         connection, ref = target_connection(self.source.target), self.source.fence.ref

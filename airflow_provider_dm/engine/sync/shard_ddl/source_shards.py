@@ -50,6 +50,7 @@ from airflow_provider_dm.engine.downstream.shard_groups import (
     executed_ddls,
     note_executed,
     read_groups,
+    resync_fence,
     save_group,
 )
 from airflow_provider_dm.engine.downstream.subtask import note_plan
@@ -378,7 +379,7 @@ class Shards:
             fence.check(connection)
             save_group(connection, fence.ref, resolved)
             if lo:
-                begin_frontier(connection, fence.resync(), lo, buckets)
+                begin_frontier(connection, resync_fence(fence, resolved), lo, buckets)
 
         run_transaction(self.source.target, body)
         self.groups[group.target] = resolved
@@ -396,7 +397,7 @@ class Shards:
             note_plan(connection, fence, plan.fingerprint())
             save_group(connection, fence.ref, after)
             withdraw_all(connection, fence.ref, ended)
-            end_resync(connection, fence.ref)
+            end_resync(connection, fence, group)
 
         run_transaction(self.source.target, body)
         self.groups[group.target] = after
