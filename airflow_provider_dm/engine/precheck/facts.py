@@ -14,8 +14,8 @@ from airflow_provider_dm.engine.downstream.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.shard_groups import read_groups
-from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, Subtask, begun_subtasks, noted_place
-from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas
+from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, Subtask, begun_subtasks, list_subtasks, noted_place
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings, current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -162,6 +162,23 @@ class TargetFacts(ServerFacts):
             altering = _altering(connection, ref, schemas).union(held)
             begun[source] = BegunSchemas(one.unit == UNIT_LOAD, schemas, altering, held)
         return begun
+
+    @cached_property
+    def fed(self) -> frozenset[TableName]:
+        """The target tables that some source of the task feeds, also one that is not checked."""
+        connection, ref = self.connection, SubtaskRef(self.task.meta_schema, self.task.name, "")
+        begun = any(subtask.start for subtask in list_subtasks(connection, ref.meta_schema, ref.task))
+        return frozenset(feeder.target for feeder in load_feeders(connection, ref)) if begun else frozenset()
+
+    @cached_property
+    def own(self) -> list[tuple[SourceFacts, list[TableName]]]:
+        """The source tables that are target tables, of each source on the target's server."""
+        targets = {target for source in self.sources for target in source.routed.values()}
+        return [
+            (source, sorted(targets.intersection(source.routed)))
+            for source in self.sources
+            if self.is_server_of(source)
+        ]
 
     def of_task(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
         """Return the tables of a source, as the task reads them, with their target tables: those at the start of the

@@ -81,6 +81,7 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("collations", "collations", server.check_collations, lambda facts: facts.info.capabilities.text_is_utf8),
     Check("load_data", "load_data", server.check_loading, _loads),
     Check("not_the_source", "table_schema", tables.check_not_source),
+    Check("target_rows", "table_schema", tables.check_rows),
     Check("table_columns", "schema_of_shard_tables", tables.check_columns),
     Check("shard_tables", "schema_of_shard_tables", shards.check_shards, shards.merges),
     Check("table_creation", "table_schema", tables.check_creation),

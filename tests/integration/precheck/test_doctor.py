@@ -1,7 +1,6 @@
 """`dmctl doctor`: what it finds wrong names a remedy, and the remedy, followed to the letter, ends it."""
 
 import json
-import os
 import re
 import socket
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.launch.preflight import find_java
 from testbed import Server
 
 from .test_remedies import follow
@@ -57,8 +57,8 @@ def test_the_doctor_finds_no_fault_on_this_machine(doctor: Any) -> None:
 
 
 def test_java_is_named_by_java_home(doctor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    java = Path(os.environ["JAVA_HOME"])
-    monkeypatch.delenv("JAVA_HOME")
+    java = find_java()
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     results = doctor()
     assert failed(results) == ["java"]

@@ -129,6 +129,25 @@ def test_the_error_of_a_failed_precheck_has_the_remedies(
     assert ".." not in failed.value.message()
 
 
+def test_a_target_table_with_rows_of_others_is_emptied_or_overwritten(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mysql_source, mariadb_target)
+    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
+    mariadb_target.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (2)", database=schema)
+    into = partial(check, mysql_source, mariadb_target, [schema])
+    over = {"source-id": "one", "block-allow-list": "ba", "loader-config-name": "over"}
+    loaders = {"loaders": {"over": {"on-duplicate-logical": "replace"}}, "mysql-instances": [over]}
+
+    (failure,) = into().failures
+
+    assert failure.name == "target_rows"
+    assert f"the target table {schema}.t already has rows" in failure.message
+    assert into(task=loaders).passed
+    mariadb_target.sql("DELETE FROM t", database=schema)
+    assert into().passed
+
+
 # Of a task that has begun, the tables are what it has begun with
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.design import target_table_missing
+from airflow_provider_dm.engine.copy.errors import TargetNotEmpty
 from airflow_provider_dm.engine.copy.preconditions import table_not_copied
 from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
@@ -110,16 +111,29 @@ def check_not_source(facts: TargetFacts) -> Findings:
     """Check that no source table is a target table. It is one if target-database has the source's address, and the copy
     would then refuse the table's own rows.
     """
-    targets = {target for source in facts.sources for target in source.routed.values()}
-    own = [
-        f"{source.id}:{name}"
-        for source in facts.sources
-        if facts.is_server_of(source)
-        for name in sorted(targets.intersection(source.routed))
-    ]
+    own = [f"{source.id}:{name}" for source, names in facts.own for name in names]
     what = f"source and target are the same server, {facts.endpoint}, and these source tables are target tables: "
     remedy = "Correct the target's host and port, or route the tables to other names. Do not empty the tables."
     return verdict(own, State.FAIL, what + short_list(own), remedy, fine="no source table is a target table")
+
+
+def check_rows(facts: TargetFacts) -> Findings:
+    """Check that the target tables of a source that has not started are empty, if its full load may not overwrite rows.
+
+    Tables into which the task has copied other sources' rows are not checked, and no source's own tables.
+    """
+    passed = {name for _, names in facts.own for name in names}.union(facts.fed)
+    foreign: dict[TableName, list[str]] = {}
+    for source in facts.sources:
+        if source.copies and source.id not in facts.begun and not source.subtask.overwrites:
+            for name, target in source.routed.items():
+                if target in facts.tables and target not in passed:
+                    foreign.setdefault(target, []).append(f"{source.id}:{name}")
+    filled = [name for name in foreign if query(facts.connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1")]
+    for name in filled:
+        yield State.FAIL, *message_and_remedy(TargetNotEmpty(str(name), tuple(foreign[name])))
+    if not filled:
+        yield State.OK, "no target table of a full load has rows of others", ""
 
 
 def check_columns(facts: TargetFacts) -> Findings:
