@@ -30,6 +30,7 @@ from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.processes import Holder
+from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
 from airflow_provider_dm.engine.sync.ddl import by_hand, source_definitions
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -98,7 +99,13 @@ def engine_in_the_world() -> Iterator[None]:
             for names in modules:
                 if names.get(name) is real:
                     stack.enter_context(patch.dict(names, {name: instead}))
-        for owner, name in ((SyncPlan, "fingerprint"), (table_schema, "_json")):
+        whats_made: tuple[tuple[Any, str], ...] = (
+            (SyncPlan, "fingerprint"),
+            (table_schema, "_json"),
+            (JobSpec, "subtask"),
+            (SubtaskRules, "of"),
+        )
+        for owner, name in whats_made:
             stack.enter_context(patch.object(owner, name, remembered(getattr(owner, name))))
         stack.enter_context(patch.object(Tracker, "with_table", _with_table()))
         stack.enter_context(patch.object(tracker, "altered_table", _altered()))
