@@ -1,6 +1,7 @@
 """Print which attributes of the configuration's models the code reads, as mypy infers the types: [[model, field], …].
 
-A process of its own: mypy keeps the types of all expressions in memory."""
+A process of its own: mypy keeps the types of all expressions in memory. The code is what imports those models: of what
+that imports mypy sees the signatures only, which saves a third of its time."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from mypy.options import Options
 from mypy.types import Instance, Type, UnionType, get_proper_type
 
 ROOT: Final = Path(__file__).parents[3]
-MODELS: Final = "airflow_provider_dm.engine.config."
+MODELS: Final = "airflow_provider_dm.engine.config"
 LIBRARIES: Final = (
     *("airflow", "alembic", "cryptography", "llvmlite", "numba", "numpy", "pyarrow", "pydantic", "pydantic_core"),
     *("pyspark", "rich", "sqlalchemy"),
@@ -37,20 +38,21 @@ def instances(found: Type | None) -> Iterator[Instance]:
 def main() -> None:
     options = Options()
     parse_config_file(options, lambda: None, str(ROOT / "pyproject.toml"), sys.stderr, sys.stderr)
-    options.export_types = options.preserve_asts = True
+    options.export_types = True
     options.incremental = False
     options.follow_imports = "silent"
     for library in LIBRARIES:  # their types say nothing of our models
         options.per_module_options[f"{library}.*"] = {"follow_imports": "skip"}
     options.build_per_module_cache()
-    types = build(create_source_list([str(ROOT / one) for one in READERS], options), options).types
+    readers = [str(path) for one in READERS for path in (ROOT / one).rglob("*.py") if MODELS in path.read_text()]
+    types = build(create_source_list(readers, options), options).types
     reads = {
         (base.name, expression.name)
         for expression in types
         if isinstance(expression, MemberExpr)
         for one in instances(types.get(expression.expr))
         for base in one.type.mro
-        if base.fullname.startswith(MODELS)
+        if base.fullname.startswith(f"{MODELS}.")
     }
     print(json.dumps(sorted(reads)))
 
