@@ -39,9 +39,11 @@ READY: Final = "ready"
 
 @dataclass
 class Nursery:
-    """The process that others are forked from. `warm`: modules that it imports; one may have a function `warm`."""
+    """The process that others are forked from. `warm`: modules that it imports; one may have a function `warm`.
+    `environ`: its environment, where it is not this process's."""
 
     warm: Sequence[str]
+    environ: Mapping[str, str] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _running: tuple[subprocess.Popen[bytes], socket.socket] | None = field(default=None, repr=False)
 
@@ -69,6 +71,7 @@ class Nursery:
             process = subprocess.Popen(
                 [sys.executable, str(Path(__file__)), str(its.fileno()), *self.warm],
                 pass_fds=[its.fileno()],
+                env=self.environ,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )

@@ -21,18 +21,12 @@ def main() -> int:
     what.add_argument("--case", metavar="SEED:NUMBER", help="run one case again and say everything about it")
     what.add_argument("--seconds", type=int, metavar="N", help="search guided by coverage (atheris), for so long")
     what.add_argument("--input", type=Path, metavar="FILE", help="run what --seconds has found again")
-    what.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=campaign.SEED, help="of --cases")
     parser.add_argument("--workers", type=int, default=campaign.WORKERS, help="processes")
     parser.add_argument("--checked", action="store_true", help="of --cases: kernels check every index")
     parser.add_argument("--corpus", type=Path, metavar="DIR", help="of --seconds: kept from run to run")
     parser.add_argument("--save", type=Path, metavar="DIR", help="where logs that break the promise are kept")
     chosen = parser.parse_args()
-    if chosen.worker:
-        from tests.fuzz import worker
-
-        worker.main(chosen.worker)
-        return 0
     if chosen.case:
         return _again(chosen.case)
     if chosen.seconds:

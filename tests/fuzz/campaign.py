@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections import Counter
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.kernels import build as kernels
-from tests.fuzz.worker import MOST_FAILURES, STATE, Failure, Work
+from tests.fuzz.worker import MOST_FAILURES, SAID, STATE, Failure, Work
+from tests.nursery import Nursery
 
 ROOT: Final = Path(__file__).parents[2]
 SEED: Final = 20_260_101
@@ -56,19 +56,17 @@ def run(
     `checked`: with kernels that look whether an index is within its array, and raise IndexError; the usual ones would
     read what lies after it.
     """
-    environment = environment_of(checked=checked)
-    compiling = [sys.executable, "-m", str(kernels.__package__)]
-    subprocess.run(compiling, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
     report, lock = Report(), threading.Lock()
     folder = save or Path(tempfile.mkdtemp(prefix="dm-fuzz-"))
     folder.mkdir(parents=True, exist_ok=True)
     shares = [(cases - index + workers - 1) // workers for index in range(workers)]
     wanted = [Work(seed, index, workers, share, str(folder), "", bug) for index, share in enumerate(shares)]
-    threads = [threading.Thread(target=_follow, args=(work, environment, report, lock)) for work in wanted]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with closing(Nursery(("tests.fuzz.worker",), environment_of(checked=checked))) as nursery:
+        threads = [threading.Thread(target=_follow, args=(work, nursery, report, lock)) for work in wanted]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     if not report.failures and save is None:
         folder.rmdir()
     return report
@@ -83,13 +81,13 @@ def environment_of(*, checked: bool) -> dict[str, str]:
     return environment
 
 
-def _follow(work: Work, environment: dict[str, str], report: Report, lock: threading.Lock) -> None:
+def _follow(work: Work, nursery: Nursery, report: Report, lock: threading.Lock) -> None:
     """One worker and, where it dies, those that continue after it."""
     while work.count > 0:
         with tempfile.NamedTemporaryFile() as state:
             state.write(STATE.pack(-1))
             state.flush()
-            counts, failures, ended = _run(replace(work, state=state.name), environment)
+            counts, failures, ended = _run(replace(work, state=state.name), nursery)
             at: int = STATE.unpack(Path(state.name).read_bytes())[0]
         with lock:
             report.counts += counts
@@ -104,23 +102,20 @@ def _follow(work: Work, environment: dict[str, str], report: Report, lock: threa
         work = replace(work, first=at + work.step, count=work.count - done)
 
 
-def _run(work: Work, environment: dict[str, str]) -> tuple[Counter[str], list[Failure], str | None]:
+def _run(work: Work, nursery: Nursery) -> tuple[Counter[str], list[Failure], str | None]:
     """(counts, failures, how it ended if not well) of one process."""
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--worker", json.dumps(asdict(work))],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryFile("w+") as output:
+        arguments, environ = [json.dumps(asdict(work))], nursery.environ or os.environ
+        code = nursery.start("tests.fuzz.worker:main", arguments, environ, output.fileno()).wait()
+        output.seek(0)
+        lines = output.read().splitlines()
     counts: Counter[str] = Counter()
     failures = []
-    for line in process.stdout.splitlines():
-        message = json.loads(line)
+    for message in (json.loads(line) for line in lines if line.startswith(SAID)):
         counts.update(message.get("counts", {}))
         failures += [Failure(**message["failure"])] if "failure" in message else []
-    if process.returncode == 0:
+    if code == 0:
         return counts, failures, None
-    how = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit code {process.returncode}"
-    return counts, failures, f"{how}\n{process.stderr[-3000:]}".strip()
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    others = "\n".join(line for line in lines if not line.startswith(SAID))
+    return counts, failures, f"{how}\n{others[-3000:]}".strip()

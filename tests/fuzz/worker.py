@@ -1,7 +1,7 @@
 """One process of a campaign: runs its cases under limits and tells of each that breaks the promise.
 
 It writes the number of the case at hand into a file before it begins with it, so that the parent process knows
-which case killed it. What it says on stdout is JSON, one line for each failure, and one with counts at the end.
+which case killed it. What it says is JSON, one line for each failure, and one with counts at the end.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import struct
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from mmap import mmap
 from pathlib import Path
@@ -25,6 +24,10 @@ from tests.fuzz.subject import ENGINE
 
 MOST_FAILURES: Final = 20
 """A worker that has found as many ends."""
+SAID: Final = '{"'
+"""How what it says begins, and nothing else that it prints."""
+warm = warm_up
+"""What is done once, by the process that workers are forked from."""
 STATE: Final = struct.Struct("<q")
 
 
@@ -62,7 +65,6 @@ def work(wanted: Work) -> Counter[str]:
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         folder = Path(name)
-        warm_up()
         bound_memory()
         with open(wanted.state, "r+b") as file, mmap(file.fileno(), STATE.size) as state:
             for number in wanted.numbers:
@@ -102,8 +104,8 @@ def say(what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
-def main(argument: str) -> None:
-    """`argument`: a Work as JSON."""
-    counts = work(Work(**json.loads(argument)))
+def main(arguments: Sequence[str]) -> int:
+    """`arguments`: a Work as JSON."""
+    counts = work(Work(**json.loads(arguments[0])))
     say({"counts": counts})
-    sys.stdout.flush()
+    return 0
