@@ -28,13 +28,13 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-from testbed import airflow_keeper, cache
+from testbed import airflow_components, airflow_keeper, cache
 from testbed.airflow_api import AirflowApi, ApiError
 from testbed.ports import HOST, free_ports
 from testbed.watched import watch
@@ -116,8 +116,8 @@ class Airflow:
     def stop(self, *, term_seconds: float = airflow_keeper.TERM_SECONDS) -> None:
         """End all of it. Nothing that runs with this home is left; the folder with its logs stays."""
         airflow_keeper.end_processes_of(self.home, term_seconds=term_seconds)
-        for process in self.__dict__.pop("_children", []):
-            process.wait()
+        if (parent := self.__dict__.pop("_parent", None)) is not None:
+            parent.wait()
 
 
 @contextmanager
@@ -143,13 +143,12 @@ def start_airflow(spec: AirflowSpec, *, keep: bool = False) -> Airflow:
     _migrated_database(home, environment)
     if not keep:
         watch(home, airflow_keeper)
-    children = {name: _start(name, home, environment) for name in spec.components}
-    pids = {name: child.pid for name, child in children.items()}
+    parent, pids = _start(spec.components, home, environment)
     airflow = Airflow(home, port, password, environment, pids)
-    airflow.__dict__["_children"] = list(children.values())
+    airflow.__dict__["_parent"] = parent
     _private(home / "airflow.json", json.dumps({"port": port, "password": password, "pids": pids, "env": environment}))
     try:
-        _wait_until_healthy(airflow, children)
+        _wait_until_healthy(airflow)
     except BaseException:
         airflow.stop(term_seconds=2)
         raise
@@ -287,33 +286,41 @@ def _airflow() -> list[str]:
     return [sys.executable, "-m", "airflow"]
 
 
-def _start(name: str, home: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    own = {}
-    if name == "api-server":
-        # It waits for itself: Airflow 3.3.2 commits the audit log in its event loop, while the transaction of another
-        # request that holds the lock waits for that loop to commit it. After this timeout one request fails.
-        own["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = _database(home, seconds=10)
-    with open(home / f"{name}.log", "ab") as log:
-        return subprocess.Popen(
-            [*_airflow(), *COMPONENTS[name]],
+def _start(
+    components: Sequence[str], home: Path, environment: Mapping[str, str]
+) -> "tuple[subprocess.Popen[bytes], dict[str, int]]":
+    """Start the components; return their parent, and the pid of each."""
+    # The API server waits for itself: Airflow 3.3.2 commits the audit log in its event loop, while the transaction of
+    # another request that holds the lock waits for that loop to commit it. After this timeout one request fails.
+    own = {airflow_components.API_DATABASE: _database(home, seconds=10)}
+    commands = {name: COMPONENTS[name] for name in components}
+    with open(home / "components.log", "ab") as log:
+        parent = subprocess.Popen(
+            [sys.executable, "-P", airflow_components.__file__, json.dumps(commands)],
             env={**environment, **own},
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=subprocess.PIPE,
             stderr=log,
             cwd=home,
             start_new_session=True,
         )
+    assert parent.stdout is not None
+    with parent.stdout as answer:
+        pids = answer.read()
+    if not pids:
+        raise AirflowStartFailed(f"ended with {parent.wait()}:\n{_tail(home / 'components.log')}")
+    return parent, json.loads(pids)
 
 
-def _wait_until_healthy(airflow: Airflow, children: Mapping[str, "subprocess.Popen[bytes]"]) -> None:
+def _wait_until_healthy(airflow: Airflow) -> None:
     named = {"scheduler": "scheduler", "dag-processor": "dag_processor", "triggerer": "triggerer"}
-    wanted = {"metadatabase", *(named[name] for name in children if name in named)}
+    wanted = {"metadatabase", *(named[name] for name in airflow.pids if name in named)}
     deadline = time.monotonic() + START_SECONDS
     health: dict[str, str | None] = {}
     while time.monotonic() < deadline:
-        for name, child in children.items():
-            if child.poll() is not None:
-                raise AirflowStartFailed(f"{name} ended with {child.returncode}:\n{_tail(airflow.log(name))}")
+        for name, pid in airflow.pids.items():
+            if not Path(f"/proc/{pid}").exists():
+                raise AirflowStartFailed(f"{name} has ended:\n{_tail(airflow.log(name))}")
         try:
             health = airflow.api.health()
         except ApiError:
@@ -321,7 +328,7 @@ def _wait_until_healthy(airflow: Airflow, children: Mapping[str, "subprocess.Pop
         if all(health.get(part) == "healthy" for part in wanted):
             return
         time.sleep(0.3)
-    tails = "\n".join(f"--- {name}\n{_tail(airflow.log(name))}" for name in children)
+    tails = "\n".join(f"--- {name}\n{_tail(airflow.log(name))}" for name in airflow.pids)
     raise AirflowStartFailed(f"not healthy after {START_SECONDS} s: {health}\n{tails}")
 
 
