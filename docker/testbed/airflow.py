@@ -233,6 +233,8 @@ def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> No
             # A task whose process was killed is noticed after this long; Airflow's own default is five minutes.
             "task_instance_heartbeat_timeout": "30",
             "task_instance_heartbeat_timeout_detection_interval": "5",
+            # To look for something to do each second is half of what an idle Airflow does.
+            "scheduler_idle_sleep_time": "2",
         },
         "triggerer": {"default_capacity": "100"},
     }

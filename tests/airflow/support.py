@@ -88,7 +88,7 @@ def states(run: Any) -> dict[str, str]:
     return {ti.task_id: ti.state for ti in run.get_task_instances()}
 
 
-wait_for = partial(waiting.wait_for, every=0.3)  # to ask Airflow costs it 15 ms of a processor
+wait_for = partial(waiting.wait_for, every=0.6)  # to ask Airflow costs it 15 ms of a processor
 
 
 def files_with(text: str, root: Path) -> list[Path]:
