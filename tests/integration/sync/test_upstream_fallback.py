@@ -11,11 +11,13 @@ import pytest
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.relay import health
+from airflow_provider_dm.engine.relay.errors import UpstreamLogDiffers
 from airflow_provider_dm.engine.sync.errors import BothLogsFailed
 from airflow_provider_dm.engine.sync.log import tail, upstream
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from testbed import Server
+from testbed import Flavour, Server, ServerSpec
 from tests.binlogs import purge_before
+from tests.conftest import StartServers
 from tests.integration.sync.conftest import SOURCE_ID, NewKit
 from tests.integration.sync.tail_kit import TailKit
 from tests.waiting import wait_for
@@ -217,6 +219,29 @@ def test_the_upstream_has_purged_what_the_relay_log_has_lost(kit: TailKit) -> No
     assert "migrate in full again with another task" in error.workaround()
     assert lost in str(error)
     assert last in str(error)
+
+
+@pytest.mark.parametrize("flavour", ["mariadb", "mysql"])
+def test_an_upstream_that_was_reset_is_not_read(
+    flavour: Flavour, start_own: StartServers, mariadb_target: Server, new_kit: NewKit
+) -> None:
+    """The checkpoint lies between two transactions of its new log, too."""
+    (own,) = start_own(ServerSpec("reset", flavour))
+    kit = new_kit(TailKit, own, mariadb_target, shared=True)
+    reset = "RESET MASTER" if flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS"
+    own.sql(reset)
+    (kit.folder / "first-file").write_text("mysql-bin.000001")
+    kit.create_wide()
+    kit.begin()
+    kit.write("INSERT INTO wide VALUES (1, 'a')")
+    kit.sync_and_compare()
+    kit.relays[-1].kill()
+    own.sql(f"SELECT SLEEP(1.1); {reset}")  # a first event is known by its second
+    own.sql("CREATE TABLE wode (id bigint NOT NULL PRIMARY KEY, v longtext NOT NULL)", database=kit.schema)
+    for number in (2, 3):
+        kit.write(f"INSERT INTO wide VALUES ({number}, 'a')")
+    with pytest.raises(UpstreamLogDiffers):
+        kit.sync()
 
 
 def test_another_server_answers(kit: TailKit, mariadb_target: Server) -> None:

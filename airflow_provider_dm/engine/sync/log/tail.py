@@ -221,6 +221,8 @@ class Tail:
         self._last = files[-1] if files else None
         if not files:
             return UpToDate(lo)
+        if isinstance(self.reading, FromUpstream):
+            self.reading.log.check_same_file(files[0], self.local.root)
         try:
             planned = plan_epoch(
                 files,

@@ -17,6 +17,7 @@ from typing import Final
 
 import pymysql
 
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, Scope
@@ -24,11 +25,12 @@ from airflow_provider_dm.engine.mysql.binlog_status import list_binlogs
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
-from airflow_provider_dm.engine.relay.errors import RelayLocked, StreamLost
+from airflow_provider_dm.engine.relay.errors import RelayLocked, StreamLost, UpstreamLogDiffers
 from airflow_provider_dm.engine.relay.keeper import EndedByCrash, EndedByError, EndedOnRequest, KeptRelay
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.start import check_available
+from airflow_provider_dm.engine.relay.writer import made
 from airflow_provider_dm.engine.sync.errors import OtherUpstream, PrivateRelayEnded
 
 READ_SECONDS: Final = 20.0
@@ -118,6 +120,13 @@ class UpstreamLog:
     def forget(self) -> None:
         """Remove the files. After `end`."""
         shutil.rmtree(self.root, ignore_errors=True)
+
+    @staticmethod
+    def check_same_file(pulled: LogFile, relay_dir: Path) -> None:
+        """Check that the relay log has the same file by this name, if any. Raises UpstreamLogDiffers."""
+        held = relay_dir / pulled.folder / pulled.name
+        if held.exists() and made(held) != made(Path(pulled.path)):
+            raise UpstreamLogDiffers(pulled.name, "the upstream has another file of that name")
 
     def holds_up_to(self, place: Location, at: Location, server_uuid: str) -> bool:
         """Return True if the files of an earlier run have that server's log from `at` to `place`, both in one
