@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.ddl.expressions import mentions, with_names, wit
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_ineffective
 from airflow_provider_dm.engine.ddl.keys import Successors, by_name, carried, without_hash
+from airflow_provider_dm.engine.ddl.partitions import with_changed_partitions
 from airflow_provider_dm.engine.ddl.resolve import (
     Context,
     keeps_foreign_keys,
@@ -33,7 +34,7 @@ from airflow_provider_dm.engine.ddl.resolve import (
     table_collation,
     with_timestamp_defaults,
 )
-from airflow_provider_dm.engine.ddl.target_code import is_maintenance, is_moment, with_changed_partitions
+from airflow_provider_dm.engine.ddl.target_code import is_maintenance, is_moment
 
 Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
 """Columns that the statement defines, resolved, with their inline constraints, by the index of the clause."""
@@ -99,7 +100,7 @@ def _partitioning(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.
             case ddl.Repartition(what) if is_maintenance(what):
                 pass
             case ddl.Repartition() | ddl.DropPartitions() | ddl.PartitionToTable() | ddl.TableToPartition():
-                clause = None if clause is None else with_changed_partitions(clause)
+                clause = None if clause is None else with_changed_partitions(clause, spec)
     return clause
 
 

@@ -21,6 +21,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl.errors import NotCopyable, Unreadable
 from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, all_tokens, tokens
+from airflow_provider_dm.engine.ddl.partitions import CHANGED
 from airflow_provider_dm.engine.ddl.statements import Code, ColumnType
 from airflow_provider_dm.engine.schema.strings import CHARSETS
 
@@ -60,7 +61,6 @@ _OF_PARTITIONS: Final = frozenset(
 _CALLED_IN_PARTITIONS: Final = _OF_PARTITIONS | {"UNIX_TIMESTAMP"}
 """Its session has the time zone of the source's session (`zones`)."""
 _MAINTENANCE: Final = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
-_CHANGED: Final = "PARTITION /* single partitions have changed since */"
 _PLACES: Final = frozenset({"DIRECTORY", "TABLESPACE"})
 
 
@@ -160,18 +160,9 @@ def is_maintenance(clause: Code) -> bool:
     return clause.upper().startswith(_MAINTENANCE)
 
 
-def with_changed_partitions(code: Code) -> Code:
-    """Mark a complete partition clause as outdated, as later clauses have changed single partitions.
-
-    >>> with_changed_partitions("PARTITION BY KEY ()")
-    'PARTITION /* single partitions have changed since */ BY KEY ()'
-    """
-    return code if code.startswith(_CHANGED) else _CHANGED + code[len("PARTITION") :]
-
-
 def checked_partitions(code: Code, sql_mode: int) -> Code:
     """Return a partition clause that only assigns rows to partitions. Raises NotCopyable."""
-    if code.startswith(_CHANGED):
+    if code.startswith(CHANGED):
         raise NotCopyable("the partitions of a table whose single partitions have changed, and are not known")
     code = plain(code, sql_mode)
     significant = _significant_tokens(code, sql_mode)

@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.ddl.conversions import unlike
 from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
+from airflow_provider_dm.engine.ddl.partitions import partitions_shown, removes_partitions
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.ddl.zones import ANY_RULES, AT_ITS_SECOND
@@ -75,6 +76,7 @@ from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, SkipDdl
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
+from airflow_provider_dm.engine.schema.catalogue import create_statement_if_exists
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, after_resync
 from airflow_provider_dm.engine.sync.ddl.by_hand import statements_of
@@ -200,6 +202,9 @@ class Following:
         context = self._surroundings(ddl, statement, tables)
         if not entries:  # else the statement may have changed the key already
             context = replace(context, ordered_differently=plan.ordered_differently, json_columns=plan.json_columns)
+            if removes_partitions(statement):
+                shown = create_statement_if_exists(connection, context.route(statement.table))
+                context = replace(context, partitions=partitions_shown(shown))
         change = self._change(statement, operator, tables, context)
         session = self._session(ddl, change, operator)
         injected = _injected(operator, tables, context)

@@ -35,6 +35,52 @@ def test_a_table_like_one_whose_single_partitions_have_changed(alike: SyncKit) -
     check(alike)
 
 
+LISTS = "LIST (id) (PARTITION p VALUES IN ({}), PARTITION q VALUES IN ({}))"
+OTHERWISE = [
+    ("RANGE (id) (PARTITION p VALUES LESS THAN (20))", f"RANGE (id) {PARTITIONS.format(5)}", "TRUNCATE PARTITION p0"),
+    (LISTS.format(12, 1), LISTS.format(1, 12), "DROP PARTITION p"),
+    ("HASH (id) PARTITIONS 4", "HASH (id) PARTITIONS 3", "TRUNCATE PARTITION p1"),
+    ("HASH (b) PARTITIONS 2", "HASH (id) PARTITIONS 2", "TRUNCATE PARTITION p0"),
+]
+
+
+@pytest.mark.parametrize(("there", "here", "what"), OTHERWISE)
+def test_partitions_of_the_same_name_with_other_rows(alike: SyncKit, there: str, here: str, what: str) -> None:
+    """A user has created the target table with others."""
+    alike.write(f"CREATE TABLE m (id int, b int, PRIMARY KEY (id, b)) PARTITION BY {here}")
+    alike.sync()
+    alike.target.sql(f"ALTER TABLE m PARTITION BY {there}", database=alike.schema)
+    alike.write("INSERT INTO m VALUES (1, 1), (12, 2)", f"ALTER TABLE m {what}")
+    with pytest.raises(DdlNotSupported, match=r"DM-6032.*the target table has other partitions, and would lose"):
+        alike.sync()
+    alike.target.sql(f"ALTER TABLE m PARTITION BY {here}", database=alike.schema)
+    alike.sync()
+    check(alike)
+
+
+def rotate(kit: SyncKit) -> None:
+    """A name comes back with another bound, which the text of the first definition does not have."""
+    bounds = "(PARTITION `P0` VALUES LESS THAN (TO_DAYS('2024-01-02')), PARTITION p1 VALUES LESS THAN (739253))"
+    kit.write(f"CREATE TABLE m (d date PRIMARY KEY) PARTITION BY RANGE (to_days(`d`)) {bounds}")
+    kit.write("INSERT INTO m VALUES ('2024-01-01'), ('2024-01-02')", "ALTER TABLE m DROP PARTITION p0")
+    kit.write(
+        "ALTER TABLE m ADD PARTITION (PARTITION p0 VALUES LESS THAN (739259), PARTITION p3 VALUES LESS THAN (739500))"
+    )
+    kit.write("INSERT INTO m VALUES ('2024-01-05'), ('2024-01-04')", "ALTER TABLE m TRUNCATE PARTITION p1")
+    kit.write("ALTER TABLE m DROP PARTITION p0", "INSERT INTO m VALUES ('2024-03-02')")
+    kit.sync()
+    check(kit)
+
+
+def test_partitions_rotate_under_the_same_names(alike: SyncKit) -> None:
+    rotate(alike)
+
+
+def test_partitions_rotate_in_tidb(tidb_kit: SyncKit) -> None:
+    tidb_kit.begin_with("plain")
+    rotate(tidb_kit)
+
+
 def test_texts_with_an_offset_are_converted_in_the_sessions_time_zone(alike: SyncKit) -> None:
     alike.write("CREATE TABLE m (id int PRIMARY KEY, v varchar(40))")
     alike.write("INSERT INTO m VALUES (1, '2024-01-01 12:00:00+05:00'), (2, '2024-07-01 12:00:00')")

@@ -40,6 +40,7 @@ from airflow_provider_dm.engine.ddl.explicit_keys import (
 )
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_ineffective
+from airflow_provider_dm.engine.ddl.partitions import differ
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
@@ -272,6 +273,8 @@ class _Change:
             wanted = replace(wanted, specs=specs)
             if name == new and renames_columns(wanted):
                 check_shows(name, before.definition(name), self.tables.tracker.definition(name))
+            if differ(before.definition(name).partitioning, self.context.partitions):
+                raise CannotFollow("the target table has other partitions, and would lose other rows")
         if shared and wanted is not None:
             if self.context.executed is Execution.ITSELF:
                 definitions = before.definition(name), self.tables.tracker.definition(new)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
+from airflow_provider_dm.engine.ddl.statements import Code
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.zones import NO_ZONE, ZoneNeed
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
@@ -88,7 +89,8 @@ class DdlContext:
     no collation is replaced by a similar one. `overwrites`: the target may have rows of other origin. `unlike`: the
     names of source and target if they may convert rows differently (ddl/conversions.py); "" if they compute the same
     values, or a user has decided. `ordered_differently`: tables whose target does not have the order of their primary
-    key. `json_columns`: columns, in lower case, that are JSON in the target.
+    key. `json_columns`: columns, in lower case, that are JSON in the target. `partitions`: the partition clause of the
+    target table from which the statement removes partitions.
     """
 
     rules: SubtaskRules
@@ -105,10 +107,11 @@ class DdlContext:
     executed: Execution = Execution.ITSELF
     ordered_differently: frozenset[TableName] = frozenset()
     json_columns: frozenset[tuple[TableName, str]] = frozenset()
+    partitions: Code | None = None
 
     def by_hand(self, executed: Execution) -> DdlContext:
         """Return the facts for a user's decision: no event filter, and the target converts rows in its own way."""
-        return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="", executed=executed)
+        return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="", executed=executed, partitions=None)
 
     def allows(self, table: TableName) -> bool:
         return self.rules.block_allow.allows(table)
