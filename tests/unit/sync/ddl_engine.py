@@ -6,7 +6,7 @@ The task has two sources. Their tables a, b, … go into schemas of their own, m
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
@@ -26,14 +26,17 @@ from airflow_provider_dm.engine.ddl.table_of import table_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.downstream import ddl_execution, session, table_schema
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query_whole, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
 from airflow_provider_dm.engine.sync.ddl import by_hand, source_definitions
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from tests.unit.sync.ddl_changes import MERGED
@@ -92,6 +95,7 @@ def engine_in_the_world() -> Iterator[None]:
         patch.object(ddl_execution, "check_keyless", lambda *_: None),
         patch.object(start, "read_tables", read_tables),
         patch.object(start, "read_folds", lambda _connection, names: {one: FOLD for one in names if one == TEXT}),
+        patch.object(start, "make_plan", _made_plan()),
         patch.object(source_definitions, "connected", lambda _endpoint: nullcontext(_Upstream())),
         ExitStack() as stack,  # ends first: it puts back whole modules, as patched above
     ):
@@ -151,6 +155,28 @@ def _with_table() -> Callable[[Tracker, TableName, str], Tracker]:
         return tracker._with(name, known[key])
 
     return with_table
+
+
+def _made_plan() -> Callable[..., SyncPlan]:
+    """Return `make_plan` with a cache: tables look the same again and again. Their folds are always the same."""
+    known = dict[tuple[object, ...], SyncPlan]()
+
+    def found(
+        schemas: Sequence[TableSchema],
+        targets: Mapping[TableName, Table],
+        *,
+        rules: SubtaskRules,
+        shared: SharedTargets,
+        **others: Any,
+    ) -> SyncPlan:
+        about = (*map(frozenset, (shared.elsewhere, shared.in_order, others["held"])), shared.owned)
+        covered = frozenset(others["coverage"].items())
+        key = (tuple(schemas), frozenset(targets.items()), id(rules), *about, covered, others["buckets"])
+        if key not in known:
+            known[key] = make_plan(schemas, targets, rules=rules, shared=shared, **others)
+        return known[key]
+
+    return found
 
 
 def _query_whole(connection: Any, columns: str, rest: str, arguments: Any = (), *, tail: str = "") -> Any:

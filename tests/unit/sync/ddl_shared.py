@@ -115,7 +115,7 @@ def _same(held: str | None, asked: bytes | None) -> bool:
 def sharing_of(world: Shared, source: SyncSource) -> Sharing:
     """Return what `Sharing.of` would, in the world."""
     around: Any = Around(world, source)
-    fence, task = source.fence, source.job.task
-    safe = {name: task.subtask(name).syncer.safe_mode for name in task.source_ids}
-    contests = Contests(fence, around, MOST_WHILE_SYNCING)
+    job = source.job
+    safe = {name: job.subtask(name).syncer.safe_mode for name in job.task.source_ids}
+    contests = Contests(source.fence, around, MOST_WHILE_SYNCING)
     return Sharing(contests, around, several=len(world.histories) > 1, lawful=True, safe=safe)
