@@ -26,6 +26,8 @@ _INSIGNIFICANT: Final = frozenset({TokenKind.SPACE, TokenKind.COMMENT, TokenKind
 _NAMED: Final = frozenset({TokenKind.WORD, TokenKind.NAME})
 _ENDS: Final = frozenset({"SUBPARTITION", "PARTITIONS"})
 """Words after what chooses a partition: subpartitions do not matter, the number of partitions is read."""
+_SHOWN_AS: Final = {"CEIL": "CEILING", "DAY": "DAYOFMONTH", "MOD": "", "_UTF8MB4": ""}
+"""Words that a server shows as others: MOD as `%`, and TiDB shows the charset of a text."""
 _CONSTANTS: Final = frozenset({"MAXVALUE", "NULL", "DEFAULT"})
 
 
@@ -63,6 +65,8 @@ def differ(source: Code | None, target: Code | None) -> bool:
     >>> two = "PARTITION BY LIST (a) (PARTITION P VALUES IN (2,1) ENGINE=InnoDB)"
     >>> differ(two, two), differ(two, one), differ(with_changed_partitions(two, DropPartitions(("p",))), one)
     (False, True, False)
+    >>> differ("PARTITION BY HASH (MOD(DAY(d), 4))", "PARTITION BY HASH ((dayofmonth(`d`) % 4))")
+    False
     """
     if source is None or target is None:
         return False
@@ -79,7 +83,8 @@ def _read(clause: Code) -> tuple[tuple[str, ...], Mapping[str, str | None]]:
     text = [token for token in all_tokens(clause, 0) if token.kind not in _INSIGNIFICANT]
     heads = [at for at, token in enumerate(text) if token.text == "PARTITION" and text[at - 1].text in ("(", ",")]
     end = next((at for at, token in enumerate(text) if token.text in _ENDS), len(text))
-    chooser = tuple(str(one.name).upper() for one in text[2 : min([end, *heads])] if one.kind in _NAMED)
+    words = [str(one.name).upper() for one in text[2 : min([end, *heads])] if one.kind in _NAMED]
+    chooser = tuple(word for one in words if (word := _SHOWN_AS.get(one, one)))
     if heads:
         return chooser, {str(text[at + 1].name).lower(): _bound(text[at + 2 :]) for at in heads}
     return chooser, {f"p{number}": "" for number in range(int(text[end + 1].raw) if end + 1 < len(text) else 1)}
