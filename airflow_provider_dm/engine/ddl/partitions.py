@@ -67,6 +67,8 @@ def differ(source: Code | None, target: Code | None) -> bool:
     (False, True, False)
     >>> differ("PARTITION BY HASH (MOD(DAY(d), 4))", "PARTITION BY HASH ((dayofmonth(`d`) % 4))")
     False
+    >>> differ("PARTITION BY LINEAR HASH (a) PARTITIONS 4", "PARTITION BY HASH (`a`) PARTITIONS 4")  # made by TiDB
+    True
     """
     if source is None or target is None:
         return False
