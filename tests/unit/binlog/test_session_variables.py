@@ -53,10 +53,10 @@ def test_a_truncated_variable_is_malformed(code: int) -> None:
             read_session(bytes([code]) + value[:size], "f:4")
 
 
-@pytest.mark.parametrize("code", sorted({*range(256)} - EXAMPLES.keys()))
-def test_an_unknown_variable_ends_the_reading_and_is_named(code: int) -> None:
-    session = read_session(b"\x03\x05\x00\x06\x00" + bytes([code]) + b"\x04\x1c\x00\x1c\x00\x1c\x00", "f:4")
-    assert session == Session(auto_increment=(5, 6), unknown=code)
+def test_an_unknown_variable_ends_the_reading_and_is_named() -> None:
+    for code in {*range(256)} - EXAMPLES.keys():
+        session = read_session(b"\x03\x05\x00\x06\x00" + bytes([code]) + b"\x04\x1c\x00\x1c\x00\x1c\x00", "f:4")
+        assert session == Session(auto_increment=(5, 6), unknown=code)
 
 
 @pytest.mark.parametrize(
