@@ -200,6 +200,9 @@ def objection(source: Column, target: Column) -> str | None:
     """Return why `target` cannot keep values of `source`; None if it keeps or, in strict mode, rejects each value."""
     if target.generated:
         return None if source.generated else "the target generates it"
+    numbers = target.auto_increment and not source.auto_increment
+    if source.nullable and (numbers or (target.data_type == "timestamp" and not target.nullable)):
+        return "the target would replace a NULL by a number or the current time"
     if family(source) != family(target) and not (_json_as_text(source, target) or _text_as_json(source, target)):
         return "a different kind of value"
     if source.charset == "gb18030" != target.charset:

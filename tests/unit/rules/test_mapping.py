@@ -88,7 +88,9 @@ def test_a_key_that_the_target_numbers_identifies_no_rows() -> None:
     assert map_table(table("a", "id int"), target).target.identity is None
     keyed = replace(target, unique_keys=(*target.unique_keys, by_id))
     assert map_table(table("a", "id int"), keyed).target.identity == by_id
-    given = map_table(table("a", "id int", "n bigint"), keyed).target.identity
+    numbered = table("a", "id int", "n bigint")
+    numbered = replace(numbered, columns=tuple(replace(one, nullable=False) for one in numbered.columns))
+    given = map_table(numbered, keyed).target.identity
     assert given is not None
     assert given.primary
 
