@@ -156,10 +156,13 @@ def many() -> Iterator[tuple[str, Attack]]:
     rows, begin = insert(NARROW, b"\xff" * 150_000), writer.query(b"BEGIN")
     gtid = writer.gtid("mysql", 1)
     yield "150,000 rows of one byte", Attack(partial(transaction, *rows), refused=False, large=True)
-    squeezed = packed([begin, *rows, writer.xid()])
-    yield "150,000 rows of one byte, compressed", Attack(partial(list, [gtid, squeezed]), refused=False, large=True)
-    notes = packed([begin, *[Event(codes.ROWS_QUERY, b"x")] * 100_000, writer.xid()])
-    yield "100,000 events in a payload", Attack(partial(list, [gtid, notes]), refused=False)
+
+    def squeezed(*events: Event) -> list[Event]:
+        return [gtid, packed([begin, *events, writer.xid()])]
+
+    yield "150,000 rows of one byte, compressed", Attack(partial(squeezed, *rows), refused=False, large=True)
+    notes = [Event(codes.ROWS_QUERY, b"x")] * 100_000
+    yield "100,000 events in a payload", Attack(partial(squeezed, *notes), refused=False)
     yield "16,000 tables", Attack(lambda: transaction(*tables(16_000)), refused=False)
     statements = {
         "blanks": b" " * 1_000_000,
