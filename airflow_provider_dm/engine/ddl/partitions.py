@@ -52,9 +52,13 @@ def partitions_shown(create_table: str | None) -> Code | None:
 
 
 def removes_partitions(statement: object) -> TypeGuard[AlterTable]:
-    """Return True if the rows of partitions are removed."""
+    """Return True if the rows of some partitions are removed.
+
+    >>> [removes_partitions(parse(f"ALTER TABLE t TRUNCATE PARTITION {which}", 0, "s")) for which in ("p, q", "ALL")]
+    [True, False]
+    """
     return isinstance(statement, AlterTable) and any(
-        isinstance(spec, DropPartitions | TruncatePartitions) for spec in statement.specs
+        isinstance(spec, DropPartitions | TruncatePartitions) and spec.names for spec in statement.specs
     )
 
 
