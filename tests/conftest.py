@@ -263,12 +263,16 @@ def _any_marked(tests: Sequence[pytest.Item], *marks: str) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect without looking for garbage: modules and tests are none, nor will they be any later."""
+    """Collect without looking for garbage: modules and tests are none, nor will they be any later.
+
+    Tests of models make millions of small objects and next to no garbage: it is looked for more rarely.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000)
         gc.enable()
 
 
