@@ -217,7 +217,7 @@ class Relays:
             return
         error = error_of(source, end, deaths=kept.deaths, log_path=kept.log_path, masked=masked)
         if upstream.spool is None and upstream.fallback_dir is not None:
-            log.error("%s Syncs pull from the upstream until the relay works again.", error)
+            log.error("%s Syncs pull from the upstream meanwhile, if it has the same log.", error)
             self._shared_failures[source] = error
             kept.delay_start(LONGEST_PAUSE_SECONDS)
         else:
