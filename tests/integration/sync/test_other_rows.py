@@ -51,7 +51,7 @@ def test_partitions_of_the_same_name_with_other_rows(alike: SyncKit, there: str,
     alike.sync()
     alike.target.sql(f"ALTER TABLE m PARTITION BY {there}", database=alike.schema)
     alike.write("INSERT INTO m VALUES (1, 1), (12, 2)", f"ALTER TABLE m {what}")
-    with pytest.raises(DdlNotSupported, match=r"DM-6032.*the target table has other partitions, and would lose"):
+    with pytest.raises(DdlNotSupported, match=r"DM-6032.*the target table may have other partitions, and would lose"):
         alike.sync()
     alike.target.sql(f"ALTER TABLE m PARTITION BY {here}", database=alike.schema)
     alike.sync()

@@ -67,8 +67,23 @@ def flip_a_bit_of_a_type(kit: TailKit, name: str) -> None:
     path.write_bytes(data)
 
 
+def flip_a_bit_of_the_first_event(kit: TailKit, name: str) -> None:
+    """Damage what distinguishes the file from another one of its name."""
+    path = kit.relay_file(name)
+    data = bytearray(path.read_bytes())
+    data[4] ^= 0x01
+    path.write_bytes(data)
+
+
+def lose_all_bytes(kit: TailKit, name: str) -> None:
+    kit.relay_file(name).write_bytes(b"")
+
+
+HARMS = [lose_a_file, lose_all_bytes, flip_a_bit, flip_a_bit_of_a_type, flip_a_bit_of_the_first_event]
+
+
 @pytest.mark.usefixtures("soon_back")
-@pytest.mark.parametrize("harm", [lose_a_file, flip_a_bit, flip_a_bit_of_a_type])
+@pytest.mark.parametrize("harm", HARMS)
 def test_events_lost_in_the_relay_log_are_read_from_the_upstream(
     kit: TailKit, harm: Callable[[TailKit, str], None]
 ) -> None:

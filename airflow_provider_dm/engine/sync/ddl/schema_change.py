@@ -274,7 +274,7 @@ class _Change:
             if name == new and renames_columns(wanted):
                 check_shows(name, before.definition(name), self.tables.tracker.definition(name))
             if differ(before.definition(name).partitioning, self.context.partitions):
-                raise CannotFollow("the target table has other partitions, and would lose other rows")
+                raise CannotFollow("the target table may have other partitions, and would lose other rows")
         if shared and wanted is not None:
             if self.context.executed is Execution.ITSELF:
                 definitions = before.definition(name), self.tables.tracker.definition(new)

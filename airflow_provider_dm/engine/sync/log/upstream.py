@@ -17,6 +17,7 @@ from typing import Final
 
 import pymysql
 
+from airflow_provider_dm.engine.binlog.boundary import opened_log
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.secrets import known
@@ -123,9 +124,10 @@ class UpstreamLog:
 
     @staticmethod
     def check_same_file(pulled: LogFile, relay_dir: Path) -> None:
-        """Check that the relay log has the same file by this name, if any. Raises UpstreamLogDiffers."""
-        held = relay_dir / pulled.folder / pulled.name
-        if held.exists() and made(held) != made(Path(pulled.path)):
+        """Check that the relay log has the same file by this name, if any; one whose first event is incomplete or
+        damaged is not compared. Raises UpstreamLogDiffers."""
+        ours, theirs = _made(relay_dir / pulled.folder / pulled.name), _made(Path(pulled.path))
+        if None not in (ours, theirs) and ours != theirs:
             raise UpstreamLogDiffers(pulled.name, "the upstream has another file of that name")
 
     def holds_up_to(self, place: Location, at: Location, server_uuid: str) -> bool:
@@ -154,6 +156,14 @@ class UpstreamLog:
                 check_available(BinlogFile.parse(at.file), at.position, list_binlogs(connection))
         except pymysql.err.MySQLError as error:
             raise StreamLost(str(error)) from error
+
+
+def _made(file: Path) -> bytes | None:
+    try:
+        with opened_log(str(file), file.stat().st_size, file.name) as log:
+            return None if log is None else made(file)
+    except (DmError, OSError):
+        return None
 
 
 def _died(code: int) -> ReportedError:
