@@ -197,7 +197,10 @@ def _without_auto_increment(target: Table, given: Collection[str]) -> Table:
 
 
 def objection(source: Column, target: Column) -> str | None:
-    """Return why `target` cannot keep values of `source`; None if it keeps or, in strict mode, rejects each value."""
+    """Return why `target` cannot keep values of `source`; None if it keeps or, in strict mode, rejects each value.
+
+    A NULL in a TIMESTAMP NOT NULL counts as replaced, as by MariaDB, although MySQL and TiDB reject it.
+    """
     if target.generated:
         return None if source.generated else "the target generates it"
     numbers = target.auto_increment and not source.auto_increment
