@@ -40,7 +40,7 @@ SCAN_LIMIT: Final = 64 << 20
 """In reports, a longer last transaction counts as incomplete until the next one begins."""
 
 
-def made(file: Path) -> bytes:
+def first_event(file: Path) -> bytes:
     """Return the time, type and server of the first event of a binlog file, which distinguish it from another one."""
     with file.open("rb") as opened:
         return opened.read(BINLOG_HEADER_SIZE + _MADE)[BINLOG_HEADER_SIZE:]

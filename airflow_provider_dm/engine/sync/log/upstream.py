@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.relay.keeper import EndedByCrash, EndedByError, 
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.start import check_available
-from airflow_provider_dm.engine.relay.writer import made
+from airflow_provider_dm.engine.relay.writer import first_event
 from airflow_provider_dm.engine.sync.errors import OtherUpstream, PrivateRelayEnded
 
 READ_SECONDS: Final = 20.0
@@ -126,7 +126,7 @@ class UpstreamLog:
     def check_same_file(pulled: LogFile, relay_dir: Path) -> None:
         """Check that the relay log has the same file by this name, if any; one whose first event is incomplete or
         damaged is not compared. Raises UpstreamLogDiffers."""
-        ours, theirs = _made(relay_dir / pulled.folder / pulled.name), _made(Path(pulled.path))
+        ours, theirs = _first_event(relay_dir / pulled.folder / pulled.name), _first_event(Path(pulled.path))
         if None not in (ours, theirs) and ours != theirs:
             raise UpstreamLogDiffers(pulled.name, "the upstream has another file of that name")
 
@@ -158,10 +158,11 @@ class UpstreamLog:
             raise StreamLost(str(error)) from error
 
 
-def _made(file: Path) -> bytes | None:
+def _first_event(file: Path) -> bytes | None:
+    """Return what distinguishes a file from another one of its name; None if it is incomplete or damaged."""
     try:
         with opened_log(str(file), file.stat().st_size, file.name) as log:
-            return None if log is None else made(file)
+            return None if log is None else first_event(file)
     except (DmError, OSError):
         return None
 
