@@ -88,6 +88,11 @@ class OpenLog(NamedTuple):
     format: BinlogFormat
     name: str
 
+    @property
+    def created(self) -> int:
+        """The time of the first event, in seconds since 1970: it distinguishes the file from another of its name."""
+        return int.from_bytes(self.window.read(BINLOG_HEADER_SIZE, 4), "little")
+
 
 class Numbered(NamedTuple):
     """A complete transaction: its id (None: it has none) and the boundary after it."""

@@ -138,8 +138,10 @@ class _Plan:
         with opened_log(file.path, file.size, file.name) as log:
             if log is None:
                 self._check_dropped(file, None, ScanEnd.TORN, following)
-            elif not self._scan_file(file, log, following):
-                return False
+            else:
+                self.here = replace(self.here, created=log.created)
+                if not self._scan_file(file, log, following):
+                    return False
         return self._step_over(file, following)
 
     def _scan_file(self, file: LogFile, log: OpenLog, following: LogFile | None) -> bool:
@@ -269,7 +271,7 @@ class _Plan:
         if file.suffix != following.suffix:
             return self.cross(file, following) and not self._full()
         _check_chain(file, following)
-        self.here = replace(self.here, file=following.name, position=BINLOG_HEADER_SIZE)
+        self.here = replace(self.here, file=following.name, position=BINLOG_HEADER_SIZE, created=0)
         return not self._full()
 
     def cross(self, file: LogFile | None, following: LogFile) -> bool:

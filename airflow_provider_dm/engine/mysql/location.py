@@ -69,6 +69,9 @@ class Location:
     suffix: int = 1
     server_uuid: str = field(default="", compare=False)
     """The server whose log it is; "" if unknown. It does not take part in equality."""
+    created: int = field(default=0, compare=False)
+    """When the server created the file, in seconds since 1970; 0 if unknown. After RESET MASTER, another file has the
+    same name. It does not take part in equality."""
 
     def __post_init__(self) -> None:
         BinlogFile.parse(self.file)

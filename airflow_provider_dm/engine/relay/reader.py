@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, Order, compare, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
 from airflow_provider_dm.engine.relay.errors import RelayFileGone, RelayOfAnotherServer, RelayStartsTooLate
@@ -116,6 +117,16 @@ class RelayReader:
             return None
         with opened_log(files[0].path, files[0].size, files[0].name) as log:
             return None if log is None else str(held_before(log, place.position))
+
+    def created(self, place: Location) -> int:
+        """Return `Location.created` for the file of a location; 0 if the log does not have that file, or its first
+        event is incomplete or damaged."""
+        try:
+            file = next(one for one in self.files(place) if (one.suffix, one.name) == (place.suffix, place.file))
+            with opened_log(file.path, file.size, file.name) as log:
+                return 0 if log is None else log.created
+        except (StopIteration, DmError, OSError):
+            return 0
 
     def _covers(self, start: Location, first: LogFile) -> bool:
         """Return True if nothing is missing between `start` and a file; False if the file does not show it yet."""

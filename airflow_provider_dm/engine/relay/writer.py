@@ -35,15 +35,9 @@ log = logging.getLogger(__name__)
 
 SYNC_SECONDS: Final = 1.0
 _MADE: Final = 9
-"""The first bytes of an event's header: its time, type and server."""
+"""The first bytes of an event's header: its time, type and server. They distinguish a file from another of its name."""
 SCAN_LIMIT: Final = 64 << 20
 """In reports, a longer last transaction counts as incomplete until the next one begins."""
-
-
-def first_event(file: Path) -> bytes:
-    """Return the time, type and server of the first event of a binlog file, which distinguish it from another one."""
-    with file.open("rb") as opened:
-        return opened.read(BINLOG_HEADER_SIZE + _MADE)[BINLOG_HEADER_SIZE:]
 
 
 @dataclass

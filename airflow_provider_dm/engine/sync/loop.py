@@ -379,9 +379,11 @@ class Loop:
     def _idle(self, at: Location, idle_since: float) -> None:
         self.progress.log_checked(caught_up=self.state.edge is None and not self.planning.tail.waiting)
         if self.state.edge is None:
-            self.state = replace(self.state, here=at)
             applied = self.state.applied
-            if (at.suffix, at.file) != (applied.suffix, applied.file) or self.state.at_goal:
+            same = (at.suffix, at.file) == (applied.suffix, applied.file)
+            applied = replace(applied, created=at.created) if same else applied
+            self.state = replace(self.state, here=at, applied=applied)
+            if not same or self.state.at_goal:
                 self._advance(at)  # otherwise a file without changes could never be purged
         if self.state.at_goal:
             return

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy import begin_load
+from airflow_provider_dm.engine.downstream.session import target_connection
+from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -54,3 +56,17 @@ def test_the_file_of_f0_is_not_purged(
     source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
     assert migration.sync().finished
     assert_same(source, target, schema, "t")
+
+
+def test_a_load_records_when_the_file_of_its_location_was_created(
+    mysql_source: Server, mariadb_target: Server, schema: str, new_task: NewTask, tmp_path: Path
+) -> None:
+    """Although nothing of the log was applied: a later sync finds out whether the source was reset since."""
+    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY); FLUSH BINARY LOGS", database=schema)
+    migration = new_task(mariadb_target, mysql_source, schema)
+    migration.go()
+    subtask = read_subtask(target_connection(migration.spec.target.resolve()), migration.ref("one"))
+    assert subtask is not None
+    assert subtask.location is not None
+    (file,) = (tmp_path / "relay" / "one").glob(f"*/{subtask.location.file}")
+    assert subtask.location.created == int.from_bytes(file.read_bytes()[4:8], "little")

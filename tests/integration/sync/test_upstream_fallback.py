@@ -3,6 +3,7 @@
 What the product does after some seconds it does here after less, by the same constants.
 """
 
+import shutil
 import threading
 from collections.abc import Callable
 
@@ -236,13 +237,14 @@ def test_the_upstream_has_purged_what_the_relay_log_has_lost(kit: TailKit) -> No
     assert last in str(error)
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["relay log", "private log"])
 @pytest.mark.parametrize("flavour", ["mariadb", "mysql"])
 def test_an_upstream_that_was_reset_is_not_read(
-    flavour: Flavour, start_own: StartServers, mariadb_target: Server, new_kit: NewKit
+    flavour: Flavour, shared: bool, start_own: StartServers, mariadb_target: Server, new_kit: NewKit
 ) -> None:
-    """The checkpoint lies between two transactions of its new log, too."""
+    """The checkpoint lies between two transactions of its new log, too. A private log is removed after each run."""
     (own,) = start_own(ServerSpec("reset", flavour))
-    kit = new_kit(TailKit, own, mariadb_target, shared=True)
+    kit = new_kit(TailKit, own, mariadb_target, shared=shared)
     reset = "RESET MASTER" if flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS"
     own.sql(reset)
     (kit.folder / "first-file").write_text("mysql-bin.000001")
@@ -251,6 +253,8 @@ def test_an_upstream_that_was_reset_is_not_read(
     kit.write("INSERT INTO wide VALUES (1, 'a')")
     kit.sync_and_compare()
     kit.relays[-1].kill()
+    if not shared:
+        shutil.rmtree(kit.relay_dir)
     own.sql(f"SELECT SLEEP(1.1); {reset}")  # a first event is known by its second
     own.sql("CREATE TABLE wode (id bigint NOT NULL PRIMARY KEY, v longtext NOT NULL)", database=kit.schema)
     for number in (2, 3):

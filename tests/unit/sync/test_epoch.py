@@ -265,12 +265,12 @@ def test_the_recent_speed_covers_half_a_minute(seconds: int, total: float, recen
 
 
 def test_a_location_is_restored_from_its_sort_key() -> None:
-    known = Location("mysql-bin.000003", 99, gtid_set="0-1-5", suffix=2)
+    known = Location("mysql-bin.000003", 99, gtid_set="0-1-5", suffix=2, created=1700000000)
+    following = Location("mysql-bin.000004", 4, suffix=2)
 
     assert location_at(known.sort_key, known) == known
-    assert location_at(Location("mysql-bin.000004", 4, suffix=2).sort_key, known) == Location(
-        "mysql-bin.000004", 4, suffix=2
-    )
+    assert location_at(following.sort_key, known) == following
+    assert [location_at(at.sort_key, known).created for at in (known.at(50), following)] == [known.created, 0]
 
 
 def test_the_most_serious_failure_is_raised() -> None:

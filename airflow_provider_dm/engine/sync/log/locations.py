@@ -71,7 +71,8 @@ def location_at(
     here = suffix == known.suffix
     base = None if here else base_of(suffix)
     file = BinlogFile(base or BinlogFile.parse(known.file).base, number)
-    return Location(str(file), position, suffix=suffix, server_uuid=known.server_uuid if here else "")
+    place = Location(str(file), position, suffix=suffix, server_uuid=known.server_uuid if here else "")
+    return replace(place, created=known.created) if here and place.file == known.file else place
 
 
 def with_gtid_set(

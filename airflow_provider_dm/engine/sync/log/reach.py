@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.xa import PreparedXa, file_of
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
+from airflow_provider_dm.engine.relay.errors import UpstreamLogDiffers
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spool import LogPosition
 
@@ -71,6 +72,18 @@ def not_begun(goal: Location | None, master: Location | None) -> str:
 
 def end_place(file: LogFile) -> LogPosition:
     return LogPosition(file.suffix, BinlogFile.parse(file.name).number, file.size)
+
+
+def check_same_file(file: LogFile, at: Location) -> None:
+    """Check that a location's file is the one that was read up to there, as far as that is known.
+
+    Raises UpstreamLogDiffers, MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.
+    """
+    if not at.created or (file.suffix, file.name) != (at.suffix, at.file):
+        return
+    with opened_log(file.path, file.size, file.name) as log:
+        if log is not None and log.created != at.created:
+            raise UpstreamLogDiffers(str(at), "the upstream has another file of that name")
 
 
 def check_events(file: LogFile, at: Location) -> None:

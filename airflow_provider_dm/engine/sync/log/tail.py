@@ -47,6 +47,7 @@ from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.log.reach import (
     check_events,
     check_prepared,
+    check_same_file,
     end_place,
     left_bytes,
     not_begun,
@@ -221,9 +222,8 @@ class Tail:
         self._last = files[-1] if files else None
         if not files:
             return UpToDate(lo)
-        if isinstance(self.reading, FromUpstream):
-            self.reading.log.check_same_file(files[0], self.local.root)
         try:
+            check_same_file(files[0], lo)
             planned = plan_epoch(
                 files,
                 lo,

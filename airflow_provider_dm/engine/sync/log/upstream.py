@@ -17,8 +17,6 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.binlog.boundary import opened_log
-from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, Scope
@@ -26,12 +24,11 @@ from airflow_provider_dm.engine.mysql.binlog_status import list_binlogs
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
-from airflow_provider_dm.engine.relay.errors import RelayLocked, StreamLost, UpstreamLogDiffers
+from airflow_provider_dm.engine.relay.errors import RelayLocked, StreamLost
 from airflow_provider_dm.engine.relay.keeper import EndedByCrash, EndedByError, EndedOnRequest, KeptRelay
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.start import check_available
-from airflow_provider_dm.engine.relay.writer import first_event
 from airflow_provider_dm.engine.sync.errors import OtherUpstream, PrivateRelayEnded
 
 READ_SECONDS: Final = 20.0
@@ -122,14 +119,6 @@ class UpstreamLog:
         """Remove the files. After `end`."""
         shutil.rmtree(self.root, ignore_errors=True)
 
-    @staticmethod
-    def check_same_file(pulled: LogFile, relay_dir: Path) -> None:
-        """Check that the relay log has the same file by this name, if any; one whose first event is incomplete or
-        damaged is not compared. Raises UpstreamLogDiffers."""
-        ours, theirs = _first_event(relay_dir / pulled.folder / pulled.name), _first_event(Path(pulled.path))
-        if None not in (ours, theirs) and ours != theirs:
-            raise UpstreamLogDiffers(pulled.name, "the upstream has another file of that name")
-
     def holds_up_to(self, place: Location, at: Location, server_uuid: str) -> bool:
         """Return True if the files of an earlier run have that server's log from `at` to `place`, both in one
         sub-directory."""
@@ -156,15 +145,6 @@ class UpstreamLog:
                 check_available(BinlogFile.parse(at.file), at.position, list_binlogs(connection))
         except pymysql.err.MySQLError as error:
             raise StreamLost(str(error)) from error
-
-
-def _first_event(file: Path) -> bytes | None:
-    """Return what distinguishes a file from another one of its name; None if it is incomplete or damaged."""
-    try:
-        with opened_log(str(file), file.stat().st_size, file.name) as log:
-            return None if log is None else first_event(file)
-    except (DmError, OSError):
-        return None
 
 
 def _died(code: int) -> ReportedError:

@@ -107,6 +107,7 @@ def open_sync(
         check_numbers(lo, reader, reader.newest_suffix())
     pulled = source.spec.fallback_dir  # an earlier run may have pulled more than the relay
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
+    lo = replace(lo, created=lo.created or reader.created(lo))
     lo = with_gtid_set(lo, subtask, reader, by_gtid=source.spec.config.enable_gtid, elsewhere=elsewhere)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(frontier)[0])
     if not source.config.overwrites:
