@@ -1,7 +1,5 @@
 """Work in a thread for the length of a block."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Binlog files of test servers."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pymysql

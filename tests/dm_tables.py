@@ -1,7 +1,5 @@
 """The tables that DM leaves in a target, written as DM and TiDB write them, without code of the product."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

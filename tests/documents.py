@@ -1,7 +1,5 @@
 """README, docs and docstrings as tests read them: their fenced blocks, commands, links and examples."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex

@@ -6,8 +6,6 @@ runs those tests over such a network. A few of them always do, by the fixture `f
 what a test itself asks a server goes straight there.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from typing import Final

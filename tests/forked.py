@@ -4,8 +4,6 @@ They are processes of their own as they are started elsewhere, forked instead of
 can be killed. Where a relay's death is of no interest a `RelayThread` is cheaper still.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import closing

@@ -4,8 +4,6 @@ It is all that a relay process does but for signals and the start of an interpre
 pull for.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 
 local[2,4]: two slots, and tasks are retried as on a cluster (local[2] would never retry)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The page "DM" in Airflow's UI: a running sync in a browser, behind Airflow's login."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

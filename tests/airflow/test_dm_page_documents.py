@@ -1,7 +1,5 @@
 """The documents of the DM page: those of dmctl, a verdict on each source, and the history of its runs."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

@@ -6,8 +6,6 @@ what the user has made. All servers are real. The passwords of the pages are can
 files that the pages write and in Airflow's encrypted store, and nowhere else.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

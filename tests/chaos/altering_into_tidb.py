@@ -1,7 +1,5 @@
 """Random DDL that TiDB can follow: without the statements that stop a task according to docs/how-to/into-tidb.md."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

@@ -8,8 +8,6 @@ handful of keys and unique values, and make the same DDL at times of their own. 
     - no row waits.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter

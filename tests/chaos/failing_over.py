@@ -1,7 +1,5 @@
 """A source that fails over: a server and its replica by GTID behind one address, which is all that others know."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """The statements of online DDL tools in a log, for one change of a table without other writers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

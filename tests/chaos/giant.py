@@ -4,8 +4,6 @@ A relay is killed in it at several places, two of them after 4 GiB. Then the fil
 the planner and the decoder find each of its rows. It needs some 20 GB of disk, so it is a command and no test.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time

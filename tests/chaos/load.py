@@ -1,7 +1,5 @@
 """The load of the chaos tests: every kind of event that a binlog may hold and a copy of it could get wrong."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Iterator

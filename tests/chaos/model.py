@@ -3,8 +3,6 @@
 They are tests/unit/sync/ddl_world.py and rounds_world.py.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

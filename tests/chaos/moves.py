@@ -5,8 +5,6 @@ real relays, which die by kill -9 (`runs`). In the end an undisturbed run catche
 sources, row by row.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter

@@ -3,8 +3,6 @@
 python tests/chaos/plain_load.py JOBSPEC.json
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

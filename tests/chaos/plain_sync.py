@@ -5,8 +5,6 @@
 For many rounds of what the tests do a few times with Spark. All else is the app's.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

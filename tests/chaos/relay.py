@@ -4,8 +4,6 @@ It is done in chapters: each has a new relay directory, which is compared and th
 hundreds of kills needs no more disk than one of ten.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import tempfile

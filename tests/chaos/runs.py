@@ -3,8 +3,6 @@
 Driver, Python workers, relays and the target die by kill -9. What a round is about (`moves`, `ddl`) says when.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -7,8 +7,6 @@ tables have the definition and the rows of their shards, each DDL was executed i
 is left.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -3,8 +3,6 @@
 python tests/chaos/worker_sync.py JOBSPEC.json
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -7,8 +7,6 @@ Only two promises of file systems are used: a rename is one step, and bytes befo
 or cut since the file's last fsync stay as they were.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from copy import deepcopy

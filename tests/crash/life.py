@@ -4,8 +4,6 @@ A story is recorded once. Then `survive` starts a relay in every state that a cr
 missing, and compares the directory with the servers' files.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator

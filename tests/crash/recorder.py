@@ -3,8 +3,6 @@
 A change of a file by other calls is detected: `Recorder.check` compares the operations with the folder.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ case that the error names has the error's code. Its remedy is tried, if the camp
 after the log's end, and cases that it has not followed are tried again, alone as are all that are known to stop.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

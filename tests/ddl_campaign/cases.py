@@ -19,8 +19,6 @@
 A table is called `t`, further ones `t_…`; each case has names of its own, and its table a column `id`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

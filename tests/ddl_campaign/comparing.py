@@ -2,8 +2,6 @@
 
 Plain SQL; nothing of the product is used. What into-tidb.md documents as different in TiDB is not a difference."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

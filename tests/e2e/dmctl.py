@@ -1,7 +1,5 @@
 """A real `dmctl` on real servers: the files that DM's users have, the command as they type it, plain comparisons."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """A task that is started, paused, resumed and stopped by commands that are over at once, as DM's users know it."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -3,8 +3,6 @@
 Its Python has the distributions that docs/cluster.md lists; the engine comes as an archive.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

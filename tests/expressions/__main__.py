@@ -2,8 +2,6 @@
 
 Ends with 1 where the servers decide otherwise, after the round in which that was found."""
 
-from __future__ import annotations
-
 import argparse
 import secrets
 import sys

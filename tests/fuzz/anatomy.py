@@ -5,8 +5,6 @@ well enough to say where each row image and each cell lies. `fields` labels the 
 them. Nothing here is shared with the engine; what does not fit raises Malformed.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import zlib

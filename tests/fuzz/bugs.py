@@ -4,8 +4,6 @@ A bug wraps the public functions of the engine, so that it stays the same bug wh
 Most do harm only to some logs, as real bugs do.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

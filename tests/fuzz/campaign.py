@@ -3,8 +3,6 @@
 A process that dies is a finding, and the next one continues after it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

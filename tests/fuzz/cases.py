@@ -3,8 +3,6 @@
 A case is made from two numbers and nothing else, so `SEED:NUMBER` is all that has to be printed to have it again.
 """
 
-from __future__ import annotations
-
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 A `Form` turns a canonical value into the bytes of its cell. It takes canonical text only: "05" is not a number here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

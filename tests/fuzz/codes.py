@@ -1,7 +1,5 @@
 """Numbers of the binlog format that the harness names: event codes, and the magic that a file begins with."""
 
-from __future__ import annotations
-
 from typing import Final
 
 MAGIC: Final = b"\xfebin"

@@ -4,8 +4,6 @@ A `Seed` is a log of a few small transactions over one or two tables. `SEEDS` ar
 of them must decode to is known (`Seed.expected`), and tests/fuzz/test_seeds.py holds the engine to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache

@@ -3,8 +3,6 @@
 Labels are best effort: where a body does not continue as it should, labelling ends, and the rest is one field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 

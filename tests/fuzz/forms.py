@@ -12,8 +12,6 @@ Two cells may mean the same value; `Form.normal` turns a cell into the one that 
 - JSON and compressed columns: many encodings of one value, so a cell is read and compared with the value (`Form.says`).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Final
 

@@ -3,8 +3,6 @@
 Format: MySQL's `sql-common/json_diff.h`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct

@@ -4,8 +4,6 @@ A seed log needs the document of a text that was drawn for a cell; reading JSON 
 what `text_of` has printed is remembered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 

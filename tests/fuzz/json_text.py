@@ -3,8 +3,6 @@
 A DOUBLE alone is compared as a number: how a server writes its digits is not the oracle's business.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -7,8 +7,6 @@ makes bytes as a server does; `read` takes any bytes apart and raises BadJson fo
 Format: MySQL's `sql-common/json_binary.h`.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from dataclasses import dataclass

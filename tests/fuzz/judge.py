@@ -13,8 +13,6 @@ Five rules, over every byte of the log from where reading began:
    binlog: the file; a column type: the column).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final

@@ -11,8 +11,6 @@ compiled code and caches that are there by then do not count. An allocation beyo
 MemoryError, whether or not its pages would ever be touched.
 """
 
-from __future__ import annotations
-
 import resource
 import signal
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ so only what an event says is wrong. *Raw* damage works on a file's bytes and re
 and returns the damaged thing; one that finds nothing to damage returns it as it was.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The layout of numbers in a row image: integers, DECIMAL, FLOAT and DOUBLE, BIT."""
 
-from __future__ import annotations
-
 import math
 import re
 import struct

@@ -4,8 +4,6 @@ ENUM, SET and MariaDB's addresses come as a STRING with a real type in the metad
 have a length of one to four bytes; COMPRESSED columns of MariaDB have type codes of their own.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import zlib

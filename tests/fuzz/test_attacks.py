@@ -4,8 +4,6 @@ A log of some hundred kilobytes is read by every way within three seconds of CPU
 only large, the time is its own business and the memory is not.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import struct

@@ -1,7 +1,5 @@
 """The same for files that servers have written: whole, they are read as they are; damaged, the promise is kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

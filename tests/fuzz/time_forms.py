@@ -1,7 +1,5 @@
 """The layout of dates and times in a row image, today's and that of before MySQL 5.6."""
 
-from __future__ import annotations
-
 import calendar
 import re
 import time

@@ -1,7 +1,5 @@
 """Columns as a catalogue would describe them, what a table map says of them, and random canonical values for them."""
 
-from __future__ import annotations
-
 import re
 import struct
 from ipaddress import IPv4Address

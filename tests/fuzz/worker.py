@@ -4,8 +4,6 @@ It writes the number of the case at hand into a file before it begins with it, s
 which case killed it. What it says is JSON, one line for each failure, and one with counts at the end.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import struct

@@ -4,8 +4,6 @@ Nothing of the engine's decoding is used; `forms` says how values lie in a row i
 by `mutate`, so this module has no option for anything wrong.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence

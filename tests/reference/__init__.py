@@ -1,7 +1,5 @@
 """The pages of docs/reference, made from the code: `python -m tests.reference` writes them, tests compare them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """docs/reference/cli.md: every verb of `dmctl` with its options, from its parsers."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import re

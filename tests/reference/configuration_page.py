@@ -2,8 +2,6 @@
 
 The meaning of a key is the docstring below its field."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import types

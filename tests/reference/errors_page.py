@@ -1,7 +1,5 @@
 """docs/reference/errors.md: every error of the product, by the areas of their codes."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """The parts of a generated page: its head, tables, and cells that may hold any text."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterable, Sequence

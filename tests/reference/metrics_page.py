@@ -1,7 +1,5 @@
 """docs/reference/metrics.md: what an app shows to Prometheus."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from typing import Final

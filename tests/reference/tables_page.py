@@ -1,7 +1,5 @@
 """docs/reference/tables.md: the tables in the target and in the metadata DB."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from types import ModuleType

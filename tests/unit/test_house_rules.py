@@ -3,8 +3,6 @@
 Operators, sensors and task groups of Airflow have as many keyword parameters and booleans as Airflow's conventions ask
 for. Compiled kernels take numbers and arrays by position."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Collection, Iterator
 from functools import cache

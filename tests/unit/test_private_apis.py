@@ -3,8 +3,6 @@
 pyproject.toml bounds both packages to the releases in which these exist. Before a bound is raised, this has to pass.
 """
 
-from __future__ import annotations
-
 import inspect
 import tomllib
 from importlib.metadata import version

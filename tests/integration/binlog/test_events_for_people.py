@@ -1,7 +1,5 @@
 """`dmctl binlog events`: the same page of a server's log and of its relay log, read by mysql-replication."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

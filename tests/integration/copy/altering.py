@@ -1,7 +1,5 @@
 """A task whose tables are altered at a moment of its copy, and the sync after it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Copies whose readers all take part; tasks whose tables are altered while they are copied."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Distinguishing a table from an equal one that was created in the same second."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tables are altered while they are loaded: the sync follows between two rounds, and both sides end the same."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

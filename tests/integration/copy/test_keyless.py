@@ -1,7 +1,5 @@
 """Tables without a key, copied in pages by one round: the rest of a broken round is removed before the log is read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

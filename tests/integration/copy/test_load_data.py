@@ -1,7 +1,5 @@
 """Pages are loaded where the target allows it; what a LOAD cannot write exactly, INSERTs write or refuse."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Large tables get their plain indexes when their rows are there; a crash, DDL or the end of the task loses none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Loads whose readers, or one of whose sources, end before their round."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Generator
 

@@ -1,7 +1,5 @@
 """The remedies of a load's start errors, carried out literally."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.copy import begin_load

@@ -1,7 +1,5 @@
 """Text of every charset arrives as the same characters, also where the target stores all text as UTF-8."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from airflow_provider_dm.engine.config.source import SourceConfig

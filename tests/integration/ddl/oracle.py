@@ -1,7 +1,5 @@
 """A server beside its model: each statement is run by the one and applied to the other, and then both are compared."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -4,8 +4,6 @@ Everything comes from one seed, so a run can be repeated. Names are few and colu
 taken and columns are in several keys.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Final

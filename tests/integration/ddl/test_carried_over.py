@@ -4,8 +4,6 @@ The source's tables are in one schema, the target's in another, and `old_…` is
 other defaults than each other, and the target's schema has latin1: what a statement leaves open shows.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

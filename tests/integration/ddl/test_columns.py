@@ -1,7 +1,5 @@
 """The columns that servers make of the statements in the table of the unit tests, and those that we read there."""
 
-from __future__ import annotations
-
 import pymysql
 
 from airflow_provider_dm.engine.ddl.parse import parse

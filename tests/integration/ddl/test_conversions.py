@@ -2,8 +2,6 @@
 values, in a strict session and in one that is not. Each is computed by both, so it is tried in both directions. TiDB is
 a target only."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

@@ -4,8 +4,6 @@ Random ALTERs are made to a copy of a table; the one that is found is made to an
 `DM_DDL_STATEMENTS` (20) and `DM_DDL_SEED` as in test_tracker.py.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

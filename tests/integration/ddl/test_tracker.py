@@ -4,8 +4,6 @@ Random DDL is played for `DM_DDL_STATEMENTS` statements (200), from the seed `DM
 certainty, as in `DM_DDL_STATEMENTS=20000 pytest tests/integration/ddl/test_tracker.py --timeout=0`.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -4,8 +4,6 @@ Each statement of the unit tests' table runs twice in schemas that begin with th
 as `statement_sql` writes its value, under its sql_mode. Afterwards SHOW CREATE of all that is there is compared.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

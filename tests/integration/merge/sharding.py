@@ -1,7 +1,5 @@
 """Queries of the tests of shard DDL on a merged table and its locks."""
 
-from __future__ import annotations
-
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from tests.integration.merge.conftest import Shops
 

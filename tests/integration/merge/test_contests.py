@@ -1,7 +1,5 @@
 """Rows that wait for their places: shown, moved when they can be, and an error when they never can."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from math import inf

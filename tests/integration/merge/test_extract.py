@@ -1,7 +1,5 @@
 """Columns that routing fills from names: in the copy, in the log after it, in a comparison of every row."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.rules.errors import ExtractNotPossible

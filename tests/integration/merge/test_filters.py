@@ -1,7 +1,5 @@
 """DM's own advice for archives of shards: merged tables keep what their sources delete, truncate and drop."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.merge.errors import RowsCollide

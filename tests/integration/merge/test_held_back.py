@@ -1,7 +1,5 @@
 """The status of a source whose rows are held back: it has not caught up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

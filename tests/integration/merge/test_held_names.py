@@ -1,7 +1,5 @@
 """Shards that get other names, or are dropped, while their rows are held back; and what a user skips or replaces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

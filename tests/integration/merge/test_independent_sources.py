@@ -1,7 +1,5 @@
 """An error of one source stops that source only, as one of DM's subtasks."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

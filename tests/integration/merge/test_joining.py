@@ -1,7 +1,5 @@
 """Sources that begin at different times."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

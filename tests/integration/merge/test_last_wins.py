@@ -1,7 +1,5 @@
 """`safe-mode: true` for merged tables, on real servers: the last to write a row wins, and collisions are counted."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

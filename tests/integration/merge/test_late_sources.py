@@ -1,7 +1,5 @@
 """Sources of a merged table that begin later than others, and shards that do not begin alike."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.shard.lock import Action

@@ -1,7 +1,5 @@
 """Rows that move between sources and shards of one merged table, in every order, are in the target in the end."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

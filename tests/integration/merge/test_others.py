@@ -1,7 +1,5 @@
 """Types of keys at the sources of a merged table, and rows of the target that no source has written."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget

@@ -1,7 +1,5 @@
 """Merged tables of tasks that begin in a past that is not exact: written over until a location, then exact."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The remedies of errors about merged tables, carried out literally."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.downstream.removal import remove_progress

@@ -1,7 +1,5 @@
 """DDL that all shards of a merged table make: `shard-mode: pessimistic`, as in DM's documentation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """DDL that the shards of a merged table do not make alike, or the target does not take, and what users decide."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.downstream.ddl_execution import end_earlier_ddl

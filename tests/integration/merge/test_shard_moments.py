@@ -1,7 +1,5 @@
 """DDL of merged tables about columns that have to do with the moment: which statements give rows another value."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet

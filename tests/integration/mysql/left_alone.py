@@ -1,7 +1,5 @@
 """The session variables that the engine does not pin (engine/mysql/pinned.py), and why."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A server gets the bytes of a LOAD of ours, and nothing else of this machine, whatever it asks for, and whenever."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """TLS with real servers: trusted servers, and the errors for others. No password is sent to an untrusted server."""
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 import select

@@ -1,7 +1,5 @@
 """The remedy of each check is carried out literally, and the check passes."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

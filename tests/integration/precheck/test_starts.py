@@ -1,7 +1,5 @@
 """The precheck of a task's start location, at which its source's tables may have had other definitions."""
 
-from __future__ import annotations
-
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.result import PrecheckReport, State
 from testbed import Server

@@ -1,7 +1,5 @@
 """`spark.read.format("dm_relay")` on relays of real servers: its rows equal those of the servers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from decimal import Decimal

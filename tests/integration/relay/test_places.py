@@ -1,7 +1,5 @@
 """Places by GTID and by time, asked of real servers."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.mysql.binlog_status import current_location

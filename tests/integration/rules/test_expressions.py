@@ -1,7 +1,5 @@
 """Expression filters decide as the servers do: 20,000 decisions of each flavour (`tests.expressions` makes more)."""
 
-from __future__ import annotations
-
 from random import Random
 
 from testbed import Server

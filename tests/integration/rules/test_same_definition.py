@@ -1,7 +1,5 @@
 """A CREATE TABLE like pt-online-schema-change's compared with the catalogue, on each flavour of source."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.parse import parse

@@ -1,7 +1,5 @@
 """Text that a server treats as equal has one fold: similar letters, ignored characters, spaces."""
 
-from __future__ import annotations
-
 import random
 
 from airflow_provider_dm.engine.mysql.connection import connected

@@ -1,7 +1,5 @@
 """An app as a process, as a launcher starts it; a test may kill it or a part of it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A task from one source to one target, with relay, metadata DB and JobSpec, driven by hand."""
 
-from __future__ import annotations
-
 import os
 import random
 import threading

@@ -1,7 +1,5 @@
 """One source behind a stable address: a server and its replica by GTID, and a sync that does not know of the two."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket

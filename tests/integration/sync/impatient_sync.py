@@ -3,8 +3,6 @@
 python tests/integration/sync/impatient_sync.py JOBSPEC.json
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any, Final, cast

@@ -1,8 +1,6 @@
 """The app as a process: exit codes, what it leaves in the metadata DB, and what it survives. With Spark where that is
 killed, or has a say in how it ends."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

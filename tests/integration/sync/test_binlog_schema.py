@@ -1,7 +1,5 @@
 """`dmctl binlog-schema` against a task's target: what is shown, what is changed, and what a run at work is spared."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Binlog operators as the sync does them: real servers, the operators as `dmctl binlog` stores them."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.downstream import ddl_execution

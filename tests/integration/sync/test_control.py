@@ -1,7 +1,5 @@
 """Two tasks on one relay, a relay that waits while its source continues, and a sync that a user lets wait."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """DDL that converts rows, between servers that compute some conversions in different ways, and between equal ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.meta.records import OperatorKind, SqlPattern

@@ -1,7 +1,5 @@
 """The border of a table that is covered in part lies where its server has it, for every type that a page is read by."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """CREATE TABLE in the log, where the target has a table of that name: whose rows those may be that it has."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.meta.records import OperatorKind, SqlPattern

@@ -1,7 +1,5 @@
 """A sample of the DDL campaign (`docker/local ddl`) into TiDB, with the remedies of type changes that stop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from testbed import Server

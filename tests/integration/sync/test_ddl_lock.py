@@ -1,7 +1,5 @@
 """DDL of a run that was replaced: the lock of a frozen driver, and a statement that the server still executes."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

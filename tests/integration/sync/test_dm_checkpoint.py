@@ -1,7 +1,5 @@
 """A task of DM continues here: its checkpoint is taken over in the middle of a workload, and every row is equal."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

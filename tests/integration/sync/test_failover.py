@@ -1,7 +1,5 @@
 """The source fails over to its replica, and the sync continues: no row is lost, none is applied twice."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import threading

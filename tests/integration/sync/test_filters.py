@@ -1,7 +1,5 @@
 """Filters on real servers: what is left out never comes, what depends on it is right, and the checkpoint moves on."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern

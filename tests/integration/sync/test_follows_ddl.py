@@ -1,7 +1,5 @@
 """The sync lives through DDL: real servers, all four pairs of flavours, rows and definitions compared at the end."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

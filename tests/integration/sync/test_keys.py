@@ -2,8 +2,6 @@
 source may have. Which values are equal, the target decides: these are real servers.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from contextlib import suppress

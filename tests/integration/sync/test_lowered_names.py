@@ -1,7 +1,5 @@
 """Targets that take no notice of the case of names (lower_case_table_names=1; TiDB, which stores them as given)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Every way of writing on real servers: killed again and again, and the target becomes what the source is."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

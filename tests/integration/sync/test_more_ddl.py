@@ -1,7 +1,5 @@
 """Statements of MySQL's and MariaDB's own test scripts that the sync once stopped at: real servers, one life each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

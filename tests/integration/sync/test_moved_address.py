@@ -4,8 +4,6 @@ Positions of one server mean nothing on another, so what is known of a log must 
 over a slow network, not to another task of the source, not with the metadata DB.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The sync on a local Spark: its tasks, the processes that run them, and what their errors are here."""
 
-from __future__ import annotations
-
 import gc
 import os
 import time

@@ -1,7 +1,5 @@
 """The state of online DDL is in the target, and changes in the transaction of the checkpoint or not at all."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.downstream.claim import claim_generation

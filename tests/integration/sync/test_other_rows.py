@@ -1,7 +1,5 @@
 """DDL between servers of one release that would give other rows in the target, as it depends on more than its text."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.meta.records import OperatorKind, SqlPattern

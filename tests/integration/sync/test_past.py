@@ -1,7 +1,5 @@
 """An incremental task begins in the past, with DDL after its start: its tables are what they were there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

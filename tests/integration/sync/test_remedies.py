@@ -1,7 +1,5 @@
 """The remedies of errors, carried out literally."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """A sync resumes automatically after an outage of its servers, and reports meanwhile the server that it waits for."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

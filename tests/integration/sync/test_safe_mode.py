@@ -1,7 +1,5 @@
 """Safe mode on real servers: the seed's rewriting, its three restart situations, and what is exact all the same."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, load_window

@@ -1,7 +1,5 @@
 """The start locations of a task, determined before the task runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

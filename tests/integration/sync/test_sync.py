@@ -1,7 +1,5 @@
 """Incremental sync on real servers, in this process: the target becomes equal to the source, or the sync stops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

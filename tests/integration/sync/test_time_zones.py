@@ -4,8 +4,6 @@ The abbreviation that a server gives its machine's zone (`system_time_zone`) is 
 London's summer time as well, and `EST` for New York's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """XA transactions between real servers: rows arrive with their commit, whatever happens in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

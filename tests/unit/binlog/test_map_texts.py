@@ -1,7 +1,5 @@
 """The charsets and members in a table map, compared with a definition."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 A process of its own: mypy keeps the types of all expressions in memory. The code is what imports those models: of what
 that imports mypy sees the signatures only, which saves a third of its time."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

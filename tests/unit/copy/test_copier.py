@@ -1,7 +1,5 @@
 """A reader whose page is refused ends: its snapshot is not that of the next round, nor of the attempt before it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Decisions of a copy before it begins: the target of each table, the tables to create, and reasons to refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import replace

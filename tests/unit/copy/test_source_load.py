@@ -1,7 +1,5 @@
 """The tables that a round reads once the log is applied up to its location."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

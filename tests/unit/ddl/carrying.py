@@ -1,8 +1,6 @@
 """What a target runs for a statement of the source. Everything in `shop` goes to `one`, but for `shop.ex_…`; `t_1` and
 `t_2` are merged into `t`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

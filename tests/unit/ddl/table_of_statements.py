@@ -4,8 +4,6 @@ An entry of statements.txt is a line `## who writes it, flavour MODE,MODE`, the 
 fields that have no default in their order, the others by name where they differ from it.
 """
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Any text is a statement or Unreadable, and is cut into the same tokens however it is spaced."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

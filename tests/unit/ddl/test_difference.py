@@ -1,7 +1,5 @@
 """The changes of a table's copy follow from the two definitions, or are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.difference import alter_between

@@ -1,7 +1,5 @@
 """Implicit changes of keys by an ALTER TABLE become explicit for a server of the other family."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """SQL text as tokens, under every sql_mode that cuts it differently."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.errors import Unreadable

@@ -1,7 +1,5 @@
 """Statements are parsed to the values in statements.txt; unknown syntax is never guessed."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable

@@ -1,7 +1,5 @@
 """Columns, whole tables and foreign keys as a target gets them (`carrying`)."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.errors import NotCopyable

@@ -1,7 +1,5 @@
 """The statements of a target for a statement of the source (`carrying`): whole tables, ALTER TABLE, modes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The model of a source's tables: the effect of each statement, and what is refused as uncertain."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

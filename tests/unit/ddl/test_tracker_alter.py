@@ -1,7 +1,5 @@
 """ALTER TABLE in the model of a source's tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A statement that is written again has the same meaning, under the sql_mode in which it was parsed."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.errors import NotWritten

@@ -1,7 +1,5 @@
 """Statements that depend on their session's time zone."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.parse import parse

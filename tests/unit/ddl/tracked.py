@@ -1,7 +1,5 @@
 """Tables as a tracker has them, in short forms for tests."""
 
-from __future__ import annotations
-
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker

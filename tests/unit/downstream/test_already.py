@@ -1,7 +1,5 @@
 """DDL whose result the target already has: a column with the same values in old rows, a key with its new name."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES

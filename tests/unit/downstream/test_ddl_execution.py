@@ -1,7 +1,5 @@
 """The execution of a DDL statement after manual changes: the journal must stay valid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The driver's errors become typed errors without row values."""
 
-from __future__ import annotations
-
 import pickle
 
 import pymysql

@@ -1,7 +1,5 @@
 """The lines of a LOAD are what the server reads as the cells that they were made of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The SQL text of the merger."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A kernel makes of rows the same tuples as the literals of each row."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

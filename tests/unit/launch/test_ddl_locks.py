@@ -1,7 +1,5 @@
 """The text about a DDL lock in messages."""
 
-from __future__ import annotations
-
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Action, DdlInfo, continued, executed, reported, with_decision
 from airflow_provider_dm.launch.ddl_locks import lock_text

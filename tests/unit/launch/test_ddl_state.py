@@ -1,7 +1,5 @@
 """The state of DDL of merged tables, according to the metadata DB: resolved, waiting, or in need of a user."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

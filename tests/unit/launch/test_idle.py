@@ -1,7 +1,5 @@
 """A sync that would end as it begins: when it is taken for one, and what it leaves behind."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

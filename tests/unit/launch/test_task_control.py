@@ -1,7 +1,5 @@
 """pause-task, resume-task and stop-task: requests in the metadata DB, and the answers of the commands."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The findings of the precheck about the files alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow_provider_dm.engine.config.task import TaskConfig

@@ -1,7 +1,5 @@
 """A ghost that was there when the task began is remembered as the ALTER between two definitions, or has a flaw."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.ddl.server import Server

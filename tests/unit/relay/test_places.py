@@ -1,7 +1,5 @@
 """The start in a log for a given GTID set or a given time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Helpers of the tests of online DDL: rules, tables and a log in a few words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The binlog event filter decides as DM's does; the examples of DM's tests and documents are here."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

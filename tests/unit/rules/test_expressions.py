@@ -1,7 +1,5 @@
 """The value of an expression; tests/integration/rules compares it with the servers' value."""
 
-from __future__ import annotations
-
 import zlib
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Rows that are distinct at the source stay distinct in the target, wherever they are written by REPLACE."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The recorded state of an online DDL, the ALTER that its RENAME stands for, and the cases in which it is unknown."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig

@@ -5,8 +5,6 @@ are given up anywhere and begun again; users alter tables under their hands. Aft
 have the columns of the source's. A Stop is right only where the remembered ALTERs would not have given them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 

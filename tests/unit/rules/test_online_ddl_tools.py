@@ -1,7 +1,5 @@
 """The recorded statements of the tools, on both flavours: each run yields the requested ALTER, or a stop."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

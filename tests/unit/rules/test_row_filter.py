@@ -1,7 +1,5 @@
 """The row changes that pass filters, and the rows that the target may lack after them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts that a collation treats as equal have the same fold; integration/schema/test_folds asks servers which are."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.schema.text_folds import TextFold, all_pairs, can_fold, fold_of

@@ -8,8 +8,6 @@ Held against each: a source passes a number only with the text that was run unde
 in view in a decision about that number. Where nothing more can be done, each source has passed all of its texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count

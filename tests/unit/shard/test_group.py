@@ -1,7 +1,5 @@
 """The group of one source: what its shards have made, and which rows are applied when."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """DDL of a held shard that keeps the keys which identify its rows, and DDL that does not."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName

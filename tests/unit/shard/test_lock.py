@@ -1,7 +1,5 @@
 """The lock across sources: phases, events, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName

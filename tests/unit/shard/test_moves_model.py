@@ -18,8 +18,6 @@ in the end that cannot both be there, or a user has to help; after that it has a
 `safe-mode: true` no row waits (test_last_wins.py). `docker/local chaos moves-model` looks at far more histories.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Requests of a user to the sources of an app."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from types import SimpleNamespace

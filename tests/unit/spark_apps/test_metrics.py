@@ -1,7 +1,5 @@
 """The metrics of an app for Prometheus."""
 
-from __future__ import annotations
-
 import socket
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """Sources of one run that wait for each other's DDL are synced again, as long as that changes anything."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast

@@ -6,8 +6,6 @@ to another. Without any key rows have twins. A row that the target has otherwise
 alone. Where shards are to collide, each keeps to unique keys of its own, and takes the same few keys as the others.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The task has two sources. Their tables a, b, … go into schemas of their own, m_1, m_2, … of both into one table.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext

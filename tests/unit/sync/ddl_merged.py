@@ -7,8 +7,6 @@ source or a shard, has written last; and an owner's row is missing only where an
 unique value.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

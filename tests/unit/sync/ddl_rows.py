@@ -5,8 +5,6 @@ makes, with their unique keys: a statement is refused for what a server would re
 as MySQL does, so an altered one is read, altered as the source's is (`Tables`), and written anew.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Sequence

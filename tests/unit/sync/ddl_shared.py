@@ -5,8 +5,6 @@ Sources are asked for rows at the end of time: what they say then stays so. For 
 some moment of the world, before rows go from one source to another or after that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -6,8 +6,6 @@ tasks of an epoch come one after the other, in any order, and any of them may be
 `Quirks` switches off a rule of the loop.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Shapes are the engine's own model of tables (`ddl.tracker`), which is held against real servers elsewhere.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 

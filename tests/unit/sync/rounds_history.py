@@ -5,8 +5,6 @@ maybe shards of a merged table. An item of its log is a transaction or a DDL sta
 at all times, and in the merged table in the end.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The target of the model of rounds: tables of any form in SQLite, and what is in them, read without the engine."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Sorting the changes of an epoch by the drivers of the model: as one task, or as several that exchange them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan

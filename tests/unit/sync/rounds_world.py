@@ -18,8 +18,6 @@ the first server's log has, and a part of that log was never pulled.
 `Quirks` switches off one rule of the driver; the engine's own are patched by the test.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Target tables of tests of the sync: with one key, two, none, and a unique key that may be NULL."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName

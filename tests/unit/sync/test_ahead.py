@@ -1,7 +1,5 @@
 """An epoch that was folded ahead is used once, for what it was folded from; else nothing is lost but time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Rows that a target may hold to be one are in one bucket, for ever."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Changes of a row that are joined before they are values fold to what they fold to one by one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The change algebra and the compactor: folding a log in pieces is replaying it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

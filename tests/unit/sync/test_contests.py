@@ -1,7 +1,5 @@
 """A driver's checks of rows that wait, one by one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

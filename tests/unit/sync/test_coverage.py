@@ -1,7 +1,5 @@
 """Coverage: filter then fold is fold then filter; the restriction of a log is the log of the restriction."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace

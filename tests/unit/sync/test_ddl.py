@@ -1,7 +1,5 @@
 """The DDL that a task of the schema `shop` ignores, and the DDL that stops it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

@@ -3,8 +3,6 @@ every form of keys, by every rule of safe mode. Rules of rows alone are in test_
 
 The engine's own code in the world of ddl_world.py."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The dependence of changes, the order in which they are written, and the repetition of an epoch."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Values that one row releases and another takes: rows in any order, in transactions of any order, never collide."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Changes that kernels fold go where they would have gone as ordinary changes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The size of epochs, the numbers that users see, and the pieces between."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Folding and ordering changes of which filters have left some out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Merged tables with `safe-mode: true`: what is written, and counted, is what one change after the other would do."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

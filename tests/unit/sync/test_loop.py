@@ -1,7 +1,5 @@
 """The loop's decisions, one after the other: what it plans, applies and notes, and what it makes of what it meets."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The loop after a failed epoch: whether it continues, with which bounds, by which plan, and what it reports."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The definition of a table at a start in the past."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

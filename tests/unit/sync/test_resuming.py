@@ -1,7 +1,5 @@
 """Automatic resumption of a sync: its conditions, its pauses, and requests of a user meanwhile."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The re-sync's way through the log, where it is not there, and by which plan."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from types import SimpleNamespace

@@ -2,8 +2,6 @@
 
 The engine's own code in the world of rounds_world.py."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections import Counter

@@ -1,7 +1,5 @@
 """Safe mode: where it is on, and that it ends at one location, after any crash and for any division into epochs."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The effect of one statement on a subtask: its tables afterwards, and the statements for the target."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 

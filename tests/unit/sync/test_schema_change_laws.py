@@ -8,8 +8,6 @@ The statements are those that real servers are asked about in tests/integration/
 of tables.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 They are written to a target with the rows that the log expects: SQLite, with the engine's own statements."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

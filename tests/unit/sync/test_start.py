@@ -1,7 +1,5 @@
 """The start of a sync: the location by the frontier, the plan of the first epoch, the tables, the goal."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Memory of tasks: the garbage collector, and what a failed task leaves."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from concurrent.futures import ThreadPoolExecutor

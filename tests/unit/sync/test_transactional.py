@@ -1,7 +1,5 @@
 """Cutting a log into target transactions that hold whole transactions of the source."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Without some deletes, keys that are equal in the target's collation get the values of their last change."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """A lock in the metadata DB: missing reports are sent later, and the target is queried again after a report."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

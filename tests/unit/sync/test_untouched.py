@@ -1,7 +1,5 @@
 """The tables of the target that are read again after a DDL statement."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl

@@ -1,7 +1,5 @@
 """The row that collides with a waiting row, by the rows that their sources have now."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final

@@ -7,8 +7,6 @@ MariaDB shows them, and where a flavour has another name for the nearest thing, 
 target of the other flavour does not get: CHECKs, foreign keys, and the keys that only these have made.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Final

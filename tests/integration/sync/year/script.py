@@ -13,8 +13,6 @@
 Each migration has a connection of its own. A schema is always written `shop`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ TiDB cannot follow some as they are: the sync stops before each, and continues a
 Between MySQL and MariaDB several conversions stop, as tests/integration/sync/test_conversions.py shows.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

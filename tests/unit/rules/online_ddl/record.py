@@ -9,8 +9,6 @@ A record is a text: `# …` who made it; `== name | what was asked for | exit n`
 table before it, as the catalogue has it; then each statement of the log after a line `--`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
