@@ -1,4 +1,4 @@
-"""The contract of a metadata DB on any server: collected once for each by a subclass that gives `meta_url`."""
+"""The contract of a metadata DB on any server: collected once for each, as `SchemaContract` is."""
 
 from tests.meta_contract.ddl_locks import DdlLockContract
 from tests.meta_contract.leases import LeaseContract
@@ -6,12 +6,10 @@ from tests.meta_contract.operators import OperatorContract
 from tests.meta_contract.processes import ProcessContract
 from tests.meta_contract.relays import RelayContract
 from tests.meta_contract.runs import RunContract
-from tests.meta_contract.schema import SchemaContract
 from tests.meta_contract.subtasks import SubtaskContract
 
 
 class StoreContract(
-    SchemaContract,
     LeaseContract,
     RunContract,
     SubtaskContract,
@@ -20,4 +18,4 @@ class StoreContract(
     RelayContract,
     ProcessContract,
 ):
-    """Subclass it with a fixture `meta_url`: the address of an empty database of the test's own."""
+    """All but the tables themselves."""

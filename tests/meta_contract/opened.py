@@ -5,7 +5,6 @@ from typing import Final
 
 import pytest
 
-from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import Holder
 
@@ -14,10 +13,9 @@ BEN: Final = Holder("dag/ben", "1", "host-b")
 
 
 class OpenStore:
-    """A part of the contract; a module that collects it has a fixture `meta_url`."""
+    """A part of the contract. `meta_url` is that of a database with the tables and without a row."""
 
     @pytest.fixture
     def store(self, meta_url: str) -> Iterator[MetaStore]:
-        migrate(meta_url)
         with MetaStore.open(meta_url) as store:
             yield store

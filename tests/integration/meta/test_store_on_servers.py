@@ -1,18 +1,23 @@
 """The store's contract on PostgreSQL. test_hostile.py has MySQL and MariaDB, with unusual settings."""
 
 import uuid
+from functools import partial
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
 
 from airflow_provider_dm.engine.errors import Reaction
+from airflow_provider_dm.engine.meta import tables
+from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.errors import MetaRefused, MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.meta.url import parse_url
 from airflow_provider_dm.engine.processes import Holder
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.meta_contract import StoreContract
+from tests.meta_contract.schema import SchemaContract
 
 
 def url_of(server: Server, scheme: str, database: str) -> str:
@@ -20,7 +25,14 @@ def url_of(server: Server, scheme: str, database: str) -> str:
 
 
 class ServerContract(StoreContract):
-    """Tests of what SQLite, which knows no lengths, cannot show."""
+    """All tests of a module in its `shared_url`; and what SQLite, which knows no lengths, cannot show."""
+
+    @pytest.fixture
+    def meta_url(self, shared_url: str) -> str:
+        database = Database(parse_url(shared_url))
+        for table in tables.metadata.tables.values():
+            database.write(partial(Connection.execute, statement=table.delete()))
+        return shared_url
 
     def test_a_value_that_does_not_fit_is_an_error_without_a_retry(self, store: MetaStore) -> None:
         with pytest.raises(MetaRefused) as refusal:
@@ -28,15 +40,29 @@ class ServerContract(StoreContract):
         assert refusal.value.reaction is Reaction.STOP
 
 
-class TestOnPostgresql(ServerContract):
+def new_database(postgres: str) -> str:
+    name = f"t_{uuid.uuid4().hex[:12]}"
+    engine = create_engine(f"{postgres}/postgres".replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return f"{postgres}/{name}"
+
+
+class TestSchemaOnPostgresql(SchemaContract):
     @pytest.fixture
-    def meta_url(self, postgres: str) -> str:
-        name = f"t_{uuid.uuid4().hex[:12]}"
-        engine = create_engine(f"{postgres}/postgres".replace("postgresql:", "postgresql+psycopg:"))
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
-        engine.dispose()
-        return f"{postgres}/{name}"
+    def empty_url(self, postgres: str) -> str:
+        return new_database(postgres)
+
+
+@pytest.fixture(scope="module")
+def shared_url(postgres: str) -> str:
+    migrate(url := new_database(postgres))
+    return url
+
+
+class TestOnPostgresql(ServerContract):
+    pass
 
 
 def test_mariadb_also_answers_to_a_mysql_url(mariadb_target: Server, fresh_schema: FreshSchema) -> None:
