@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,6 +25,8 @@ from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from testbed.equality import Comparison, Place, Report, compare
+
+E = TypeVar("E", bound=BaseException)
 
 
 def endpoint_spec(name: str, server: Server, session: Mapping[str, str] | None = None) -> EndpointSpec:
@@ -112,6 +114,12 @@ class Migration:
         outcome = self.go()
         assert outcome.complete, outcome
         return outcome.result
+
+    def stops(self, error: type[E], *, match: str | None = None, **hooks: Any) -> E:
+        """One run, which stops with this error."""
+        with pytest.raises(error, match=match) as raised:
+            self.go(**hooks)
+        return raised.value
 
     def sync(self) -> SyncResult:
         """Sync the source `one` until the sync has caught up."""

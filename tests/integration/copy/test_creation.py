@@ -121,8 +121,9 @@ def test_schemas_keep_their_defaults(
         source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
         source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
         if collation in becomes:
-            with pytest.raises(CannotCreateTarget, match=f"the collation {collation}, which"):
-                Migration.of(target, source, schema, task=strict).go()
+            Migration.of(target, source, schema, task=strict).stops(
+                CannotCreateTarget, match=f"the collation {collation}, which"
+            )
     chosen = {"one": list(schemas.values())}
     migration = Migration(target, {"one": source}, chosen, f"{unique_database}_meta", task={} if becomes else strict)
     result = migration.finish()
@@ -142,8 +143,9 @@ def test_a_default_that_the_target_lacks_is_reported(
         mysql_source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
         mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY) COLLATE latin1_bin", database=schema)
         migration = Migration.of(mariadb_target, mysql_source, schema)
-        with pytest.raises(TargetRefused, match=rf"on {schema}: (1115|1273)\b"):
-            replace(migration, task={"collation_compatible": "strict"}).go()
+        replace(migration, task={"collation_compatible": "strict"}).stops(
+            TargetRefused, match=rf"on {schema}: (1115|1273)\b"
+        )
         result = migration.finish()
         assert result["notes"] == [f"{schema}: the target has no {collation}; the schema has the target's default"]
 

@@ -103,13 +103,11 @@ def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
         )
     migration = merging(target, mariadb_source, schema)
 
-    with pytest.raises(RowsCollide):
-        migration.go()
-    with pytest.raises(RowsCollide) as caught:  # each run reports it
-        migration.go()
+    migration.stops(RowsCollide)
+    caught = migration.stops(RowsCollide)  # each run reports it
 
-    assert {caught.value.table, caught.value.other_table} == {f"{schema}.t_0", f"{schema}.t_1"}
-    assert (caught.value.key, caught.value.values) == ("PRIMARY", ("(1)",))
+    assert {caught.table, caught.other_table} == {f"{schema}.t_0", f"{schema}.t_1"}
+    assert (caught.key, caught.values) == ("PRIMARY", ("(1)",))
     assert [row[0] for row in target.sql("SELECT id FROM t ORDER BY id", database=schema)] == [1, 10, 11]
 
 
@@ -126,8 +124,7 @@ def test_many_rows_that_collide_stop_at_once(
     set_page_rows(monkeypatch, 600)
     migration = merging(mysql_target, mariadb_source, schema)
 
-    with pytest.raises(RowsCollide):
-        migration.go()
+    migration.stops(RowsCollide)
 
     ((waiting,),) = mysql_target.sql("SELECT COUNT(*) FROM dm_contested_row", database=f"{schema}_meta")
     assert 0 < waiting <= 1000
@@ -145,8 +142,7 @@ def test_sources_that_share_a_key_stop_beside_a_further_unique_key(
         )
     migration = Migration.of(target, {"one": mariadb_source, "two": mysql_source}, schema)
 
-    with pytest.raises(RowsCollide):
-        migration.go()
+    migration.stops(RowsCollide)
 
     rows = dict(target.sql("SELECT id, u FROM t ORDER BY id", database=schema))
     assert (rows[1], rows[2]) in [(f"{one}1", f"{two}2") for one in "ab" for two in "ab"]
@@ -163,11 +159,10 @@ def test_sources_that_share_only_a_further_unique_value_stop(
         )
     migration = Migration.of(target, {"one": mariadb_source, "two": mysql_source}, schema)
 
-    with pytest.raises(RowsCollide) as caught:
-        migration.go()
+    caught = migration.stops(RowsCollide)
 
-    assert (caught.value.key, caught.value.columns) == ("u", ("u",))
-    assert caught.value.values == (f"({'same' * 15}\u2026)",)
+    assert (caught.key, caught.columns) == ("u", ("u",))
+    assert caught.values == (f"({'same' * 15}\u2026)",)
     assert len(target.sql("SELECT * FROM t", database=schema)) == 3
 
 
@@ -183,10 +178,9 @@ def test_keys_that_only_the_targets_collation_equates_stop(
         "CREATE TABLE t_1 (c VARCHAR(9) COLLATE utf8mb4_bin PRIMARY KEY); INSERT INTO t_1 VALUES ('x')", database=schema
     )
     mariadb_target.sql("CREATE TABLE t (c VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)", database=schema)
-    with pytest.raises(RowsCollide) as caught:
-        merging(mariadb_target, mysql_source, schema).go()
+    caught = merging(mariadb_target, mysql_source, schema).stops(RowsCollide)
 
-    assert (caught.value.table, caught.value.other_table) == (f"{schema}.t", f"{schema}.t")
+    assert (caught.table, caught.other_table) == (f"{schema}.t", f"{schema}.t")
 
 
 def test_shards_overwrite_each_other_if_configured(mysql_source: Server, mariadb_target: Server, schema: str) -> None:
@@ -209,8 +203,7 @@ def test_rows_that_a_key_of_the_target_equates_are_refused(
     mysql_target.sql(f"CREATE TABLE t (id INT NOT NULL, u INT NOT NULL, {target_keys})", database=schema)
     migration = Migration.of(mysql_target, mariadb_source, schema)
 
-    with pytest.raises(DuplicateDuringCopy):
-        migration.go()
+    migration.stops(DuplicateDuringCopy)
     assert mysql_target.sql("SELECT * FROM t", database=schema) == []
 
     mariadb_source.sql("UPDATE t SET u = 8 WHERE id = 2", database=schema)
@@ -243,8 +236,7 @@ def test_refusals_leave_the_target_as_it_was(source: Server, mariadb_target: Ser
         before = mariadb_target.sql(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [schema]
         )
-        with pytest.raises(error):
-            Migration.of(mariadb_target, source, schema).go()
+        Migration.of(mariadb_target, source, schema).stops(error)
         after = mariadb_target.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [schema])
         assert after == before
         source.sql("DROP TABLE z", database=schema)
@@ -283,12 +275,10 @@ def test_nothing_selected_and_no_relay_are_reported(
     mysql_source: Server, mariadb_target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [f"{schema}_misspelt"]}, f"{schema}_meta")
-    with pytest.raises(InvalidInput, match="the block-allow-list selects none of the"):
-        migration.go()
+    migration.stops(InvalidInput, match="the block-allow-list selects none of the")
     migration.schemas = {"one": [schema]}
 
     mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     migration.task = {"task-mode": "all"}
     monkeypatch.setattr(begin_load, "RELAY_WAIT_SECONDS", 0.0)
-    with pytest.raises(NotBegunYet, match="no relay log of this server began"):
-        migration.go()
+    migration.stops(NotBegunYet, match="no relay log of this server began")

@@ -56,8 +56,7 @@ def test_a_copy_that_breaks_off_starts_again(one_kit: Kit, monkeypatch: pytest.M
     one_kit.write(FILL)
     with monkeypatch.context() as patch:
         breaks_at(2, patch, ZeroDivisionError())
-        with pytest.raises(TaskBug, match="ZeroDivisionError"):
-            one_kit.migration.go()
+        one_kit.migration.stops(TaskBug, match="ZeroDivisionError")
     assert chunk_of(one_kit, "log").is_unresumable
     assert 0 < len(rows_of(one_kit.migration.target, one_kit.schema, "log")) < ROWS
     one_kit.write(("DELETE FROM log WHERE v < 3000", "INSERT INTO log VALUES (1, 'one'), (1, NULL)", *ddl))

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from airflow_provider_dm.engine.downstream.errors import TargetLimit, TargetRefused
 from airflow_provider_dm.engine.errors import InvalidInput
 from testbed import Server
@@ -33,8 +31,7 @@ def test_a_stricter_sql_mode_of_the_user_stops_the_copy(source: Server, target: 
         database=schema,
     )
     migration = Migration.of(target, source, schema, session=DM_SAMPLE)
-    with pytest.raises(TargetRefused, match="1292"):
-        migration.go()
+    migration.stops(TargetRefused, match="1292")
     replace(migration, session={}).finish()
     assert_same(source, target, schema, "t")
 
@@ -43,8 +40,7 @@ def test_an_unsafe_setting_is_named_before_anything_is_written(source: Server, t
     source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     session = {"unique_checks": "0"}
     migration = Migration.of(target, source, schema, session=session)
-    with pytest.raises(InvalidInput, match=r"target \(root@.*unique_checks to '0'.*accept a duplicate"):
-        migration.go()
+    migration.stops(InvalidInput, match=r"target \(root@.*unique_checks to '0'.*accept a duplicate")
     assert target.sql("SHOW DATABASES LIKE %s", [f"{schema}%"]) == []
 
 
@@ -59,8 +55,7 @@ def test_warnings_that_are_not_shown_stop(source: Server, mysql_target: Server, 
     migration = Migration.of(there, source, schema)
     mysql_target.sql("SET GLOBAL max_error_count = 0")
     try:
-        with pytest.raises(TargetLimit, match="shows only 0 of them"):
-            migration.go()
+        migration.stops(TargetLimit, match="shows only 0 of them")
         replace(migration, target=mysql_target).finish()
     finally:
         mysql_target.sql("SET GLOBAL max_error_count = 1024")

@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from testbed.equality import Report
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import E, Migration, differences, endpoint
 from tests.relay_thread import RelayThread
 
 META_VARIABLE = "DM_TEST_MERGE_META"
@@ -151,6 +151,12 @@ class Shops:
             self.sync_one(name, size=size, spec=spec or self.migration([name] if only else None).spec)
             for name in names or self.sources
         ]
+
+    def stops(self, error: type[E], *names: str, match: str | None = None, **options: Any) -> E:
+        """Sync, which stops with this error."""
+        with pytest.raises(error, match=match) as raised:
+            self.sync(*names, **options)
+        return raised.value
 
     def sync_one(
         self,

@@ -33,10 +33,8 @@ def test_a_lasting_collision_stops_and_names_both_sources(shops: Shops) -> None:
     shops.write("b", "INSERT INTO o_1 VALUES (2, 7, 'second')")
     shops.sync("a")
 
-    with pytest.raises(RowsCollide) as collided:
-        shops.sync("b")
+    found = shops.stops(RowsCollide, "b")
 
-    found = collided.value
     assert (found.source, found.table) == ("b", f"{shops.schema}.o_1")
     assert (found.other_source, found.other_table) == ("a", f"{shops.schema}.o_0")
     assert (found.target, found.key, found.values) == (f"{shops.schema}.o", "u", ("(7)",))
@@ -94,10 +92,9 @@ def test_a_foreign_row_in_a_merged_table_is_reported(one_pair: Shops) -> None:
     one_pair.target.sql("INSERT INTO o VALUES (7, 'not ours')", database=one_pair.schema)
     one_pair.write("b", "INSERT INTO o_1 VALUES (7, 'a secret')")
 
-    with pytest.raises(DuplicateInTarget) as stopped:
-        one_pair.sync("a", "b")
+    stopped = one_pair.stops(DuplicateInTarget, "a", "b")
 
-    assert "secret" not in str(stopped.value)
+    assert "secret" not in str(stopped)
     assert one_pair.rows() == [(7, "not ours")]
 
 
@@ -108,8 +105,7 @@ def test_a_run_without_the_other_source_reports_that_it_needs_it(one_pair: Shops
     one_pair.write("a", "DELETE FROM o_0 WHERE id = 1")
     one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
 
-    with pytest.raises(OtherSourcesNeeded):
-        one_pair.sync("b", only=True)
+    one_pair.stops(OtherSourcesNeeded, "b", only=True)
 
     one_pair.sync()
     assert one_pair.compared().equal
@@ -154,10 +150,9 @@ def test_many_waiting_rows_are_examined_at_once(one_pair: Shops, monkeypatch: py
     one_pair.write("b", *(f"INSERT INTO o_1 VALUES ({number}, 'b')" for number in range(30)))
     one_pair.sync("a")
 
-    with pytest.raises(RowsCollide) as collided:
-        one_pair.sync("b")
+    collided = one_pair.stops(RowsCollide, "b")
 
-    assert 10 < len(collided.value.values) <= 30  # how many are written by then depends on two connections
+    assert 10 < len(collided.values) <= 30  # how many are written by then depends on two connections
 
 
 def test_rows_that_wait_are_not_forgotten_with_the_table_they_wait_for(one_source: Shops) -> None:
@@ -166,8 +161,7 @@ def test_rows_that_wait_are_not_forgotten_with_the_table_they_wait_for(one_sourc
     one_source.load()
     one_source.sync()
     one_source.write("a", "INSERT INTO o_0 VALUES (1, 'first')", "INSERT INTO o_1 VALUES (1, 'second')")
-    with pytest.raises(RowsCollide):
-        one_source.sync()
+    one_source.stops(RowsCollide)
     one_source.task = {"block-allow-list": {"a": {"do-tables": [{"db-name": one_source.schema, "tbl-name": "o_1"}]}}}
     one_source.target.sql("DELETE FROM o", database=one_source.schema)
 
@@ -199,8 +193,7 @@ def test_task_mode_full_has_no_log_to_wait_for(one_pair: Shops) -> None:
 
         real, turn = Gathering.gather, threading.Lock()
         patch.setattr(Gathering, "gather", moved)
-        with pytest.raises(WrittenDuringCopy):
-            one_pair.migration().go()
+        one_pair.migration().stops(WrittenDuringCopy)
 
 
 def test_shards_with_replace_overwrite_each_other_in_the_sync_too(one_pair: Shops) -> None:

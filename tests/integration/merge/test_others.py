@@ -74,8 +74,7 @@ def test_a_row_of_the_target_alone_is_not_written_over_after_a_load(one_pair: Sh
 
     one_pair.load(copied=meanwhile)
 
-    with pytest.raises(DuplicateInTarget):
-        one_pair.sync("b", "a")
+    one_pair.stops(DuplicateInTarget, "b", "a")
 
     assert one_pair.meta_rows("dm_contested_row") == 2
     assert [row for row in one_pair.rows() if row[0] in (7, 8, 9)] == [
@@ -109,7 +108,6 @@ def test_a_source_with_an_exact_start_does_not_adopt_existing_rows(one_pair: Sho
     spec = one_pair.begin([{**one, "syncer": exact} for one in instances(one_pair, a=past, b=one_pair.place("b"))])
     one_pair.write("b", "INSERT INTO o_1 VALUES (2, 7, 'b')")
 
-    with pytest.raises(RowsCollide):
-        one_pair.sync("b", spec=spec)
+    one_pair.stops(RowsCollide, "b", spec=spec)
 
     assert one_pair.rows() == [(1, 7, "a")]

@@ -60,6 +60,9 @@ TABLES = {
 BITS = {"flags": "f bit(9), a int", "bits": "f bit(33) NOT NULL PRIMARY KEY, a int"}
 
 
+E = TypeVar("E", bound=BaseException)
+
+
 class Strike(DmError):
     """A task that fails in the middle of its work."""
 
@@ -226,9 +229,15 @@ class SyncKit:
         return self.run(self.spec(until, start), runner, size=size)
 
     def sync_and_compare(self, runner: Runner | None = None, **options: Any) -> None:
-        """Sync; then all tables of source and target are equal."""
-        self.sync(runner, **options)
+        """Sync to the end; then all tables of source and target are equal."""
+        assert self.sync(runner, **options).finished
         assert self.differences() == []
+
+    def stops(self, error: type[E], *given: Any, match: str | None = None, **options: Any) -> E:
+        """Sync, which stops with this error."""
+        with pytest.raises(error, match=match) as raised:
+            self.sync(*given, **options)
+        return raised.value
 
     def run(
         self,

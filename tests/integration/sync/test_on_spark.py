@@ -181,8 +181,7 @@ def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: R
     one_kit.write("INSERT INTO plain VALUES (7, 'x')")
 
     for size in (SMALL, ON_WORKERS):
-        with pytest.raises(DuplicateInTarget):
-            one_kit.sync(spark, size=size)
+        one_kit.stops(DuplicateInTarget, spark, size=size)
 
 
 def test_an_epoch_is_folded_while_the_one_before_is_written(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,7 @@ def test_a_needed_column_that_the_log_omits_stops(mariadb11_kit: SyncKit, defini
     kit.write("INSERT INTO t (id, v) VALUES (1, 1), (2, 2)")
     kit.sync()
     kit.write("UPDATE t SET v = 5 WHERE id = 2")
-    with pytest.raises(PartialRowImage, match="lack columns: n"):
-        kit.sync()
+    kit.stops(PartialRowImage, match="lack columns: n")
     assert kit.target.sql("SELECT id, v, n FROM t", database=kit.schema) == [(1, 1, 2), (2, 2, 3)]
 
 

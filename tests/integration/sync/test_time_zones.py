@@ -67,8 +67,7 @@ def test_rows_that_are_converted_by_a_zone_with_summer_time_stop_the_sync(away: 
     away.write("INSERT INTO m VALUES (1, '2024-01-01 12:00:00', '2024-01-01 12:00:00')")
     away.write("INSERT INTO m VALUES (2, '2024-07-01 12:00:00', '2024-07-01 12:00:00')")
     away.write("ALTER TABLE m MODIFY a timestamp NULL")
-    with pytest.raises(DdlNotSupported, match=r"DM-6032.*`a`.*time zone"):
-        away.sync()
+    away.stops(DdlNotSupported, match=r"DM-6032.*`a`.*time zone")
     wanted(away, OperatorKind.REPLACE, SqlPattern("MODIFY a"), f"ALTER TABLE `{away.schema}`.m MODIFY a timestamp NULL")
     away.write("ALTER TABLE m ADD COLUMN exact timestamp NULL AFTER a")
     away.write("UPDATE m SET exact = a")
@@ -76,8 +75,7 @@ def test_rows_that_are_converted_by_a_zone_with_summer_time_stop_the_sync(away: 
     away.sync()
     check(away, "m")
     away.write("ALTER TABLE m MODIFY b datetime")
-    with pytest.raises(DdlNotSupported, match=r"DM-6032.*`b`.*time zone"):
-        away.sync()
+    away.stops(DdlNotSupported, match=r"DM-6032.*`b`.*time zone")
     wanted(away, OperatorKind.REPLACE, SqlPattern("MODIFY b"), f"ALTER TABLE `{away.schema}`.m MODIFY b datetime")
     away.write("UPDATE m SET b = b + INTERVAL 1 DAY")
     away.sync()
@@ -122,8 +120,7 @@ def test_a_source_whose_zone_has_one_offset_converts_rows(indian: SyncKit) -> No
     indian.sync()
     check(indian, "m")
     indian.write("SET time_zone = 'Moved'", "ALTER TABLE m MODIFY t_Moved datetime")
-    with pytest.raises(DdlNotSupported, match=r"DM-6032.*`t_Moved`.*other rules"):
-        indian.sync()
+    indian.stops(DdlNotSupported, match=r"DM-6032.*`t_Moved`.*other rules")
 
 
 def define_zones(server: Server, **zones: tuple[int, int]) -> None:
