@@ -1,15 +1,18 @@
 """Rows as cells side by side: the kernel gives what the plain splitting gives, however the bytes arrive."""
 
+import numpy as np
 import pymysql
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.binlog.kernels.results import take_rows
 from airflow_provider_dm.engine.reading import blocks as reading
 from airflow_provider_dm.engine.reading import text_rows
 from airflow_provider_dm.engine.reading.blocks import blocks
 from airflow_provider_dm.engine.schema.codec import Row, RowReader
+from airflow_provider_dm.engine.schema.numbers import float_from_text
 from tests.unit.reading.test_text_rows import EOF, Wire, cell, packet, tables
 
 LARGEST = 0xFFFFFF
@@ -61,6 +64,40 @@ def test_columns_are_converted_as_single_rows_are(
     found = blocks(Wire(stream_of(rows), sizes), b"%d" % width, to_row)  # type: ignore[arg-type]
 
     assert [row for block in found for row in block.cells.rows()] == list(map(to_row, rows))
+
+
+def text_of(value: float, form: str) -> bytes:
+    return (f"{value:{form}}" if form else repr(value)).replace("e+", "e").encode()
+
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+SHORT = st.builds(lambda digits, power: float(f"{digits}e{power}"), st.integers(-(10**6), 10**6), st.integers(-30, 30))
+SINGLE = st.floats(width=32, allow_nan=False, allow_infinity=False)
+FORMS = st.sampled_from(["", ".17g", ".15g", ".6g", ".2f", "020.4f"])
+OTHERS = ["0", "-0", "0.00", "5e-324", "1e22", "1.7976931348623157e308", "9007199254740993", "100000000000000000000"]
+TEXTS = st.builds(text_of, st.floats(-1e300, 1e300) | SHORT | SINGLE, FORMS) | st.sampled_from(OTHERS).map(str.encode)
+
+
+@settings(max_examples=300)
+@given(values=st.lists(TEXTS | st.none(), min_size=1, max_size=20))
+def test_floats_become_canonical_as_single_ones_do(values: list[bytes | None]) -> None:
+    rows = [(value, b"beside", value) for value in values]
+    to_row = RowReader(((0, float_from_text), (2, float_from_text)))
+
+    found = blocks(Wire(stream_of(rows), [1 << 18]), b"3", to_row)  # type: ignore[arg-type]
+
+    assert [row for block in found for row in block.cells.rows()] == list(map(to_row, rows))
+
+
+@given(value=FLOATS)
+def test_the_kernel_converts_the_shortest_text_of_a_double(value: float) -> None:
+    """It leaves none but those close to the largest and the smallest doubles."""
+    data, out, ends = stream_of([(text_of(value, ""),)]), np.empty(100, np.uint8), np.empty(100, np.int64)
+
+    _, size, _, left = take_rows(np.frombuffer(data, np.uint8), 1, np.ones(1, np.uint8), out, ends)
+
+    assert left == 0 or not 1e-270 < abs(value) < 1e280
+    assert left == 1 or out[:size].tobytes() == repr(value).encode()
 
 
 def test_an_error_in_the_middle_is_raised_and_closes_the_connection() -> None:

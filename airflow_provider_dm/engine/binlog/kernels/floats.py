@@ -3,6 +3,9 @@
 The digits are found by R. Giulietti's Schubfach ("The Schubfach way to render doubles", 2021): scale the interval that
 rounds to the number by a power of ten so that it holds one or two integers, and take the nearest.
 The powers of ten are 126-bit numbers, rounded up, made here with Python's own integers.
+
+A number in text is read back by W. Clinger's fast path ("How to read floating point numbers accurately", 1990), or by
+comparing its digits with the shortest ones of the doubles near it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,14 @@ _FRACTION_BITS: Final = 52
 _BIAS: Final = 1075  # of an exponent that counts from the last bit of the fraction
 _FIRST_EXPONENT: Final = 16
 """`repr` writes 1e+16 with an exponent, and 0.0001 without one."""
+LONGEST: Final = 24
+"""Bytes of the longest text of a double."""
+_MOST_DIGITS: Final = 17
+"""No double needs more."""
+_EXACT_TENS, _LARGEST_TEN = 22, 290
+"""Up to the first power of ten, a double is exact; up to the second, `_MOST_DIGITS` digits times or divided by it is a
+double with all bits."""
+_TENS: Final = np.array([float(f"1e{power}") for power in range(_LARGEST_TEN + 1)])
 _ZERO, _POINT, _MINUS, _PLUS, _E = (uint64(ord(char)) for char in "0.-+e")
 
 
@@ -95,6 +106,15 @@ def shortest(bits: Any) -> Any:
     return ones + (uint64(1) if up else uint64(0)), power
 
 
+@njit(forceinline=True)
+def _without_zeros(digits: Any, exponent: int) -> Any:
+    """Return the same number, which is not zero, without zeros at its end."""
+    while digits % uint64(10) == uint64(0):
+        digits = digits // uint64(10)
+        exponent += 1
+    return digits, exponent
+
+
 @njit
 def write_double(bits: Any, out: int) -> int:
     """Write a double as `repr` does. -1: not finite."""
@@ -104,13 +124,9 @@ def write_double(bits: Any, out: int) -> int:
         bits &= uint64((1 << 63) - 1)
     if bits >> uint64(_FRACTION_BITS) == uint64(0x7FF):
         return -1
-    if bits == uint64(0):
-        digits, exponent = uint64(0), int64(0)
-    else:
-        digits, exponent = shortest(bits)
-        while digits % uint64(10) == uint64(0):
-            digits = digits // uint64(10)
-            exponent += 1
+    digits, exponent = uint64(0), int64(0)
+    if bits != uint64(0):
+        digits, exponent = _without_zeros(*shortest(bits))
     count = int64(count_digits(digits))
     point = count + exponent  # digits before the point
     if not -4 < point <= _FIRST_EXPONENT:
@@ -148,3 +164,73 @@ def _scientific(digits: Any, count: int, exponent: int, out: int) -> int:
     store1(out + 1, _MINUS if exponent < 0 else _PLUS)
     magnitude = uint64(abs(exponent))
     return write_padded(magnitude, 2 if magnitude < uint64(100) else 3, out + 2)
+
+
+@njit
+def rewrite_double(at: int, size: int, out: int) -> int:
+    """Write the double of a server's text as `repr` does: digits, with a point or not, and with an exponent or not.
+
+    -1: a text with more digits than a double needs, or of another form.
+    """
+    end, digits, exponent, found = at + size, uint64(0), int64(0), False
+    negative = at < end and load1(at) == _MINUS
+    at += 1 if negative else 0
+    point = False
+    while at < end:
+        char = load1(at)
+        if uint64(char - _ZERO) < uint64(10):
+            digits = digits * uint64(10) + (char - _ZERO)
+            exponent -= 1 if point else 0
+            found = True
+            if digits >= uint64(10**_MOST_DIGITS):
+                return -1
+        elif char == _POINT and not point:
+            point = True
+        else:
+            break
+        at += 1
+    if not found:
+        return -1
+    if at < end:
+        power = _exponent(at, end)
+        if power == _NO_EXPONENT:
+            return -1
+        exponent += power
+    sign = uint64(1 if negative else 0) << uint64(63)
+    if digits == uint64(0):
+        return write_double(sign, out)
+    digits, exponent = _without_zeros(digits, exponent)
+    if abs(exponent) > _LARGEST_TEN:
+        return -1
+    near = np.float64(digits) * _TENS[exponent] if exponent >= 0 else np.float64(digits) / _TENS[-exponent]
+    bits = np.float64(near).view(np.uint64)
+    if digits <= uint64(1 << 53) and abs(exponent) <= _EXACT_TENS:
+        return write_double(bits | sign, out)
+    for candidate in range(int64(bits) - 2, int64(bits) + 3):
+        if _without_zeros(*shortest(uint64(candidate))) == (digits, exponent):
+            return write_double(uint64(candidate) | sign, out)
+    return -1
+
+
+_NO_EXPONENT: Final = 1 << 20
+
+
+@njit
+def _exponent(at: int, end: int) -> int:
+    """Return the exponent of a number: a small one, after the letter and maybe a sign. _NO_EXPONENT: it is none."""
+    if load1(at) != _E or end - at > len("e-308"):
+        return _NO_EXPONENT
+    at += 1
+    negative = at < end and load1(at) == _MINUS
+    if negative or (at < end and load1(at) == _PLUS):
+        at += 1
+    power = int64(0)
+    if at == end:
+        return _NO_EXPONENT
+    while at < end:
+        digit = load1(at) - _ZERO
+        if digit >= uint64(10):
+            return _NO_EXPONENT
+        power = power * 10 + int64(digit)
+        at += 1
+    return -power if negative else power

@@ -11,6 +11,7 @@ from typing import Any, Final
 from numba import int64, uint64
 
 from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, entry
+from airflow_provider_dm.engine.binlog.kernels.floats import rewrite_double
 from airflow_provider_dm.engine.binlog.kernels.machine import copy, little, load1
 
 _HEAD: Final = 4  # bytes of a packet before the row: length, sequence number
@@ -20,14 +21,16 @@ _SHORT: Final = 9
 """A packet that begins with 0xfe and is shorter is the end of the result."""
 
 
-@entry(f"UniTuple(int64, 3)({BYTES}, int64, uint8[::1], {LIST})")
-def take_rows(data: Any, width: int, out: Any, ends: Any) -> Any:
+@entry(f"UniTuple(int64, 4)({BYTES}, int64, {BYTES}, uint8[::1], {LIST})")
+def take_rows(data: Any, width: int, floats: Any, out: Any, ends: Any) -> Any:
     """Take rows of `width` cells from the beginning of `data`.
 
-    `out` and `ends`: at least as long as `data`. Return (position after the last row in `data`, bytes in `out`, cells).
+    `floats`: 1 for each column whose text becomes canonical here (`numbers.float_from_text`), 0 for the others.
+    `out`: at least as long as `data`, and `floats.LONGEST` more for each such cell; `ends`: at least as long as `data`.
+    Return (position after the last row in `data`, bytes in `out`, cells, cells of `floats` that were left as they are).
     """
     begin, out_begin = int64(data.ctypes.data), int64(out.ctypes.data)
-    behind, at, out_at, cells = begin + len(data), begin, out_begin, 0
+    behind, at, out_at, cells, left = begin + len(data), begin, out_begin, 0, 0
     while at + _HEAD <= behind:
         length = int64(little(at, 3))
         cell, end = at + _HEAD, at + _HEAD + length
@@ -52,11 +55,13 @@ def take_rows(data: Any, width: int, out: Any, ends: Any) -> Any:
                 cell += prefix
             if size < 0 or size > end - cell:
                 break
-            written = copy(cell, size, written)
+            rewritten = rewrite_double(cell, size, written) if floats[found] else -1
+            left += 1 if floats[found] and rewritten < 0 else 0
+            written = copy(cell, size, written) if rewritten < 0 else rewritten
             cell += size
             ends[cells + found] = written - out_begin
             found += 1
         if found < width or cell != end:
             break
         at, out_at, cells = end, written, cells + width
-    return at - begin, out_at - out_begin, cells
+    return at - begin, out_at - out_begin, cells, left
