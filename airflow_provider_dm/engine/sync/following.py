@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.ddl.conversions import unlike
 from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.partitions import partitions_shown, removes_partitions
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
-from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
+from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, CreateTableLike, Statement
 from airflow_provider_dm.engine.ddl.zones import ANY_RULES, AT_ITS_SECOND
 from airflow_provider_dm.engine.downstream.contested_row import assign_to_dropped
 from airflow_provider_dm.engine.downstream.copy_progress import add_chunks, forget_chunks, load_chunks
@@ -214,7 +214,9 @@ class Following:
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         if change.agreed is not None and ddl.rows is not None:
             raise CannotFollow("it alters a merged table, and its transaction has rows as well")
-        groups = self.shards.groups_after(change, tables, (ddl.at, ddl.end), needs, session, counts_as_made=skipped)
+        like = statement.like if isinstance(statement, CreateTableLike) else None
+        places = ddl.at, ddl.end
+        groups = self.shards.groups_after(change, tables, places, needs, session, counts_as_made=skipped, like=like)
         groups += self.shards.newly_merged(change, tables)
         chunks = chunks_after(load_chunks(connection, fence.ref), tables, change, _shared(tables, context))
         emptied = [TargetDdl(f"TRUNCATE TABLE {name.quoted()}", (name,)) for name in chunks.emptied]

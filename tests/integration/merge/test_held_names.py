@@ -79,6 +79,21 @@ def test_rows_of_a_held_shard_that_is_dropped_stay(pair: Shops) -> None:
     assert pair.meta_rows("dm_contested_row") == 0
 
 
+def test_a_new_shard_has_made_the_ddl_of_the_shard_that_it_is_like(single: Shops) -> None:
+    """Also of two with the same definition, as one of them has added a column and dropped it again."""
+    single.create(PLAIN, "a:o_1", "a:o_2")
+    single.load()
+    ddls = (C, "DROP COLUMN c")
+    single.write("a", *(f"ALTER TABLE o_1 {ddl}" for ddl in ddls))
+    for new, like in ((8, 1), (9, 2)):
+        single.write("a", f"CREATE TABLE o_{new} LIKE o_{like}", f"INSERT INTO o_{new} VALUES ({new}, 'V1')")
+    for ddl in ddls:
+        single.write("a", *(f"ALTER TABLE {name} {ddl}" for name in ("o_2", "o_9")))
+    single.write("a", "INSERT INTO o_9 VALUES (10, 'V3')")
+    resolved(single)
+    assert single.compared().equal, single.compared()
+
+
 def test_held_shards_whose_long_names_begin_alike_are_dropped_by_one_statement(single: Shops) -> None:
     names = [f"o_items_of_the_archive_of_{number}" for number in (1, 2, 3)]
     single.create(PLAIN, *(f"a:{name}" for name in names))

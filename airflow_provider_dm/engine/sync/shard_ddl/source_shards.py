@@ -178,15 +178,17 @@ class Shards:
         session: Sequence[Setting],
         *,
         counts_as_made: bool,
+        like: TableName | None = None,
     ) -> list[Group]:
         """Return the groups that a statement changes, in their state after it. Writes nothing.
 
         `at`: the begin and end of its transaction. `needs`: the location from which the log is needed for the rows
         after it. `counts_as_made`: an operator skips the statement, and it counts as the DDL of the other shards.
+        `like`: the table that a CREATE TABLE … LIKE names.
         Raises CannotFollow, ShardDdlOutOfSequence.
         """
         groups = {one.target: one for one in self._renamed(change, at)}
-        groups |= {one.target: one for one in self._joined(change, before, groups, at[0], needs)}
+        groups |= {one.target: one for one in self._joined(change, before, groups, at[0], needs, like)}
         if change.agreed is None:
             return list(groups.values())
         was = next((old for old, new in reversed(change.renamed) if new == change.agreed), change.agreed)
@@ -239,6 +241,7 @@ class Shards:
         renamed: Mapping[TableName, Group],
         at: Location,
         needs: Location,
+        like: TableName | None,
     ) -> Iterable[Group]:
         """Yield groups that new tables join. `renamed`: the groups after its renames. Raises CannotFollow."""
         known = {one.table.name for one in before.schemas}.difference(change.ended) | {new for _, new in change.renamed}
@@ -248,8 +251,10 @@ class Shards:
                 continue
             ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
             base = next(ready, None)
-            like = _alike(one, change.tables)
-            joined = after_create(group, one.table, base.table if base is not None else None, at, needs, like=like)
+            alike = _alike(one, change.tables)
+            if like in alike:
+                alike = [like]
+            joined = after_create(group, one.table, base.table if base is not None else None, at, needs, like=alike)
             if joined is None:
                 raise CannotFollow(
                     f"{one.table.name} is created during a DDL of {one.target}, with a definition that none of its "
