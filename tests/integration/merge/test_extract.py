@@ -2,6 +2,8 @@
 
 import pytest
 
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.rules.errors import ExtractNotPossible
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify.verification import verify
@@ -62,3 +64,17 @@ def test_a_missing_column_is_reported_before_anything_is_done(one_pair: Shops) -
     with pytest.raises(ExtractNotPossible, match="the target has no such column"):
         one_pair.load()
     assert not one_pair.target.sql("SHOW DATABASES LIKE %s", [one_pair.schema])
+
+
+def test_a_new_name_that_changes_extracted_values_stops_until_the_rows_have_them(one_pair: Shops) -> None:
+    extracting(one_pair)
+    one_pair.target.sql(f"CREATE DATABASE {one_pair.schema}; USE {one_pair.schema}; {TARGET}")
+    one_pair.load()
+    one_pair.write("a", "RENAME TABLE o_0 TO o_9", "UPDATE o_9 SET v = 'a9' WHERE id = 1")
+    with pytest.raises(NotSupportedYet, match=r"have .*'c_table': '0'.* would need .*'c_table': '9'"):
+        one_pair.sync("a")
+    one_pair.target.sql("UPDATE o SET c_table = 9 WHERE c_table = 0 AND c_source = 'a'", database=one_pair.schema)
+    one_pair.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("RENAME"))])
+    one_pair.sync("a")
+    rows = {(v, source, table) for v, source, _, table, _ in one_pair.rows()}
+    assert rows == {("a9", "a", 9), ("a0", "a", 9), ("a1", "a", 1), ("b0", "b", 0)}

@@ -400,8 +400,10 @@ class _Change:
 
     def _retype(self, old: TableName, new: TableName) -> None:
         """Replace a table by its definition in the tracker, under its new name if it is renamed."""
-        schema = self.tables.schema(old)
+        schema, extracted = self.tables.schema(old), self.context.rules.router.extracted
         assert schema is not None
+        if extracted(new) != extracted(old) and self.context.executed is not Execution.NOTHING:
+            raise CannotFollow(f"its rows in {schema.target} have {extracted(old)}, and would need {extracted(new)}")
         retyped = replace(schema, table=self.tables.tracker.table(new), target=self.context.route(new))
         self.tables = self.tables.put(retyped, instead_of=old)
         if old != new:
