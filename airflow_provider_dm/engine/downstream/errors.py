@@ -20,8 +20,8 @@ from airflow_provider_dm.engine.mysql.error_numbers import (
     ACCESS_DENIED,
     BUSY,
     CONNECTION_LOST,
-    READ_ONLY,
     UNKNOWN_ERROR,
+    UNWRITABLE,
 )
 from airflow_provider_dm.engine.mysql.errors import AccessDenied, ServerUnreachable
 
@@ -46,7 +46,7 @@ _OF_DEFINITIONS: Final = frozenset(
 _NAMES_ONLY: Final = (
     ACCESS_DENIED
     | {1005, 1049, 1050, 1054, 1064, 1115, 1146, 1153, 1166, 1273, 1364, 1665, 1674, 1749, 3105, 3106}
-    | READ_ONLY
+    | UNWRITABLE
     | _OF_DEFINITIONS
     | _TIDB_NAMES_ONLY
 )
@@ -102,7 +102,10 @@ class TargetUnreachable(DownstreamError):
     code = "DM-6001"
     reaction = Reaction.RETRY
     what = "the target {server} cannot be reached: {reason}."
-    hint = "Check that it runs, accepts connections and is not read-only; the work continues where it stopped."
+    hint = (
+        "Check that it runs, accepts connections, is not read-only and has free disk space; the work continues where "
+        "it stopped."
+    )
 
 
 class TargetBusy(DownstreamError):
@@ -356,7 +359,7 @@ def translate(
         return TargetUnreachable(server, f"{number} {message}" if message else "the connection was closed")
     if number in BUSY or (number == UNKNOWN_ERROR and _PASSING.search(message)):
         return TargetBusy(number, symbol(number))
-    if number in READ_ONLY:
+    if number in UNWRITABLE:
         return TargetUnreachable(server, f"{number} {message}")
     if number in ACCESS_DENIED:
         return TargetDenied(message)

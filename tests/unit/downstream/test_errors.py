@@ -37,6 +37,7 @@ from airflow_provider_dm.engine.errors import DmError, Reaction
         (pymysql.err.OperationalError(1153, "Got a packet bigger"), TargetRefused, Reaction.STOP),
         (pymysql.err.InterfaceError(0, ""), TargetUnreachable, Reaction.RETRY),
         (pymysql.err.OperationalError(1290, "read-only"), TargetUnreachable, Reaction.RETRY),
+        (pymysql.err.OperationalError(1114, "The table 'item' is full"), TargetUnreachable, Reaction.RETRY),
         (pymysql.err.OperationalError(1142, "INSERT command denied"), TargetDenied, Reaction.STOP),
         (pymysql.err.IntegrityError(1062, "Duplicate entry 's3cret' for key 'u'"), DuplicateInTarget, Reaction.STOP),
         (pymysql.err.DataError(1406, "Data too long for column 'a' at row 1"), TargetRefused, Reaction.STOP),
