@@ -30,6 +30,16 @@ def test_rules_that_leave_a_shard_out_wait_for_the_end_of_its_ddl(one_source: Sh
     one_source.sync()
     assert one_source.rows() == [(1, "held", 1), (3, "taken", 3)]
 
+    one_source.task = PESSIMISTIC
+    one_source.stops(RulesChanged, match="delete its rows in the target, and migrate it with a task of another name")
+    one_source.target.sql("DELETE FROM o WHERE id = 1", database=one_source.schema)
+    alone = {source: {"do-tables": [{"db-name": one_source.schema, "tbl-name": "o_1"}]}}
+    loaders = {"over": {"on-duplicate-logical": "replace"}}
+    one_source.task = {**PESSIMISTIC, "name": "again", "block-allow-list": alone, "loaders": loaders}
+    one_source.instance = {"loader-config-name": "over"}
+    one_source.load()
+    assert one_source.rows() == [(1, "held", 1), (2, "left out", 2), (3, "taken", 3)]
+
 
 def test_sources_of_a_merged_table_are_forgotten_together(one_pair: Shops) -> None:
     one_pair.create(PLAIN, "a:o_1", "b:o_2")
