@@ -183,6 +183,24 @@ def test_a_default_stays_until_the_rows_of_every_source_have_the_column(pair: Sh
     assert pair.compared().equal, pair.compared()
 
 
+def test_names_are_given_to_other_columns_after_all_rows_have_lost_them(pair: Shops) -> None:
+    """The DDL is decided without `b`, whose rows fit the table before and after it, with other meanings."""
+    pair.create("id int NOT NULL PRIMARY KEY, x int, y int", "a:o_1", "b:o_3")
+    pair.load()
+    swap = "CHANGE x y int, CHANGE y x int"
+    pair.write("a", f"ALTER TABLE o_1 {swap}", "INSERT INTO o_1 (id, x, y) VALUES (1, 10, 20)")
+    pair.sync("a")
+    unlock(pair.store, f"test-`{pair.schema}`.`o`", owner=None, action=Action.EXEC, force=True)
+    why = f"for {pair.schema}.o_3 of b, whose rows have another column x than the one that it adds"
+    assert waiting_for(pair.sync("a")[0]) == [why]
+    pair.write("b", "INSERT INTO o_3 (id, x, y) VALUES (3, 30, 40)", f"ALTER TABLE o_3 {swap}")
+    pair.sync("b", "a", "b", "a")
+    assert (sorted(pair.target.sql("SELECT id, x, y FROM o", database=pair.schema)), locks(pair)) == (
+        [(1, 10, 20), (3, 40, 30)],
+        [],
+    )
+
+
 def test_a_decision_does_not_cover_ddl_that_is_reported_later(pair: Shops) -> None:
     """`b` reports other DDL between the decision and its execution, and a metadata DB that was lost changes nothing."""
     pair.create(PLAIN, "a:o_1", "b:o_3")

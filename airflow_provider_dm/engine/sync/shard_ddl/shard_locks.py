@@ -6,12 +6,12 @@ Locks are in the metadata DB and coordinate the sources. Before a DDL is execute
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import AlterTable, ChangeColumn, SetDefault
+from airflow_provider_dm.engine.ddl.statements import AddColumn, AlterTable, ChangeColumn, RenameColumn, SetDefault
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.ddl_execution import sql_mode_of
 from airflow_provider_dm.engine.downstream.session import target_connection
@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.errors import ShardDdlRunWithoutSource
-from airflow_provider_dm.engine.shard.group import Group, ShardDdl, due_item, missing_shards
+from airflow_provider_dm.engine.shard.group import Group, Member, ShardDdl, due_item, missing_shards
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
@@ -130,19 +130,23 @@ class ShardLocks:
         held = held_shards(connection, ref, group.target)
         members = {(shard.source, shard.member.table): shard.member for shard in held}
         groups: dict[str, Group | None] = {}
-        altered = _altered_columns(item)
+        altered, new = _altered_columns(item), _new_columns(item)
         for feeder in load_feeders(connection, ref):
             if feeder.target != group.target:
-                continue
-            if lock.decision is not None and feeder.source in lock.unsynced:
-                lacks = altered.difference(self._columns_of(feeder)) if lock.decision is locks.Action.EXEC else ()
-                if lacks:
-                    rows = f"{feeder.table} of {feeder.source}, whose rows lack the column {min(lacks)}"
-                    return f"for {rows} that it alters"
                 continue
             if feeder.source not in groups:
                 groups[feeder.source] = self._group_of(feeder.source, group.target)
             there, member = groups[feeder.source], members.get((feeder.source, feeder.table))
+            if lock.decision is not None and feeder.source in lock.unsynced:
+                if lock.decision is locks.Action.SKIP:
+                    continue
+                if lacks := altered.difference(self._columns_of(feeder)):
+                    rows = f"{feeder.table} of {feeder.source}, whose rows lack the column {min(lacks)}"
+                    return f"for {rows} that it alters"
+                if has := new.intersection(self._columns_before(feeder, there, member, group.resolved)):
+                    rows = f"{feeder.table} of {feeder.source}, whose rows have another column {min(has)}"
+                    return f"for {rows} than the one that it adds"
+                continue
             outdated = there is None or there.resolved != group.resolved or there.resync is not None
             if outdated or member is None or not member.items:
                 return f"for {feeder.table} of {feeder.source}"
@@ -155,6 +159,20 @@ class ShardLocks:
         ref = self.source.fence.ref.of_source(feeder.source)
         known = load_table_schemas(target_connection(self.source.target), ref)
         return {name for schema in known if schema.table.name == feeder.table for name in schema.table.by_name}
+
+    def _columns_before(
+        self, feeder: Feeder, group: Group | None, member: Member | None, number: int
+    ) -> Collection[str]:
+        """Return the columns of the rows of a source table, before its DDL of that number, that are not applied yet.
+
+        `group`, `member`: those of its source, if it has them.
+        """
+        if group is None or member is None:
+            return self._columns_of(feeder)
+        forms = [item.table for item in member.items[: number - group.resolved]]
+        if group.resync is not None:
+            forms += [piece.table for piece in group.resync.pieces if piece.shard == feeder.table]
+        return {name for form in forms for name in form.by_name}
 
     def _waiting(self, target: TableName, *, of_source: str = "") -> str:
         """Return the number of contested rows, as a reason to wait; "": none. They have the form before the DDL."""
@@ -225,10 +243,33 @@ def _altered_columns(item: ShardDdl) -> frozenset[str]:
     This may change their default. Rows of a source that lacks such a column would get the new default, instead of the
     value from the DDL that adds the column.
     """
+    return frozenset(one.name.lower() for one in _specs(item) if isinstance(one, ChangeColumn | SetDefault))
+
+
+def _new_columns(item: ShardDdl) -> frozenset[str]:
+    """Return the names that columns get by the target's statements.
+
+    Rows of a source that has another column of such a name would be written to the new one.
+    """
+    names = set[str]()
+    for spec in _specs(item):
+        match spec:
+            case AddColumn(column=column):
+                names.add(column.name.lower())
+            case ChangeColumn(name=old, column=column) if column.name.lower() != old.lower():
+                names.add(column.name.lower())
+            case RenameColumn(to=new):
+                names.add(new.lower())
+    return frozenset(names)
+
+
+def _specs(item: ShardDdl) -> Iterator[object]:
+    """Yield the parts of the target's ALTER TABLE statements."""
     mode = sql_mode_of([Setting(name, value) for name, value in item.how["session"]])
-    statements = (parse(statement["sql"], mode, "") for statement in item.how["statements"])
-    specs = (spec for statement in statements if isinstance(statement, AlterTable) for spec in statement.specs)
-    return frozenset(spec.name.lower() for spec in specs if isinstance(spec, ChangeColumn | SetDefault))
+    for statement in item.how["statements"]:
+        parsed = parse(statement["sql"], mode, "")
+        if isinstance(parsed, AlterTable):
+            yield from parsed.specs
 
 
 def item_due(group: Group, names: Collection[TableName]) -> ShardDdl:
