@@ -21,7 +21,6 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.relay.trickle import trickle_on
 from tests.waiting import wait_for
 
 from .dmctl import Dmctl
@@ -180,32 +179,6 @@ def test_the_automatic_purge_keeps_what_a_task_needs_until_it_is_released(mariad
         until(lambda: desk.files() == [last], desk)
         desk.source.sql(f"CREATE TABLE `{desk.schema}`.t (id INT)")
         wait_until_caught_up(desk.dmctl)
-
-
-def test_a_purge_beside_a_relay_that_writes_under_load(mysql_desk: Desk) -> None:
-    desk = mysql_desk
-
-    def is_equal(name: str) -> bool:
-        (held,) = desk.root.glob(f"*/{name}")
-        theirs = bytearray((desk.source.datadir / name).read_bytes())
-        theirs[21] &= 0xFE  # "in use": says only that the server has it open
-        return held.read_bytes() == theirs
-
-    removed = 0
-    with desk.relay():
-        wait_until_caught_up(desk.dmctl)
-        with trickle_on(desk.source, desk.schema):
-            for _ in range(4):
-                until(lambda: len(desk.files()) > 4, desk)
-                need = desk.files()[-2]
-                desk.needs(need, unit=Unit.SYNC, stage=Stage.RUNNING)
-                removed += desk.files().index(need)
-                assert desk.ask("purge-relay", "-s", "replica-01", "--inactive")["result"] is True
-                assert desk.files()[0] == need
-        wait_until_caught_up(desk.dmctl)
-        until(lambda: desk.files()[-1] == desk.upstream() and all(map(is_equal, desk.files())), desk)
-
-    assert removed >= 10
 
 
 def test_a_file_of_another_source_is_refused(tmp_path: Path, mariadb_source: Server) -> None:

@@ -1,7 +1,5 @@
-"""The relay's files are the upstream's, whatever is killed when."""
+"""The relay's files are the upstream's. tests/chaos kills relays and connections under load."""
 
-import os
-import random
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,32 +19,6 @@ from tests.binlogs import kill_dumps
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, load_on
 from tests.waiting import wait_for
-
-ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "4"))
-
-
-def test_files_equal_the_upstreams_under_load_and_kills(
-    kit: RelayKit, source: Server, fresh_schema: FreshSchema
-) -> None:
-    schema, chance = fresh_schema(source), random.Random(7)
-    with load_on(source, schema, seed=1):
-        relay = kit.start()
-        for round_number in range(ROUNDS):
-            time.sleep(chance.uniform(0.8, 2.0))
-            if round_number % 2:
-                kill_dumps(kit.server)
-                assert relay.alive(), kit.log()
-            else:
-                relay.kill()
-                relay = kit.start()
-        relay.kill()
-    kit.catch_up()
-    assert kit.differences() == []
-    upstream, status = kit.upstream(), kit.status()
-    assert status.relay is not None
-    assert (status.relay.file, status.relay.position) == (upstream.file, upstream.position)
-    assert status.relay.gtid_set == upstream.gtid_set
-    assert (status.stage, status.caught_up, status.error) == (Stage.FINISHED, True, None)
 
 
 def test_the_directory_is_laid_out_as_dm_does(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:

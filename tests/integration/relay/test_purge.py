@@ -71,8 +71,9 @@ def test_purges_that_die_beside_a_relay_that_writes(kit: RelayKit, source: Serve
             wait_for(lambda: len(held_files(kit)) > 4)
             _, needed = held_files(kit)[-2]
             kit.needs(Location(needed, 4))
-            killed_while_purging(kit, at_look=number % 3 + 1)
+            killed_while_purging(kit, at_look=(at_look := number % 3 + 1))
             assert needed in [name for _, name in held_files(kit)]
+            assert at_look < 3 or held_files(kit)[0] == (1, needed), "it was not killed"
     relay.kill()
     kit.catch_up()
 
