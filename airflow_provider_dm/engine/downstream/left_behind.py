@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.downstream.shard_groups import merged_targets
 from airflow_provider_dm.engine.downstream.table_schema import load_feeders
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.catalogue import stored_names
 
 
 def left_behind(connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]) -> str:
@@ -41,13 +42,15 @@ def tables_with_rows(
     connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]
 ) -> list[TableName]:
     """Return the tables that the statements of the DDL at `position` create, and that have foreign rows. Started
-    statements are skipped. Raises IncompleteResult."""
+    statements are skipped. Raises IncompleteResult, and InvalidInput if the server takes the name of a created table
+    for that of another one of the task."""
     created = [name for name, column in _not_begun(connection, ref, position, statements) if not column]
-    filled = [name for name in created if _rows_if_exists(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1")]
-    if not filled:
+    if not created:
         return []
+    filled = [name for name in created if _rows_if_exists(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1")]
     # Read after the rows: another source may have created and filled the table in the meantime.
     fed = {feeder.target for feeder in load_feeders(connection, ref)} | merged_targets(connection, ref)
+    stored_names(connection, {*fed, *created})
     return [name for name in filled if name not in fed]
 
 

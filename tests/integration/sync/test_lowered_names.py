@@ -89,6 +89,17 @@ def test_ddl_is_followed_under_the_names_of_the_source(lowered_kit: SyncKit) -> 
         assert name.quoted() in definition_at(connection, name).create_sql
 
 
+def test_a_new_table_whose_name_is_that_of_another_one_in_the_target(lowered_kit: SyncKit) -> None:
+    lowered_kit.both("CREATE TABLE Mixed (id INT PRIMARY KEY)")
+    lowered_kit.pull()
+    start = lowered_kit.upstream()
+    lowered_kit.write("CREATE TABLE MIXED (id INT PRIMARY KEY)")
+    lowered_kit.write("INSERT INTO MIXED VALUES (1)")
+    with pytest.raises(InvalidInput, match="Route one of the source tables to another name"):
+        lowered_kit.sync(start=start)
+    assert rows_of(lowered_kit.target, lowered_kit.schema, "Mixed") == []
+
+
 def test_tidb_finds_tables_by_names_of_another_case(tidb_kit: SyncKit) -> None:
     tidb_kit.source.sql("CREATE TABLE orders (id INT PRIMARY KEY)", database=tidb_kit.schema)
     tidb_kit.target.sql("CREATE TABLE Orders (id INT PRIMARY KEY)", database=tidb_kit.schema)
