@@ -103,16 +103,40 @@ def nothing_left(app: SparkApp) -> bool:
     return session_members(app.pid) == []
 
 
-def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch) -> None:
-    app = launch(WITH_WORKERS + RECEIVED)
+def test_the_result_and_records_of_an_app_are_known_and_no_secret(
+    launch: Launch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    app = launch(f"""{WITH_WORKERS}{RECEIVED}
+import logging
+from airflow_provider_dm.engine.reported import LogFormatter
+handler = logging.StreamHandler(sys.stderr)
+handler.setFormatter(LogFormatter())
+logging.basicConfig(level=logging.INFO, handlers=[handler])
+log = logging.getLogger("spark_apps.app")
+print("26/11/24 03:00:00 WARN NativeCodeLoader: Unable to load native-hadoop library")
+logging.getLogger("py4j.clientserver").warning("of a library")
+log.info("two lines\\nof one record")
+try:
+    1 / 0
+except ZeroDivisionError:
+    log.warning("tried again, %s", password, exc_info=True)
+print('DM-RESULT {{"rows": 4}}')
+""")
 
-    assert app.outcome(lambda _: replace(ROW, result={"rows": 4})) == AppOutcome({"rows": 4})
+    assert app.outcome(no_run) == AppOutcome({"rows": 4})
+    assert app.outcome(lambda _: replace(ROW, result={"rows": 5})) == AppOutcome({"rows": 5})
     assert nothing_left(app)
+    logged = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "spark_apps.app"]
+    assert logged == [("INFO", "two lines"), ("INFO", "of one record"), ("WARNING", "tried again, ******")]
+    everything, text = "\n".join(record.getMessage() for record in caplog.records), app.log_path.read_text()
+    assert not any(one in everything for one in ("NativeCodeLoader", "of a library", "Traceback", SOURCE_PASSWORD))
+    assert all(one in text for one in ("NativeCodeLoader", "of a library", "ZeroDivisionError"))
     (arguments,) = [line for line in lines(app) if line.startswith("argv")]
     assert "job.json" in arguments
     assert arguments.endswith("******")
-    assert SOURCE_PASSWORD not in app.log_path.read_text()
-    assert "environments without it: True" in app.log_path.read_text()
+    assert SOURCE_PASSWORD not in text
+    assert "environments without it: True" in text
     assert stat.S_IMODE(app.log_path.stat().st_mode) == 0o600
 
 
@@ -148,35 +172,6 @@ def test_the_jvm_has_our_options_and_archive_unless_the_user_has_others(
     assert [line for line in printed if line.startswith("archive")] == ["archive is used True", "archive is used False"]
     assert "UseParallelGC" in theirs
     assert "UseSerialGC" not in theirs
-
-
-def test_the_apps_records_are_logged_at_their_level_and_sparks_output_is_not(
-    launch: Launch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    app = launch(f"""
-import logging, sys
-from airflow_provider_dm.engine.reported import LogFormatter
-handler = logging.StreamHandler(sys.stderr)
-handler.setFormatter(LogFormatter())
-logging.basicConfig(level=logging.INFO, handlers=[handler])
-log = logging.getLogger("spark_apps.app")
-print("26/11/24 03:00:00 WARN NativeCodeLoader: Unable to load native-hadoop library")
-logging.getLogger("py4j.clientserver").warning("of a library")
-log.info("two lines\\nof one record")
-try:
-    1 / 0
-except ZeroDivisionError:
-    log.warning("tried again, %s", {SOURCE_PASSWORD!r}, exc_info=True)
-print('DM-RESULT {{"rows": 4}}')
-""")
-
-    assert app.outcome(no_run) == AppOutcome({"rows": 4})
-    logged = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "spark_apps.app"]
-    assert logged == [("INFO", "two lines"), ("INFO", "of one record"), ("WARNING", "tried again, ******")]
-    everything = "\n".join(record.getMessage() for record in caplog.records)
-    assert not any(text in everything for text in ("NativeCodeLoader", "of a library", "Traceback", SOURCE_PASSWORD))
-    assert all(text in app.log_path.read_text() for text in ("NativeCodeLoader", "of a library", "ZeroDivisionError"))
 
 
 def test_no_argument_shows_a_secret_and_a_stopped_driver_saves_its_progress(launch: Launch) -> None:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +75,22 @@ def folded(plan: SyncPlan, ranges: list[ByteRange], *, joined: list[int] | None 
     return compactor.folded
 
 
+@cache
+def compiled_hash() -> Any:
+    """Compile it once, and not for each session that collects this module."""
+    return njit("uint64(Array(uint8, 1, 'C', readonly=True), int64, int64)")(
+        lambda data, start, size: key_hash(int64(data.ctypes.data) + start, size)
+    )
+
+
 @pytest.mark.parametrize("size", range(1, 25))
 def test_similar_keys_are_spread_over_the_slots(size: int) -> None:
     """Keys of whole words that differ in their last letters, as numbers of eight digits, are not one slot."""
     text = b"".join(b"%0*d" % (size, number) for number in range(10 ** min(size, 3)))
+    hash_of = compiled_hash()
     hashes = {hash_of(np.frombuffer(text, np.uint8), start, size) & 0xFFFF for start in range(0, len(text), size)}
 
     assert len(hashes) > 0.9 * len(text) // size
-
-
-@njit("uint64(Array(uint8, 1, 'C', readonly=True), int64, int64)")
-def hash_of(data: Any, start: int, size: int) -> int:
-    return key_hash(int64(data.ctypes.data) + start, size)
 
 
 @pytest.mark.parametrize("lies", [0.0, 0.002])
