@@ -26,7 +26,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.secrets import PIPE, receive
 from airflow_provider_dm.engine.downstream.claim import claim_generation, generation_before_claim
-from airflow_provider_dm.engine.downstream.errors import transient
+from airflow_provider_dm.engine.downstream.errors import explained
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
@@ -258,7 +258,7 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
     try:
         outcome = work(app)
     except Exception as error:  # noqa: BLE001 (goes into the run row and the exit code)
-        failure: Exception | None = app.fatal or transient(error) or error
+        failure: Exception | None = app.fatal or explained(error) or error
         outcome = Outcome({}, finished=False)
     else:
         failure = app.fatal or outcome.failure

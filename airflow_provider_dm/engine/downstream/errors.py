@@ -124,9 +124,10 @@ class TargetDenied(DownstreamError):
     """The target refused the login or a privilege."""
 
     reason: str
+    server: str = field(default="target", kw_only=True)
 
     code = "DM-6003"
-    what = "the target denies access: {reason}."
+    what = "the {server} denies access: {reason}."
     hint = "Check user and password, and grant the privileges that the precheck lists."
 
 
@@ -371,10 +372,17 @@ def translate(
     return TargetRefused(table, number, redacted(number, message), statement=statement)
 
 
-def transient(error: Exception) -> DmError | None:
-    """Translate a driver's error of a query outside of a transaction if it may pass; None for all other errors."""
-    found = translate(error, server="or a source") if isinstance(error, pymysql.err.Error) else None
-    return found if found is not None and found.reaction is Reaction.RETRY else None
+def explained(error: Exception) -> DmError | None:
+    """Translate a driver's error of a query outside of a transaction; None if its number explains nothing to a user."""
+    if not isinstance(error, pymysql.err.Error):
+        return None
+    match translate(error, server="or a source"):
+        case TargetRefused():
+            return None
+        case TargetDenied(reason):
+            return TargetDenied(reason, server="target or a source")
+        case found:
+            return found
 
 
 def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:

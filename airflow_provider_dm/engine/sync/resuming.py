@@ -31,7 +31,7 @@ import pymysql
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.config.source import CheckerConfig
 from airflow_provider_dm.engine.downstream.claim import check_still_has
-from airflow_provider_dm.engine.downstream.errors import transient
+from airflow_provider_dm.engine.downstream.errors import explained
 from airflow_provider_dm.engine.downstream.session import close_target, target_connection
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
@@ -172,12 +172,12 @@ def _check_target(source: SyncSource, applied: Location) -> None:
 
 
 def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmError:
-    """Translate an error that may pass to a DmError: reads outside of transactions raise the driver's error. Raises all
-    other errors of the driver."""
+    """Translate the driver's error, which reads outside of transactions raise, to a DmError. Raises an error of the
+    driver that explains nothing."""
     if isinstance(raised, DmError):
         return raised
     close_target(source.target)
-    error = transient(raised)
+    error = explained(raised)
     if error is None:
         raise raised
     return error

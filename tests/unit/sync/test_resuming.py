@@ -5,11 +5,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pymysql
 import pytest
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.config.source import CheckerConfig
-from airflow_provider_dm.engine.downstream.errors import Fenced, TargetBusy, TargetUnreachable
+from airflow_provider_dm.engine.downstream.errors import Fenced, TargetBusy, TargetDenied, TargetUnreachable
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded
 from airflow_provider_dm.engine.meta.records import Stage
@@ -144,12 +145,12 @@ def result(*, finished: bool) -> SyncResult:
     return SyncResult(Location("bin.000001", 4), finished, 0, 0, 0, 0, 0, 1.5)
 
 
-def pausing(gate: Gate, script: list[SyncResult | DmError], then: Callable[[], object]) -> tuple[SyncResult, int]:
+def pausing(gate: Gate, script: list[SyncResult | Exception], then: Callable[[], object]) -> tuple[SyncResult, int]:
     """Return its result, and how often it has reported a pause."""
     store = RecordingStore(then)
 
     def run() -> SyncResult:
-        if isinstance(outcome := script.pop(0), DmError):
+        if isinstance(outcome := script.pop(0), Exception):
             raise outcome
         return outcome
 
@@ -204,6 +205,12 @@ def test_a_run_at_its_goal_does_not_pause() -> None:
 def test_an_error_that_needs_a_user_is_raised(stage: Stage, error: DmError) -> None:
     with pytest.raises(type(error)):
         pausing(gate(stage), [error], lambda: None)
+
+
+def test_a_query_that_is_denied_needs_a_user() -> None:
+    denied = pymysql.err.OperationalError(1142, "SELECT command denied to user 'dm'@'%' for table 'dm_online_ddl'")
+    with pytest.raises(TargetDenied, match="the target or a source denies access: SELECT command denied"):
+        pausing(gate(Stage.RUNNING), [denied], lambda: None)
 
 
 def test_a_source_that_is_resumed_while_it_ends_continues() -> None:
