@@ -1,4 +1,4 @@
-"""The decision about an event: one case each."""
+"""The decision about an event."""
 
 import struct
 
@@ -17,14 +17,30 @@ def decided(data: bytes, *, cursor: int, size: int) -> Decision:
     return decide(header_of(memoryview(data)), data[19:-4], StreamPosition(FILE, cursor, size))
 
 
-def test_a_fake_rotate_switches_to_its_file() -> None:
-    assert decided(fake_rotate("mysql-bin.000003", 777), cursor=4, size=0) == Rotation(FILE, 777)
-    assert decided(fake_rotate("mysql-bin.000004"), cursor=500, size=500) == Rotation(FILE.next(), 4)
+CASES: dict[str, tuple[bytes, int, int, Decision]] = {
+    "a fake ROTATE names its file": (fake_rotate("mysql-bin.000003", 777), 4, 0, Rotation(FILE, 777)),
+    "or switches to the next one": (fake_rotate("mysql-bin.000004"), 500, 500, Rotation(FILE.next(), 4)),
+    "a real ROTATE is written": (
+        real(ROTATE, struct.pack("<Q", 4) + b"mysql-bin.000004", 500),
+        *(500, 500, FileAction.APPEND),
+    ),
+    "the first format description makes the file": (format_description(), 4, 0, FileAction.CREATE),
+    "or is compared with the file's": (format_description(), 4, 900, FileAction.COMPARE),
+    "one in the middle is dropped": (format_description(), 900, 900, FileAction.DROP),
+    "also without a position": (event(15, format_description()[19:-4], 0), 900, 900, FileAction.DROP),
+    "a heartbeat is dropped": (event(HEARTBEAT, b"mysql-bin.000003", 500), 500, 500, FileAction.DROP),
+    "an artificial event is dropped": (event(163, bytes(4), 0, flags=0x20), 500, 500, FileAction.DROP),
+    "bytes that the file has are compared": (filler(10, 500), 500, 900, FileAction.COMPARE),
+    "the next event is appended": (filler(10, 500), 500, 500, FileAction.APPEND),
+    "also without a position (MariaDB from 11.4 on)": (event(160, b"x", 0), 500, 500, FileAction.APPEND),
+    "positions beyond 4 GiB are counted": (filler(10, 9 * GIB), 9 * GIB, 9 * GIB, FileAction.APPEND),
+}
+"""(event, cursor, size of the file, what is decided)"""
 
 
-def test_a_real_rotate_is_written_to_the_file() -> None:
-    data = real(ROTATE, struct.pack("<Q", 4) + b"mysql-bin.000004", 500)
-    assert decided(data, cursor=500, size=500) == FileAction.APPEND
+@pytest.mark.parametrize(("data", "cursor", "size", "expected"), CASES.values(), ids=CASES)
+def test_an_event_is_written_compared_or_dropped(data: bytes, cursor: int, size: int, expected: Decision) -> None:
+    assert decided(data, cursor=cursor, size=size) == expected
 
 
 @pytest.mark.parametrize("name", ["../mysql-bin.000004", "/etc/mysql-bin.000004", "x", "", "a\0b.000004", ".x.000004"])
@@ -37,35 +53,6 @@ def test_a_name_with_a_path_is_refused(name: str) -> None:
 def test_a_file_that_does_not_follow_is_refused(name: str) -> None:
     with pytest.raises(UpstreamLogDiffers):
         decided(fake_rotate(name), cursor=500, size=500)
-
-
-def test_the_first_format_description_makes_the_file() -> None:
-    assert decided(format_description(), cursor=4, size=0) == FileAction.CREATE
-    assert decided(format_description(), cursor=4, size=900) == FileAction.COMPARE
-
-
-def test_a_format_description_in_the_middle_is_dropped() -> None:
-    zeroed = event(15, format_description()[19:-4], 0)
-    assert decided(zeroed, cursor=900, size=900) == FileAction.DROP
-    assert decided(format_description(), cursor=900, size=900) == FileAction.DROP
-
-
-def test_heartbeats_and_artificial_events_are_dropped() -> None:
-    assert decided(event(HEARTBEAT, b"mysql-bin.000003", 500), cursor=500, size=500) == FileAction.DROP
-    assert decided(event(163, bytes(4), 0, flags=0x20), cursor=500, size=500) == FileAction.DROP
-
-
-def test_bytes_that_the_file_already_has_are_compared() -> None:
-    assert decided(filler(10, 500), cursor=500, size=900) == FileAction.COMPARE
-
-
-def test_the_next_event_is_appended_even_without_a_position() -> None:
-    assert decided(filler(10, 500), cursor=500, size=500) == FileAction.APPEND
-    assert decided(event(160, b"x", 0), cursor=500, size=500) == FileAction.APPEND  # MariaDB from 11.4 on
-
-
-def test_positions_beyond_4_gib_are_counted() -> None:
-    assert decided(filler(10, 9 * GIB), cursor=9 * GIB, size=9 * GIB) == FileAction.APPEND
 
 
 def test_a_gap_is_an_error() -> None:
