@@ -31,7 +31,7 @@ def left_behind(connection: Connection, ref: SubtaskRef, position: str, statemen
     Started statements are not examined: they are in the journal, and may have created their objects.
     """
     new = _not_begun(connection, ref, position, statements)
-    there = {name: _columns(connection, name) for name in dict.fromkeys(name for name, _ in new)}
+    there = {name: column_names(connection, name) for name in dict.fromkeys(name for name, _ in new)}
     found = (
         f"column {column} of {name}" if column else f"table {name}" for name, column in new if column in there[name]
     )
@@ -64,7 +64,7 @@ def _not_begun(
     return new
 
 
-def _columns(connection: Connection, name: TableName) -> frozenset[str]:
+def column_names(connection: Connection, name: TableName) -> frozenset[str]:
     """Return the names of a table's columns in lower case, and "" for the table; empty if it does not exist."""
     rows = _rows_if_exists(connection, f"SHOW COLUMNS FROM {name.quoted()}")
     return frozenset({"", *(text(row[0]).lower() for row in rows)}) if rows else frozenset()

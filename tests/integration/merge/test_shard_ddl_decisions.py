@@ -201,6 +201,20 @@ def test_names_are_given_to_other_columns_after_all_rows_have_lost_them(pair: Sh
     )
 
 
+def test_a_column_that_the_target_has_already_is_no_other_column(pair: Shops) -> None:
+    """`a` has executed the DDL while it was the only source, before `b` created a shard without the column."""
+    pair.create(PLAIN, "a:o_1", "b:q")
+    pair.load()
+    pair.write("b", "CREATE TABLE o_3 LIKE q")
+    pair.write("a", "ALTER TABLE o_1 ADD c int NOT NULL DEFAULT 7")
+    pair.sync("a", "b")
+    pair.write("b", "ALTER TABLE o_3 ADD c int NOT NULL DEFAULT 7", "INSERT INTO o_3 VALUES (3, 'b', 3)")
+    pair.sync("b")
+    unlock(pair.store, f"test-`{pair.schema}`.`o`", owner=None, action=Action.EXEC, force=True)
+    pair.sync("b")
+    assert pair.rows() == [(3, "b", 3)]
+
+
 def test_a_decision_does_not_cover_ddl_that_is_reported_later(pair: Shops) -> None:
     """`b` reports other DDL between the decision and its execution, and a metadata DB that was lost changes nothing."""
     pair.create(PLAIN, "a:o_1", "b:o_3")

@@ -11,9 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import AddColumn, AlterTable, ChangeColumn, RenameColumn, SetDefault
+from airflow_provider_dm.engine.ddl.statements import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    DropColumn,
+    RenameColumn,
+    SetDefault,
+)
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.ddl_execution import sql_mode_of
+from airflow_provider_dm.engine.downstream.left_behind import column_names
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.downstream.shard_groups import decided_ddls, held_shards, read_groups
 from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
@@ -130,7 +138,7 @@ class ShardLocks:
         held = held_shards(connection, ref, group.target)
         members = {(shard.source, shard.member.table): shard.member for shard in held}
         groups: dict[str, Group | None] = {}
-        altered, new = _altered_columns(item), _new_columns(item)
+        altered, new = _altered_columns(item), _new_columns(item, column_names(connection, group.target))
         for feeder in load_feeders(connection, ref):
             if feeder.target != group.target:
                 continue
@@ -246,21 +254,25 @@ def _altered_columns(item: ShardDdl) -> frozenset[str]:
     return frozenset(one.name.lower() for one in _specs(item) if isinstance(one, ChangeColumn | SetDefault))
 
 
-def _new_columns(item: ShardDdl) -> frozenset[str]:
-    """Return the names that columns get by the target's statements.
+def _new_columns(item: ShardDdl, there: Collection[str]) -> frozenset[str]:
+    """Return the names that columns get by the target's statements, except those that the target has already (`there`).
 
     Rows of a source that has another column of such a name would be written to the new one.
     """
-    names = set[str]()
+    given, released = set[str](), set[str]()
     for spec in _specs(item):
         match spec:
             case AddColumn(column=column):
-                names.add(column.name.lower())
+                given.add(column.name.lower())
             case ChangeColumn(name=old, column=column) if column.name.lower() != old.lower():
-                names.add(column.name.lower())
-            case RenameColumn(to=new):
-                names.add(new.lower())
-    return frozenset(names)
+                given.add(column.name.lower())
+                released.add(old.lower())
+            case RenameColumn(name=old, to=new):
+                given.add(new.lower())
+                released.add(old.lower())
+            case DropColumn(name=old):
+                released.add(old.lower())
+    return frozenset(given.difference(set(there) - released))
 
 
 def _specs(item: ShardDdl) -> Iterator[object]:
