@@ -197,6 +197,8 @@ class Connection(Cursor):
                 return []
             case ["SELECT", "VERSION()"]:
                 return [("9.7.0",)]
+            case ["SELECT", "@@global.lower_case_table_names"]:
+                return [(0,)]
             case ["SELECT", "@@server_id,"]:
                 return [(1, "target")]
             case ["SHOW", "CREATE"]:
