@@ -62,8 +62,7 @@ def _canonical(cells: Cells, converted: Sequence[tuple[int, Transform]]) -> Cell
 
 def _read_blocks(connection: Any, width: int, to_row: RowReader) -> Iterator[RowBlock]:
     """Yield the rows of a result. Rows that the kernel does not take are split here."""
-    from airflow_provider_dm.engine.binlog.kernels.floats import LONGEST
-    from airflow_provider_dm.engine.binlog.kernels.results import take_rows
+    from airflow_provider_dm.engine.binlog.kernels.results import room_for, take_rows
 
     floats = np.zeros(width, np.uint8)
     floats[[number for number, convert in to_row.converted if convert is float_from_text]] = 1
@@ -72,8 +71,7 @@ def _read_blocks(connection: Any, width: int, to_row: RowReader) -> Iterator[Row
     while True:
         data, at = arriving.more(), 0
         if not parts:
-            longer = LONGEST * int(floats.sum()) * (len(data) // width)
-            out, ends = np.empty(len(data) + longer, np.uint8), np.empty(len(data), np.int64)
+            out, ends = np.empty(room_for(len(data), floats), np.uint8), np.empty(len(data), np.int64)
             at, size, count, left = take_rows(np.frombuffer(data, np.uint8), width, floats, out, ends)
             if count:
                 cells = Cells(out[:size].data, ends[:count], width)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.binlog.kernels.results import take_rows
+from airflow_provider_dm.engine.binlog.kernels.results import room_for, take_rows
 from airflow_provider_dm.engine.reading import blocks as reading
 from airflow_provider_dm.engine.reading import text_rows
 from airflow_provider_dm.engine.reading.blocks import blocks
@@ -168,6 +168,18 @@ def test_the_kernel_converts_the_shortest_text_of_a_double(value: float) -> None
 
     assert left == 0 or not 1e-270 < abs(value) < 1e280
     assert left == 1 or out[:size].tobytes() == repr(value).encode()
+
+
+def test_short_numbers_of_an_incomplete_row_have_room() -> None:
+    width = 400
+    data, floats = packet(cell(b"1e15") * (width // 5 - 1)), np.ones(width, np.uint8)
+    room, behind = room_for(len(data), floats), 1 << 14
+    out = np.zeros(room + behind, np.uint8)
+
+    at, *_ = take_rows(np.frombuffer(data, np.uint8), width, floats, out, np.empty(len(data), np.int64))
+
+    assert at == 0
+    assert not out[room:].any()
 
 
 def test_cells_with_the_longest_length_prefixes() -> None:

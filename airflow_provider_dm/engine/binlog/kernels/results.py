@@ -11,7 +11,7 @@ from typing import Any, Final
 from numba import int64, uint64
 
 from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, entry
-from airflow_provider_dm.engine.binlog.kernels.floats import rewrite_double
+from airflow_provider_dm.engine.binlog.kernels.floats import LONGEST, rewrite_double
 from airflow_provider_dm.engine.binlog.kernels.machine import copy, little, load1
 
 _HEAD: Final = 4  # bytes of a packet before the row: length, sequence number
@@ -21,12 +21,18 @@ _SHORT: Final = 9
 """A packet that begins with 0xfe and is shorter is the end of the result."""
 
 
+def room_for(size: int, floats: Any) -> int:
+    """Return the maximum of bytes that `take_rows` writes for `size` bytes. It also writes the cells of an incomplete
+    row."""
+    return size + LONGEST * int(floats.sum()) * (size // len(floats) + 1)
+
+
 @entry(f"UniTuple(int64, 4)({BYTES}, int64, {BYTES}, uint8[::1], {LIST})")
 def take_rows(data: Any, width: int, floats: Any, out: Any, ends: Any) -> Any:
     """Take rows of `width` cells from the beginning of `data`.
 
     `floats`: 1 for each column whose text becomes canonical here (`numbers.float_from_text`), 0 for the others.
-    `out`: at least as long as `data`, and `floats.LONGEST` more for each such cell; `ends`: at least as long as `data`.
+    `out`: has `room_for` them; `ends`: at least as long as `data`.
     Return (position after the last row in `data`, bytes in `out`, cells, cells of `floats` that were left as they are).
     """
     begin, out_begin = int64(data.ctypes.data), int64(out.ctypes.data)
