@@ -1,5 +1,7 @@
 """The remedies of errors about merged tables, carried out literally."""
 
+from typing import Any
+
 import pytest
 
 from airflow_provider_dm.engine.downstream.removal import remove_progress
@@ -13,13 +15,16 @@ from tests.integration.merge.sharding import locks
 def test_rules_that_leave_a_shard_out_wait_for_the_end_of_its_ddl(one_source: Shops) -> None:
     (source,) = one_source.sources
     one_source.task = PESSIMISTIC
-    one_source.create(PLAIN, f"{source}:o_1", f"{source}:o_2")
+    one_source.create(PLAIN, f"{source}:o_1", f"{source}:o_2", f"{source}:other")
     one_source.load()
     one_source.write(source, "ALTER TABLE o_1 ADD COLUMN c int", "INSERT INTO o_1 VALUES (1, 'held', 1)")
     one_source.sync()
-    without = {"do-dbs": [one_source.schema], "ignore-tables": [{"db-name": one_source.schema, "tbl-name": "o_1"}]}
-    changed = {**PESSIMISTIC, "block-allow-list": {source: without}}
-    one_source.task = changed
+
+    def task(kind: str, *tables: str) -> dict[str, Any]:
+        listed = [{"db-name": one_source.schema, "tbl-name": table} for table in tables]
+        return {**PESSIMISTIC, "block-allow-list": {source: {"do-dbs": [one_source.schema], kind: listed}}}
+
+    one_source.task = changed = task("ignore-tables", "o_1")
     one_source.stops(RulesChanged, match="Change the rules back")
     one_source.task = PESSIMISTIC
     one_source.write(source, "ALTER TABLE o_2 ADD COLUMN c int")
@@ -31,12 +36,11 @@ def test_rules_that_leave_a_shard_out_wait_for_the_end_of_its_ddl(one_source: Sh
     assert one_source.rows() == [(1, "held", 1), (3, "taken", 3)]
 
     one_source.task = PESSIMISTIC
-    one_source.stops(RulesChanged, match="delete its rows in the target, and migrate it with a task of another name")
-    one_source.target.sql("DELETE FROM o WHERE id = 1", database=one_source.schema)
-    alone = {source: {"do-tables": [{"db-name": one_source.schema, "tbl-name": "o_1"}]}}
-    loaders = {"over": {"on-duplicate-logical": "replace"}}
-    one_source.task = {**PESSIMISTIC, "name": "again", "block-allow-list": alone, "loaders": loaders}
-    one_source.instance = {"loader-config-name": "over"}
+    one_source.stops(RulesChanged, match="exclude all source tables of its target table, empty that, and migrate them")
+    one_source.task = task("ignore-tables", "o_1", "o_2")
+    one_source.sync()
+    one_source.target.sql("DELETE FROM o", database=one_source.schema)
+    one_source.task = task("do-tables", "o_1", "o_2") | {"name": "again"}
     one_source.load()
     assert one_source.rows() == [(1, "held", 1), (2, "left out", 2), (3, "taken", 3)]
 

@@ -323,8 +323,8 @@ def allowed(
             raise RulesChanged(
                 f"{table} was copied by this task and then left out by the block-allow-list: its changes since were "
                 "skipped, so the task cannot continue with it.",
-                "Exclude the table again, delete its rows in the target, and migrate it with a task of another name "
-                "(into a merged table with `on-duplicate-logical: replace`).",
+                "Exclude the table again. To bring it back, exclude all source tables of its target table, empty that, "
+                "and migrate them with a task of another name.",
             )
     schemas = [schema for schema in known if rules.allows(schema.table.name)]
     return schemas, [name for name in sorted(names) if not rules.allows(name)]
