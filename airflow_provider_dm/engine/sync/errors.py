@@ -307,6 +307,15 @@ class ValuesDiffer(CannotFollow):
     )
 
 
+class ExtractedChange(CannotFollow):
+    """A RENAME after which the rows in the target have extracted values of the old name."""
+
+    remedy = (
+        "Update these columns of the table's rows in the target, then run `dmctl binlog skip TASK -s SOURCE`. "
+        f"{_WITHOUT_THE_TABLE}"
+    )
+
+
 class NeededByRows(CannotFollow):
     """A skipped statement without which the target's table does not fit the rows after it."""
 

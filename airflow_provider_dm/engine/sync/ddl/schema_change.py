@@ -95,6 +95,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import DdlContext, Execu
 from airflow_provider_dm.engine.sync.errors import (
     CannotFollow,
     DefinitionDiffers,
+    ExtractedChange,
     NeedsAgreement,
     NotUnderstood,
     RoutedElsewhere,
@@ -400,10 +401,13 @@ class _Change:
 
     def _retype(self, old: TableName, new: TableName) -> None:
         """Replace a table by its definition in the tracker, under its new name if it is renamed."""
-        schema, extracted = self.tables.schema(old), self.context.rules.router.extracted
+        schema, router = self.tables.schema(old), self.context.rules.router
         assert schema is not None
-        if extracted(new) != extracted(old) and self.context.executed is not Execution.NOTHING:
-            raise CannotFollow(f"its rows in {schema.target} have {extracted(old)}, and would need {extracted(new)}")
+        has, needs = router.extracted(old), router.extracted(new)
+        if has != needs and self.context.executed is not Execution.NOTHING:
+            wrong = [name for name in has | needs if has.get(name) != needs.get(name)]
+            values = ", ".join(f"{name} = '{needs.get(name)}' instead of '{has.get(name)}'" for name in wrong)
+            raise ExtractedChange(f"its rows in {schema.target} would need {values}")
         retyped = replace(schema, table=self.tables.tracker.table(new), target=self.context.route(new))
         self.tables = self.tables.put(retyped, instead_of=old)
         if old != new:
