@@ -20,6 +20,7 @@ from airflow_provider_dm.engine.mysql.error_numbers import (
     ACCESS_DENIED,
     BUSY,
     CONNECTION_LOST,
+    FILE_ERRORS,
     UNKNOWN_ERROR,
     UNWRITABLE,
 )
@@ -54,6 +55,8 @@ _PASSING: Final = re.compile(
     r"information schema is (?:changed|out of date)|region is unavailable|tikv aborts txn|\[try again later\]",
     re.IGNORECASE,
 )
+_NO_SPACE: Final = re.compile(r"\b28\b")
+"""The system's ENOSPC in a message about a file."""
 _CANNOT: Final = re.compile("unsupported|not supported|can'?t |cannot ", re.IGNORECASE)
 """A message without a number of its own about an unsupported feature: it contains only names and types."""
 _ENTRY_TOO_LARGE: Final = 8025
@@ -360,7 +363,7 @@ def translate(
         return TargetUnreachable(server, f"{number} {message}" if message else "the connection was closed")
     if number in BUSY or (number == UNKNOWN_ERROR and _PASSING.search(message)):
         return TargetBusy(number, symbol(number))
-    if number in UNWRITABLE:
+    if number in UNWRITABLE or (number in FILE_ERRORS and _NO_SPACE.search(message)):
         return TargetUnreachable(server, f"{number} {message}")
     if number in ACCESS_DENIED:
         return TargetDenied(message)
@@ -373,16 +376,12 @@ def translate(
 
 
 def explained(error: Exception) -> DmError | None:
-    """Translate a driver's error of a query outside of a transaction; None if its number explains nothing to a user."""
-    if not isinstance(error, pymysql.err.Error):
-        return None
-    match translate(error, server="or a source"):
-        case TargetRefused():
-            return None
-        case TargetDenied(reason):
-            return TargetDenied(reason, server="target or a source")
-        case found:
-            return found
+    """Translate a driver's error of a query outside of a transaction if it may pass, or if access is denied; None for
+    all other errors."""
+    found = translate(error, server="or a source") if isinstance(error, pymysql.err.Error) else None
+    if isinstance(found, TargetDenied):
+        return TargetDenied(found.reason, server="target or a source")
+    return found if found is not None and found.reaction is Reaction.RETRY else None
 
 
 def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:

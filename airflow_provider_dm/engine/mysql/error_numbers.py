@@ -25,5 +25,8 @@ BUSY: Final = frozenset({1020, LOCK_WAIT, 1213, 1317}) | _TIDB_BUSY
 UNKNOWN_ERROR: Final = 1105
 """TiDB's number of every error that has none of its own."""
 
+FILE_ERRORS: Final = frozenset({1026, 1030})
+"""A file of the server cannot be written; the message has the system's number."""
+
 UNWRITABLE: Final = frozenset({1290, 1792, 1836, 1021, 1114})
 """The server is read-only (it has failed over, or is about to), or its disk is full: it may become writable again."""
