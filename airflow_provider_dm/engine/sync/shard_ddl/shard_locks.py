@@ -138,7 +138,9 @@ class ShardLocks:
         held = held_shards(connection, ref, group.target)
         members = {(shard.source, shard.member.table): shard.member for shard in held}
         groups: dict[str, Group | None] = {}
-        altered, new = _altered_columns(item), _new_columns(item, column_names(connection, group.target))
+        altered, new = _altered_columns(item), frozenset[str]()
+        if lock.decision is not None and lock.unsynced:
+            new = _new_columns(item, column_names(connection, group.target))
         for feeder in load_feeders(connection, ref):
             if feeder.target != group.target:
                 continue
