@@ -179,7 +179,7 @@ def _resume(source: SyncSource, start: Location, begun: OnBegun) -> Loading:
         name = schema.table.name
         if not source.rules.block_allow.allows(name):
             raise SchemaChangedDuringCopy(source.id, str(name), "the block-allow-list excludes it now")
-        schema.check_route(source.rules.router.route(name))
+        schema.check_route(source.rules.router)
     there = existing_tables(connection, {one.target for one in schemas})
     for schema in schemas:
         if schema.target not in there:
@@ -260,7 +260,8 @@ def _begin_source(source: SyncSource, facts: _Surveyed, slots: int, notes: tuple
     def body(connection: Connection) -> None:
         begin_subtask(connection, fence, unit=UNIT_LOAD, start=facts.start)
         withdraw_all(connection, fence.ref)  # of an earlier task of this name whose other state was removed
-        save_table_schemas(connection, fence.ref, [TableSchema(table.table, table.target) for table in survey.tables])
+        routed = [TableSchema.routed(table.table, source.rules.router) for table in survey.tables]
+        save_table_schemas(connection, fence.ref, routed)
         begin_definitions(connection, fence.ref, definitions, {})
         save_online_ddls(connection, fence.ref, facts.ghosts)
         insert_chunks(connection, fence, chunks)

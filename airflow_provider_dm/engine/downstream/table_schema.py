@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
 from airflow_provider_dm.engine.downstream.copy_progress import rename_chunks
@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.downstream.table_definitions import delete_defin
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import RulesChanged
+from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.model import Table
 
 _ROWS: Final = MetaRows("dm_table_schema")
@@ -27,19 +28,34 @@ _ROWS: Final = MetaRows("dm_table_schema")
 @dataclass(frozen=True)
 class TableSchema:
     """A source table and its target table. `skip_until` (`Location.sort_key`, "" for none): changes up to there are
-    already applied according to DM's checkpoint (sync/start/dm_import.py)."""
+    already applied according to DM's checkpoint (sync/start/dm_import.py). `extracted`: columns that routing adds to
+    its rows, with their values."""
 
     table: Table
     target: TableName
     skip_until: str = ""
+    extracted: tuple[tuple[str, str], ...] = ()
 
-    def check_route(self, now: TableName) -> None:
-        """Check that `now` is the table to which the rows have been routed so far. Raises RulesChanged."""
-        if now != self.target:
+    @classmethod
+    def routed(cls, table: Table, router: Router, skip_until: str = "") -> TableSchema:
+        """Return a table with what the routes say of it. Raises InvalidInput."""
+        name = table.name
+        return cls(table, router.route(name), skip_until, tuple(sorted(router.extracted(name).items())))
+
+    def check_route(self, router: Router) -> None:
+        """Check that the routes say what they have said so far. Raises RulesChanged."""
+        now, name = self.routed(self.table, router), self.table.name
+        if now.target != self.target:
             raise RulesChanged(
-                f"the rows of {self.table.name} were routed to {self.target} so far, and the routes now name {now}.",
+                f"the rows of {name} were routed to {self.target} so far, and the routes now name {now.target}.",
                 "Change the routes back, or migrate in full with a task of another name; otherwise both target tables "
                 "would be incomplete.",
+            )
+        if now.extracted != self.extracted:
+            raise RulesChanged(
+                f"the rows of {name} have the extracted values {dict(self.extracted)} so far, and the routes now give "
+                f"{dict(now.extracted)}.",
+                "Change the routes back, or migrate in full with a task of another name.",
             )
 
 
@@ -61,7 +77,7 @@ def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterabl
 def put_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
     """Store or replace these tables of the subtask, in a transaction that has checked the generation."""
     columns = "table_schema, table_name, target_schema, target_name, skip_until, definition"
-    rows = [(*schema.table.name, *schema.target, schema.skip_until, _json(schema.table)) for schema in schemas]
+    rows = [(*schema.table.name, *schema.target, schema.skip_until, _json(schema)) for schema in schemas]
     _ROWS.put(connection, ref, columns, rows)
 
 
@@ -108,11 +124,13 @@ def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSch
     """Return the subtask's tables in the order of their names. Raises IncompleteResult."""
     columns = "definition, target_schema, target_name, skip_until"
     rows = _ROWS.read(connection, ref, columns, tail="ORDER BY table_schema, table_name")
-    return [
-        TableSchema(Table.from_json(json.loads(text(one))), name_of(schema, table), text(skip))
-        for one, schema, table, skip in rows
-    ]
+    return [_schema(json.loads(text(one)), name_of(schema, table), text(skip)) for one, schema, table, skip in rows]
 
 
-def _json(table: Table) -> str:
-    return json.dumps(table.to_json(), ensure_ascii=False)
+def _schema(saved: Any, target: TableName, skip_until: str) -> TableSchema:
+    extracted = tuple((column, value) for column, value in saved["extracted"])
+    return TableSchema(Table.from_json(saved["table"]), target, skip_until, extracted)
+
+
+def _json(schema: TableSchema) -> str:
+    return json.dumps({"table": schema.table.to_json(), "extracted": schema.extracted}, ensure_ascii=False)

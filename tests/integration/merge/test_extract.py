@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
-from airflow_provider_dm.engine.rules.errors import ExtractNotPossible
+from airflow_provider_dm.engine.rules.errors import ExtractNotPossible, RulesChanged
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify.verification import verify
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
@@ -78,3 +78,17 @@ def test_a_new_name_that_changes_extracted_values_stops_until_the_rows_have_them
     one_pair.sync("a")
     rows = {(v, source, table) for v, source, _, table, _ in one_pair.rows()}
     assert rows == {("a9", "a", 9), ("a0", "a", 9), ("a1", "a", 1), ("b0", "b", 0)}
+
+
+def test_routes_that_give_other_values_later_are_refused(one_pair: Shops) -> None:
+    extracting(one_pair)
+    one_pair.target.sql(f"CREATE DATABASE {one_pair.schema}; USE {one_pair.schema}; {TARGET}")
+    one_pair.load()
+    before = one_pair.task["routes"]["merge"]
+    other = {"schema-regexp": "^.(.)", "target-column": "c_schema"}
+    one_pair.task["routes"] = {"merge": {**before, "extract-schema": other}}
+    one_pair.stops(RulesChanged, match="'c_schema': 't'.* give .*'c_schema': '_'.* Change the routes back")
+    one_pair.task["routes"] = {"merge": before}
+    one_pair.write("a", "INSERT INTO o_0 VALUES (9, 'a9')")
+    one_pair.sync()
+    assert len(one_pair.rows()) == 5

@@ -183,7 +183,7 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Findings:
         if not source.rules.block_allow.allows(name):
             continue
         try:
-            schema.check_route(source.rules.router.route(name))
+            schema.check_route(source.rules.router)
         except DmError as error:
             yield State.FAIL, *message_and_remedy(error)
         if begun.loading and now.get(name) != schema.table:

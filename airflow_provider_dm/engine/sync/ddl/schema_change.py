@@ -238,8 +238,8 @@ class _Change:
         if isinstance(statement, CreateTableLike) and self.tables.schema(statement.like) is None:
             raise CannotFollow(f"the definition of {statement.like} is unknown, as it is not a table of the task")
         self._track(statement)
+        self.tables = self.tables.put(TableSchema.routed(self.tables.tracker.table(name), self.context.rules.router))
         target = self.context.route(name)
-        self.tables = self.tables.put(TableSchema(self.tables.tracker.table(name), target))
         if wanted:
             self._create_schema(name.schema, target.schema)
         if wanted and not self._is_shared(target, name):
@@ -401,14 +401,14 @@ class _Change:
 
     def _retype(self, old: TableName, new: TableName) -> None:
         """Replace a table by its definition in the tracker, under its new name if it is renamed."""
-        schema, router = self.tables.schema(old), self.context.rules.router
+        schema = self.tables.schema(old)
         assert schema is not None
-        has, needs = router.extracted(old), router.extracted(new)
+        retyped = TableSchema.routed(self.tables.tracker.table(new), self.context.rules.router, schema.skip_until)
+        has, needs = dict(schema.extracted), dict(retyped.extracted)
         if has != needs and self.context.executed is not Execution.NOTHING:
             wrong = [name for name in has | needs if has.get(name) != needs.get(name)]
             values = ", ".join(f"{name} = '{needs.get(name)}' instead of '{has.get(name)}'" for name in wrong)
             raise ExtractedChange(f"its rows in {schema.target} would need {values}")
-        retyped = replace(schema, table=self.tables.tracker.table(new), target=self.context.route(new))
         self.tables = self.tables.put(retyped, instead_of=old)
         if old != new:
             self.renamed.append((old, new))

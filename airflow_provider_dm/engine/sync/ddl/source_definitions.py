@@ -120,7 +120,7 @@ def _schema_decoded_by(
     except CannotTrack as error:
         raise _definition_unusable(str(name), str(error)) from None
     if schema is None:
-        return TableSchema(table, source.rules.router.route(name))
+        return TableSchema.routed(table, source.rules.router)
     return replace(schema, table=table)
 
 

@@ -206,8 +206,7 @@ class _StartingSource:
 
     def _schemas(self, tables: Mapping[TableName, KnownTable]) -> tuple[TableSchema, ...]:
         """Return these tables with their targets."""
-        route = self.source.rules.router.route
-        return tuple(TableSchema(table.table, route(name)) for name, table in tables.items())
+        return tuple(TableSchema.routed(table.table, self.source.rules.router) for table in tables.values())
 
     def tail(self) -> Tail:
         """Return the log that the sync will read."""

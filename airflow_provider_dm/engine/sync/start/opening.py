@@ -225,7 +225,7 @@ def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> 
     known = load_table_schemas(connection, ref)
     schemas, left_out = allowed(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
     for schema in schemas:
-        schema.check_route(rules.router.route(schema.table.name))
+        schema.check_route(rules.router)
     under_way = tables_under_way(connection, ref, lo)
     held = held_tables(connection, ref)
     _check_excluded_shards(left_out, held, known)
