@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Final
 
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
 from airflow_provider_dm.engine.downstream.copy_progress import rename_chunks
@@ -124,10 +125,12 @@ def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSch
     """Return the subtask's tables in the order of their names. Raises IncompleteResult."""
     columns = "definition, target_schema, target_name, skip_until"
     rows = _ROWS.read(connection, ref, columns, tail="ORDER BY table_schema, table_name")
-    return [_schema(json.loads(text(one)), name_of(schema, table), text(skip)) for one, schema, table, skip in rows]
+    return [_schema(text(one), name_of(schema, table), text(skip)) for one, schema, table, skip in rows]
 
 
-def _schema(saved: Any, target: TableName, skip_until: str) -> TableSchema:
+@lru_cache(1024)
+def _schema(definition: str, target: TableName, skip_until: str) -> TableSchema:
+    saved = json.loads(definition)
     extracted = tuple((column, value) for column, value in saved["extracted"])
     return TableSchema(Table.from_json(saved["table"]), target, skip_until, extracted)
 

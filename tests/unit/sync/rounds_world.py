@@ -18,25 +18,20 @@ the first server's log has, and a part of that log was never pulled.
 `Quirks` switches off one rule of the driver; the engine's own are patched by the test.
 """
 
-import json
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
-from airflow_provider_dm.engine.downstream import table_schema
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.write import tasks
 from tests.unit.sync.rounds_driver import RULES, Driver
 from tests.unit.sync.rounds_history import Histories
@@ -298,17 +293,10 @@ def answered(_source: object, sql: bytes) -> list[tuple[bytes]]:
 
 @contextmanager
 def engine_in_the_world() -> Iterator[None]:
-    """Let the engine find the world where it reads a log or asks a source; it reads each definition once."""
+    """Let the engine find the world where it reads a log or asks a source."""
     with (
         shards_in_the_world(),
         patch.object(tasks, "decode_range", logged),
         patch.object(key_comparison, "read", answered),
-        patch.object(table_schema, "json", SimpleNamespace(loads=str, dumps=json.dumps)),
-        patch.object(table_schema, "Table", SimpleNamespace(from_json=_table)),
     ):
         yield
-
-
-@lru_cache(4096)
-def _table(definition: str) -> Table:
-    return Table.from_json(json.loads(definition))
