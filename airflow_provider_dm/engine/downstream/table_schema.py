@@ -39,12 +39,12 @@ class TableSchema:
 
     @classmethod
     def routed(cls, table: Table, router: Router, skip_until: str = "") -> TableSchema:
-        """Return a table with what the routes say of it. Raises InvalidInput."""
+        """Return a table with the target and the extracted values that the routes give it. Raises InvalidInput."""
         name = table.name
         return cls(table, router.route(name), skip_until, tuple(sorted(router.extracted(name).items())))
 
     def check_route(self, router: Router) -> None:
-        """Check that the routes say what they have said so far. Raises RulesChanged."""
+        """Check that the routes still give this target and these extracted values. Raises RulesChanged."""
         now, name = self.routed(self.table, router), self.table.name
         if now.target != self.target:
             raise RulesChanged(
