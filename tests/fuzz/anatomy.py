@@ -288,20 +288,6 @@ Cells = tuple[tuple[int, int] | None, ...]
 """(start, end) of each cell of one row image; None: NULL."""
 
 
-def partial_columns(table: Table, data: bytes, start: int) -> tuple[frozenset[int], int]:
-    """Return what precedes an after image of PARTIAL_UPDATE_ROWS: (columns whose cell is a list of changes, the image's
-    start). Raises Malformed."""
-    cursor = _Cursor(data, start)
-    options = cursor.length()
-    if options > 1:
-        raise Malformed(f"options {options:#x} of an update")
-    if not options:
-        return frozenset(), cursor.position
-    documents = [index for index, column in enumerate(table.columns) if column.data_type == "json"]
-    bits = cursor.number((len(documents) + 7) // 8)
-    return frozenset(column for place, column in enumerate(documents) if bits >> place & 1), cursor.position
-
-
 def cells(forms: Sequence[Form], data: bytes, start: int) -> tuple[Cells, int]:
     """One row image's cells and where it ends. Raises Malformed where it ends after the data."""
     size = (len(forms) + 7) // 8

@@ -12,7 +12,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.rows import RowChange
 from airflow_provider_dm.engine.schema.model import Table
-from tests.fuzz import codes, json_changes, json_seeds, writer
+from tests.fuzz import codes, writer
 from tests.fuzz.anatomy import Span, split
 from tests.fuzz.values import some_value, table, value
 from tests.fuzz.writer import Event, Log, Row, Sample
@@ -295,31 +295,6 @@ def _packed(flavour: str, theme: str, dice: Random) -> _Maker:
     return made
 
 
-def _partial(dice: Random) -> _Maker:
-    """Updates of JSON columns that come as changes."""
-    made = _Maker("mysql", dice)
-    its, sample = THEMES["documents"], Sample(THEMES["documents"])
-    for number in (11, 12, 13):
-        rows: list[Row] = []
-        changes: list[dict[int, bytes]] = []
-        for _ in range(3):
-            (before,) = made._rows(its, "insert", 1)
-            after, partial = list(before), {}
-            after[2] = some_value(its.columns[2], dice)
-            for index in (1, 3):
-                text = before[index]
-                if text is not None and dice.random() < 0.7:
-                    document = json_seeds.parsed(text)
-                    steps = json_seeds.some_changes(dice, document)
-                    after[index] = json_seeds.text_of(json_changes.changed(document, steps))
-                    partial[index] = json_changes.written_changes(steps)
-            rows += [before, tuple(after)]
-            changes.append(partial)
-        made._expect(its, "update", rows)
-        made.transaction([writer.table_map(sample, number), writer.partial_update(sample, rows, changes, number)])
-    return made
-
-
 def _decrypted(dice: Random) -> _Maker:
     """Return it as a server sends it that encrypts its files: only the checksums say that it is read as it is."""
     made = _Maker("mariadb", dice)
@@ -341,8 +316,6 @@ def _made(flavour: str) -> Iterator[tuple[str, _Maker]]:
     for turn in range(3):
         yield f"shapes{turn}", _shapes(flavour, dice(f"shapes{turn}"))
         yield f"statements{turn}", _statements(flavour, dice(f"statements{turn}"))
-    if flavour == "mysql":
-        yield "partial", _partial(dice("partial"))
     for theme in ("numbers", "bytes", "narrow"):
         yield f"packed-{theme}", _packed(flavour, theme, dice(f"packed-{theme}"))
 

@@ -145,17 +145,11 @@ def _rows(code: int, body: bytes, maps: Mapping[bytes, Map], tables: Tables) -> 
         return
     table_map = maps.get(head.number)
     table = tables.get(table_map.name) if table_map else None
-    if table_map is None or table is None:
+    if table_map is None or table is None or code == codes.PARTIAL_UPDATE:
         yield "images", head.start, len(body)
         return
     forms, start = table_map.forms(table), head.start
-    images = 0
     while start < len(body):
-        images += 1
-        if code == codes.PARTIAL_UPDATE and images % 2 == 0:
-            _, behind = anatomy.partial_columns(table, body, start)
-            yield "partial", start, behind
-            start = behind
         cells, end = anatomy.cells(forms, body, start)
         yield "nulls", start, start + (len(forms) + 7) // 8
         for form, cell in zip(forms, cells, strict=True):

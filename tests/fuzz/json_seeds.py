@@ -1,13 +1,11 @@
-"""Random JSON documents and partial updates that fit them, and their texts, which are known again.
+"""Random JSON documents and their texts, which are known again.
 
 A seed log needs the document of a text that was drawn for a cell; reading JSON text is nothing that the oracle does, so
 what `text_of` has printed is remembered.
 """
 
-from collections.abc import Iterator
 from random import Random
 
-from tests.fuzz.json_changes import INSERT, REMOVE, REPLACE, Change, Leg, changed
 from tests.fuzz.json_text import DATE, DATETIME, DECIMAL, TIME, packed_time, text
 from tests.fuzz.json_value import Document, Opaque
 
@@ -38,45 +36,6 @@ def _some_decimal(dice: Random) -> bytes:
     if dice.random() < 0.5:
         return bytes([cell[0] | 0x80]) + cell[1:]
     return bytes(byte ^ 0xFF for byte in bytes([cell[0] | 0x80]) + cell[1:])
-
-
-def some_changes(dice: Random, document: Document) -> list[Change]:
-    """A few that fit."""
-    changes: list[Change] = []
-    for _ in range(dice.choice((1, 1, 2, 3))):
-        places = list(_places(document, ()))
-        if not places:
-            break
-        path, container = dice.choice(places)
-        if isinstance(container, dict):
-            new = f"new{len(changes)}"
-            keys = list(container)
-            options = [Change(INSERT, (*path, new), some(dice, 3))]
-            if keys:
-                key = dice.choice(keys)
-                options += [Change(REPLACE, (*path, key), some(dice, 2)), Change(REMOVE, (*path, key))]
-        else:
-            options = [Change(INSERT, (*path, dice.randint(0, len(container))), some(dice, 3))]
-            if container:
-                index = dice.randrange(len(container))
-                options += [Change(REPLACE, (*path, index), some(dice, 2)), Change(REMOVE, (*path, index))]
-        changes.append(dice.choice(options))
-        document = changed(document, changes[-1:])
-    return changes
-
-
-def _places(
-    document: Document, path: tuple[Leg, ...]
-) -> Iterator[tuple[tuple[Leg, ...], list[Document] | dict[str, Document]]]:
-    """Containers and how to get there."""
-    if isinstance(document, dict):
-        yield path, document
-        for key, value in document.items():
-            yield from _places(value, (*path, key))
-    elif isinstance(document, list):
-        yield path, document
-        for index, value in enumerate(document):
-            yield from _places(value, (*path, index))
 
 
 def parsed(value: bytes) -> Document:

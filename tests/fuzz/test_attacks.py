@@ -20,10 +20,9 @@ from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange
-from tests.fuzz import codes, json_changes, json_seeds, json_value, mutate, writer
+from tests.fuzz import codes, mutate, writer
 from tests.fuzz.cases import warm_up
 from tests.fuzz.corpus import TABLES, THEMES
-from tests.fuzz.json_changes import Change
 from tests.fuzz.limits import MEMORY, bound_memory, cpu_bound
 from tests.fuzz.subject import ENGINE, Reading, Subject, Way, follow, log_files
 from tests.fuzz.values import table
@@ -121,24 +120,12 @@ def documents() -> Iterator[tuple[str, Attack]]:
         image = b"\xf4" + struct.pack("<I", 1) + struct.pack("<I", len(data)) + data
         return Attack(partial(transaction, *insert(DOCUMENTS, image)))
 
-    def changes(steps: list[Change], before: json_value.Document, *, refused: bool) -> Attack:
-        def events() -> list[Event]:
-            row = (b"1", json_seeds.text_of(before), None, None)
-            event = writer.partial_update(DOCUMENTS, [row, row], [{1: json_changes.written_changes(steps)}], 9)
-            return transaction(writer.table_map(DOCUMENTS, 9), event)
-
-        return Attack(events, refused=refused)
-
     deep = b"\3" + b"".join(struct.pack("<IIBI", 1, 0, 3, 13) for _ in range(20_000))
     yield "JSON of 20,000 arrays inside each other", document(deep)
     itself = b"\3" + struct.pack("<II", 3000, 8 + 15_000) + struct.pack("<BI", 3, 0) * 3000
     yield "JSON whose elements are itself", document(itself)
     shared = b"\3" + struct.pack("<II", 10_000, 8 + 50_000 + 2002) + struct.pack("<BI", 12, 50_008) * 10_000
     yield "JSON that holds one long string 10,000 times", document(shared + b"\xd0\x0f" + b"x" * 2000)
-    deeper = [Change(json_changes.INSERT, (0,) * (depth + 1), []) for depth in range(2000)]
-    yield "JSON made deep by changes", changes(deeper, [], refused=True)
-    keys = [Change(json_changes.INSERT, (f"k{number}",), None) for number in range(10_000)]
-    yield "10,000 keys inserted by changes", changes(keys, {}, refused=False)
 
 
 def tables(count: int) -> Iterator[Event]:

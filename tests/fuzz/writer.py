@@ -6,9 +6,8 @@ by `mutate`, so this module has no option for anything wrong.
 
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -283,16 +282,15 @@ def _bits(flags: Sequence[bool]) -> bytes:
     return bytes(sum(flag << 7 - i for i, flag in enumerate(padded[n : n + 8])) for n in range(0, len(padded), 8))
 
 
-def image(forms: Sequence[Form], row: Row, partial: Mapping[int, bytes] = MappingProxyType({})) -> bytes:
-    """A row image. The bits after the last column are ones, as servers write them. `partial`: cells that are not
-    written from their value."""
+def image(forms: Sequence[Form], row: Row) -> bytes:
+    """A row image. The bits after the last column are ones, as servers write them."""
     nulls = sum(1 << index for index, value in enumerate(row) if value is None)
     size = (len(row) + 7) // 8
     unused = (1 << 8 * size) - (1 << len(row))
     cells = []
-    for index, (form, value) in enumerate(zip(forms, row, strict=True)):
+    for form, value in zip(forms, row, strict=True):
         if value is not None:
-            cell = partial[index] if index in partial else form.write(value)
+            cell = form.write(value)
             cells.append(len(cell).to_bytes(form.prefix, "little") + cell if form.prefix else cell)
     return (nulls | unused).to_bytes(size, "little") + b"".join(cells)
 
@@ -310,22 +308,6 @@ def rows_event(
     head += length(count) + present * (2 if kind == "update" else 1)
     forms = sample.forms
     return Event(code, head + b"".join(image(forms, row) for row in rows))
-
-
-def partial_update(sample: Sample, rows: Sequence[Row], changes: Sequence[Mapping[int, bytes]], number: int) -> Event:
-    """MySQL's PARTIAL_UPDATE_ROWS: `rows` are before, after, before, …; `changes`: of each pair, the columns whose JSON
-    comes as changes and not as a document. A pair without any says so, or has all its bits zero."""
-    plain = rows_event(sample, "update", rows, number, version=2)
-    start = read_rows_head(plain.code, plain.body).start
-    forms = sample.forms
-    documents = [index for index, column in enumerate(sample.table.columns) if column.data_type == "json"]
-    images = []
-    for index, (before, after) in enumerate(zip(rows[::2], rows[1::2], strict=True)):
-        partial = changes[index]
-        bits = sum(1 << place for place, column in enumerate(documents) if column in partial)
-        options = b"\0" if not partial and index % 2 else b"\1" + bits.to_bytes((len(documents) + 7) // 8, "little")
-        images += [image(forms, before), options + image(forms, after, partial)]
-    return Event(codes.PARTIAL_UPDATE, plain.body[:start] + b"".join(images))
 
 
 def end_of_statement(version: int) -> Event:

@@ -16,7 +16,6 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.layout import Layout, layout_of
-from airflow_provider_dm.engine.binlog.partial_json import with_texts
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of
 from airflow_provider_dm.engine.binlog.splitting import HASH, UNWANTED
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS, map_name
@@ -92,7 +91,6 @@ class Maps:
         self._skip_before = skip_before
         self._names: list[TableName] = []
         self._by_text: dict[bytes, int] = {}
-        self._with_texts: dict[int, int] = {}
         self._without: dict[tuple[int, int], int] = {}
         self._texts = _Growing(np.uint8)
         self._known = _Growing(np.int64, 3)
@@ -149,13 +147,6 @@ class Maps:
     def _place_of(self, number: int) -> int | None:
         places = np.flatnonzero(self._numbers[: int(self._count[0])] == number)
         return int(places[0]) if len(places) else None
-
-    def with_texts(self, number: int) -> int:
-        """Return the number of the layout that replaces JSON documents of layout `number` by texts (`partial_json`)."""
-        if number not in self._with_texts:
-            of = self.layouts[number]
-            self._with_texts[number] = self._add(with_texts(of.layout), of.table)
-        return self._with_texts[number]
 
     def without(self, number: int, absent: int) -> int:
         """Return the number of the layout for rows of layout `number` without the columns of this bitmap."""

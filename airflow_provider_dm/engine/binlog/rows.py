@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, pairwise
+from itertools import islice
 from typing import Final, TypeVar
 
 import numpy as np
@@ -38,7 +38,6 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.maps import Maps, WantedTables
-from airflow_provider_dm.engine.binlog.partial_json import row_pairs
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
 from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import ByteRange
@@ -46,6 +45,7 @@ from airflow_provider_dm.engine.binlog.row_decoder import CellPlace, image_end
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS
 from airflow_provider_dm.engine.binlog.transaction import BEGUN, OUTSIDE, FoundXaPrepare
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
+from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.errors import MalformedValue
@@ -308,42 +308,36 @@ class _Splitter:
     ) -> Iterator[Batch]:
         """Yield the changes of one rows event, at position `event` of its file.
 
-        Raises MalformedValue before the first batch.
+        Raises MalformedValue before the first batch, and NotSupportedYet.
         """
+        if code == codes.PARTIAL_UPDATE_ROWS:
+            raise NotSupportedYet(
+                "an update that is logged as changes of JSON documents",
+                f"{table} at {at}",
+                "Set binlog_row_value_options='' for every session of the source, leave the table out by "
+                "block-allow-list, and migrate it with another task.",
+            )
         of = self.maps.layouts[layout].layout
-        operation = splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES)
+        operation = splitting.OPERATIONS[code]
         reader = ByteReader(memoryview(data)[start + ID_AND_FLAGS : end], at, "the head of its rows")
         present = _present(reader, table, len(of.cells), operation)
         start += ID_AND_FLAGS + reader.position
         whole = (1 << len(of.cells)) - 1
         if any(those != whole for those in present):
-            self._check_left_out(at, table, layout, present, partial_update=code == codes.PARTIAL_UPDATE_ROWS)
+            self._check_left_out(at, table, layout, present)
             data = b"".join(whole_images(of.cells, present, data, start, end))
             start, end = 0, len(data)
             layout = self.maps.without(layout, whole & ~present[-1])
-        if code == codes.PARTIAL_UPDATE_ROWS:
-            for _ in row_pairs(of, data, start, end, at):
-                pass
-            number = self.maps.with_texts(layout)
-            for pairs in _pieces(row_pairs(of, data, start, end, at)):
-                ends = accumulate((len(image) for pair in pairs for image in pair), initial=0)
-                images = b"".join(chain.from_iterable(pairs))
-                yield self._piece(images, number, event, splitting.UPDATES, pairwise(ends))
-            return
         rows = sum(1 for _ in _places(of.cells, data, start, end))
         if operation & splitting.OPERATION == splitting.UPDATES and rows % 2:
             raise MalformedValue("an update without its new row")
         for places in _pieces(_places(of.cells, data, start, end)):
             yield self._piece(data, layout, event, operation & splitting.OPERATION, places)
 
-    def _check_left_out(
-        self, at: str, table: str, layout: int, present: Sequence[int], *, partial_update: bool
-    ) -> None:
+    def _check_left_out(self, at: str, table: str, layout: int, present: Sequence[int]) -> None:
         """Check that no needed column is missing. Raises PartialRowImage."""
         of, optional_columns = self.maps.layouts[layout].layout, self.maps.layouts[layout].optional_columns
-        needed = (1 << len(of.cells)) - 1
-        if not partial_update:  # those have another layout, and their server omits nothing with FULL
-            needed &= ~optional_columns
+        needed = (1 << len(of.cells)) - 1 & ~optional_columns
         missing = {index for those in present for index in columns_of(needed & ~those)}
         if missing:
             names = [column.name for column in of.table.columns] + ["(hidden)"] * of.table.hidden
@@ -378,7 +372,7 @@ def _pieces(items: Iterator[T]) -> Iterator[list[T]]:
 
 def _is_end_of_statement_only(number: int, code: int, body: bytes) -> bool:
     """Return True if a rows event has no table (number ~0), column or row: MySQL ends some statements this way."""
-    extra = b"\2\0" if splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES) & splitting.HAS_EXTRA else b""
+    extra = b"\2\0" if splitting.OPERATIONS.get(code, splitting.HAS_EXTRA) & splitting.HAS_EXTRA else b""
     return number in _NO_TABLE and body[ID_AND_FLAGS:] == extra + b"\0"
 
 

@@ -44,8 +44,6 @@ OPERATIONS: Final = {
     codes.DELETE_ROWS: DELETES | HAS_EXTRA,
 }
 """The formats of rows events, for the codes that both ways can read."""
-PARTIAL_UPDATES: Final = UPDATES | HAS_EXTRA
-"""The format of the head of a PARTIAL_UPDATE_ROWS event."""
 
 _PASSED: Final = (EventRole.PASS, EventRole.READER, EventRole.SQL)
 

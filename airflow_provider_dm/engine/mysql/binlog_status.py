@@ -42,6 +42,8 @@ class BinlogSettings:
     """ROW, STATEMENT or MIXED."""
     row_image: str
     """FULL, MINIMAL or NOBLOB."""
+    value_options: str
+    """PARTIAL_JSON: updates of JSON are logged as changes."""
     compression: bool
     gtid_mode: str
     """MySQL's gtid_mode; ON for other servers: MariaDB always has GTIDs."""
@@ -108,7 +110,7 @@ def list_binlogs(connection: Connection) -> list[BinlogSize]:
 def binlog_settings(connection: Connection) -> BinlogSettings:
     """Read the binlog settings. A setting that the release lacks is no error."""
     server = server_info(connection).capabilities
-    names = f"log_bin|binlog_format|binlog_row_image|{server.compression_variable}"
+    names = f"log_bin|binlog_format|binlog_row_image|binlog_row_value_options|{server.compression_variable}"
     more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days"
     rows = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP %s", (f"^({names}|{more})$",))
     values = {text(name).lower(): text(value) for name, value in rows}
@@ -117,6 +119,7 @@ def binlog_settings(connection: Connection) -> BinlogSettings:
         log_bin=_on(values.get("log_bin")),
         format=values.get("binlog_format", server.unstated_format),
         row_image=values.get("binlog_row_image", "").upper(),
+        value_options=values.get("binlog_row_value_options", "").upper(),
         compression=_on(values.get(server.compression_variable)),
         gtid_mode=values.get("gtid_mode", "") if server.gtids_can_be_off else "ON",
         expire_seconds=int(values.get("binlog_expire_logs_seconds", "0") or 0) or int(days * 86400),

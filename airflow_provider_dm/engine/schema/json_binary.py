@@ -8,9 +8,6 @@ The text equals the server's byte for byte: keys in stored order (by length, the
 separators, a DOUBLE with the fewest digits that identify it, a DECIMAL with its scale, times with six fractional
 digits, other opaque values as `"base64:type<column type>:…"`.
 
-A partial update (`binlog_row_value_options=PARTIAL_JSON`) is a list of changes to the previous document, which
-`apply_diffs` applies.
-
 Offsets are not trusted. The parts of a document may not be larger in total than the document, so that a crafted one
 cannot expand to more than a few times its length. Damaged documents raise only MalformedValue.
 """
@@ -18,10 +15,8 @@ cannot expand to more than a few times its length. Damaged documents raise only 
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pymysqlreplication.constants import FIELD_TYPE
@@ -63,19 +58,6 @@ def json_text(data: bytes) -> bytes:
     (b'{"a": 1}', b'null')
     """
     return _text(_parse(data))
-
-
-def apply_diffs(before: bytes, diffs: bytes) -> bytes:
-    """Return the text of the document `before` (binary) after a partial update. Raises MalformedValue.
-
-    `diffs` are the bytes after the four-byte length in an after image: a sequence of operation, path and (except for a
-    removal) binary value.
-    """
-    document = _parse(before)
-    reader = _DiffReader(diffs)
-    while reader.left:
-        document = _applied(document, reader.next())
-    return _text(_sorted(document, 1))
 
 
 # From binary to nodes
@@ -234,165 +216,3 @@ def _utf8(string: bytes) -> bytes:
     except UnicodeDecodeError as error:
         raise MalformedValue("a string that is not UTF-8") from error
     return string
-
-
-# Partial updates (MySQL `sql/json_diff.cc`)
-
-_REPLACE, _INSERT, _REMOVE = range(3)
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """A step of a path into an array: from its start, or from its end (`last-2`)."""
-
-    index: int
-    from_end: bool = False
-
-    def within(self, length: int) -> int | None:
-        """Return the index in an array of this length; None if it does not exist."""
-        if self.index >= length:
-            return None
-        return length - 1 - self.index if self.from_end else self.index
-
-    def insertion(self, length: int) -> int:
-        """Return the index at which a new element is inserted."""
-        place = self.within(length)
-        if place is not None:
-            return place
-        return 0 if self.from_end else length
-
-
-_Leg: TypeAlias = "bytes | _Cell"
-
-
-@dataclass(frozen=True)
-class _Diff:
-    operation: int
-    path: tuple[_Leg, ...]
-    value: Node
-
-
-class _DiffReader:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.position = 0
-
-    @property
-    def left(self) -> int:
-        return len(self.data) - self.position
-
-    def take(self, size: int) -> bytes:
-        if size > self.left:
-            raise MalformedValue(f"a change that is {size - self.left} bytes too short")
-        self.position += size
-        return self.data[self.position - size : self.position]
-
-    def sized(self) -> bytes:
-        first = self.take(1)[0]
-        if first < 0xFB:
-            return self.take(first)
-        if first not in _LENGTH_SIZES:
-            raise MalformedValue(f"a length that begins with {first:#x}")
-        return self.take(int.from_bytes(self.take(_LENGTH_SIZES[first]), "little"))
-
-    def next(self) -> _Diff:
-        operation = self.take(1)[0]
-        if operation > _REMOVE:
-            raise MalformedValue(f"a change of kind {operation}")
-        path = _path(self.sized())
-        return _Diff(operation, path, b"" if operation == _REMOVE else _parse(self.sized()))
-
-
-_LENGTH_SIZES: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
-_LEG: Final = re.compile(
-    rb"""\.(?P<string>"(?:[^"\\]|\\.)*")|\.(?P<name>[^."\[\]]+)|\[(?P<index>\d{1,10})\]"""
-    rb"""|\[last(?:-(?P<back>\d{1,10}))?\]""",
-    re.DOTALL,
-)
-
-
-def _path(text: bytes) -> tuple[_Leg, ...]:
-    r"""Return the steps of a path in the server's format.
-
-    >>> _path(b'$.a."b c"[3]')
-    (b'a', b'b c', _Cell(index=3, from_end=False))
-    """
-    legs: list[_Leg] = []
-    position = 1
-    while position < len(text):
-        match = _LEG.match(text, position)
-        if match is None:
-            break
-        if match["string"] is not None:
-            legs.append(_unquoted(match["string"]))
-        elif match["name"] is not None:
-            legs.append(_utf8(match["name"]))
-        elif match["index"] is not None:
-            legs.append(_Cell(int(match["index"])))
-        else:
-            legs.append(_Cell(int(match["back"] or 0), from_end=True))
-        position = match.end()
-    if not text.startswith(b"$") or position != len(text) or not 0 < len(legs) <= MAX_DEPTH:
-        raise MalformedValue(f"the path {text!r}")
-    return tuple(legs)
-
-
-def _unquoted(string: bytes) -> bytes:
-    try:
-        name = json.loads(string.decode("utf-8"), strict=False)
-        return bytes(name.encode("utf-8"))
-    except ValueError as error:
-        raise MalformedValue(f"the name {string!r} in a path") from error
-
-
-def _applied(document: Node, diff: _Diff) -> Node:
-    """Apply one change to the document in place and return it."""
-    parent = document
-    for leg in diff.path[:-1]:
-        parent = _child(parent, leg)
-    last = diff.path[-1]
-    if isinstance(parent, dict) and isinstance(last, bytes):
-        if (last in parent) is (diff.operation == _INSERT):
-            raise MalformedValue(f"a change of {last!r}, which does not fit the document before")
-        if diff.operation == _REMOVE:
-            del parent[last]
-        else:
-            parent[last] = diff.value  # a new key comes last; _sorted moves it
-    elif isinstance(parent, list) and isinstance(last, _Cell):
-        if diff.operation == _INSERT:
-            parent.insert(last.insertion(len(parent)), diff.value)
-            return document
-        position = last.within(len(parent))
-        if position is None:
-            raise MalformedValue(f"a change of element {last.index} in an array of {len(parent)}")
-        if diff.operation == _REMOVE:
-            del parent[position]
-        else:
-            parent[position] = diff.value
-    else:
-        raise MalformedValue("a change inside a value that is not a container")
-    return document
-
-
-def _sorted(node: Node, depth: int) -> Node:
-    """Return the value with all keys in the server's order: by length, then by bytes. Raises MalformedValue if it is
-    nested too deeply.
-    """
-    if isinstance(node, bytes):
-        return node
-    if depth > MAX_DEPTH:
-        raise MalformedValue(f"changes that result in more than {MAX_DEPTH} nested containers")
-    if isinstance(node, list):
-        return [_sorted(value, depth + 1) for value in node]
-    ordered = sorted(node.items(), key=lambda item: (len(item[0]), item[0]))
-    return {key: _sorted(value, depth + 1) for key, value in ordered}
-
-
-def _child(node: Node, leg: _Leg) -> Node:
-    if isinstance(node, dict) and isinstance(leg, bytes) and leg in node:
-        return node[leg]
-    if isinstance(node, list) and isinstance(leg, _Cell):
-        position = leg.within(len(node))
-        if position is not None:
-            return node[position]
-    raise MalformedValue("a change at a path that the previous document lacks")

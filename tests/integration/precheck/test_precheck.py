@@ -314,19 +314,19 @@ def test_unsupported_features_are_reported_without_a_connection(mariadb_source: 
 
 
 def test_a_source_whose_binlog_is_off_or_wrong(mariadb_target: Server, start_own: StartServers) -> None:
-    off, wrong = start_own(
+    wrong = ("--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL", "--log-bin-compress=ON")
+    servers = start_own(
         ServerSpec("off", "mysql", binlog=False),
-        ServerSpec(
-            "wrong", "mariadb", ("--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL", "--log-bin-compress=ON")
-        ),
+        ServerSpec("documents", "mysql", ("--binlog-row-value-options=PARTIAL_JSON",)),
+        ServerSpec("wrong", "mariadb", wrong),
     )
-    for server in (off, wrong):
+    for server in servers:
         server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY)")
-
-    report_off, report_wrong = (check(server, mariadb_target, ["shop"]) for server in (off, wrong))
+    report_off, report_documents, report_wrong = (check(server, mariadb_target, ["shop"]) for server in servers)
 
     assert "log_bin" in result(report_off, "binlog_enable", state=State.FAIL).remedy
     assert "binlog_format = 'ROW'" in result(report_wrong, "binlog_format", state=State.FAIL).remedy
+    assert "binlog_row_value_options = ''" in result(report_documents, "binlog_row_image", state=State.FAIL).remedy
     assert "binlog_row_image = 'FULL'" in result(report_wrong, "binlog_row_image", state=State.FAIL).remedy
     assert "log_bin_compress" in result(report_wrong, "binlog_compression", state=State.OK).message
 

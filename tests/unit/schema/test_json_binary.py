@@ -1,4 +1,4 @@
-"""Binary JSON becomes the server's text; damage becomes an error; differences are applied as the server would."""
+"""Binary JSON becomes the server's text; damage becomes an error."""
 
 import struct
 
@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.schema import json_binary, numbers
 from airflow_provider_dm.engine.schema.errors import MalformedValue
-from airflow_provider_dm.engine.schema.json_binary import MAX_DEPTH, apply_diffs, json_text
-from tests.fuzz.json_changes import length
+from airflow_provider_dm.engine.schema.json_binary import MAX_DEPTH, json_text
 from tests.fuzz.json_text import DATE, DATETIME, DECIMAL, TIME, tells
 from tests.fuzz.json_value import Document, Opaque, read, written
 
@@ -114,91 +113,6 @@ def test_shared_json_values_are_not_multiplied() -> None:
         data += struct.pack("<HH", count, size * (levels - level)) + count * (b"\x02" + struct.pack("<H", inner))
     with pytest.raises(MalformedValue):
         json_text(data + b"\x00\x00\x04\x00")
-
-
-# Partial updates
-
-BEFORE: Document = {"a": 1, "bb": [1, 2, {"x": "y"}], "ccc": {"d": True}}
-REPLACE, INSERT, REMOVE = 0, 1, 2
-
-
-def diff(operation: int, path: str, value: Document = None) -> bytes:
-    parts = bytes([operation]) + lenenc(path.encode())
-    return parts if operation == REMOVE else parts + lenenc(written(value))
-
-
-def lenenc(data: bytes) -> bytes:
-    return length(len(data)) + data
-
-
-@pytest.mark.parametrize(
-    ("diffs", "after"),
-    [
-        ([diff(REPLACE, "$.a", "new")], '{"a": "new", "bb": [1, 2, {"x": "y"}], "ccc": {"d": true}}'),
-        ([diff(REPLACE, "$.bb[2].x", 2.5)], '{"a": 1, "bb": [1, 2, {"x": 2.5}], "ccc": {"d": true}}'),
-        ([diff(INSERT, '$."zz"', [])], '{"a": 1, "bb": [1, 2, {"x": "y"}], "zz": [], "ccc": {"d": true}}'),
-        ([diff(INSERT, r'$."\"\u00e9"', 0)], '{"a": 1, "bb": [1, 2, {"x": "y"}], "\\"é": 0, "ccc": {"d": true}}'),
-        ([diff(INSERT, "$.bb[1]", None)], '{"a": 1, "bb": [1, null, 2, {"x": "y"}], "ccc": {"d": true}}'),
-        ([diff(INSERT, "$.bb[99]", 9)], '{"a": 1, "bb": [1, 2, {"x": "y"}, 9], "ccc": {"d": true}}'),
-        ([diff(INSERT, "$.bb[last-7]", 0)], '{"a": 1, "bb": [0, 1, 2, {"x": "y"}], "ccc": {"d": true}}'),
-        ([diff(REMOVE, "$.bb[last-1]")], '{"a": 1, "bb": [1, {"x": "y"}], "ccc": {"d": true}}'),
-        ([diff(REMOVE, "$.bb[last]"), diff(REMOVE, "$.a")], '{"bb": [1, 2], "ccc": {"d": true}}'),
-        (
-            [diff(REPLACE, "$.bb", {"n": 1}), diff(INSERT, "$.bb.m", 2)],
-            '{"a": 1, "bb": {"m": 2, "n": 1}, "ccc": {"d": true}}',
-        ),
-        ([diff(REPLACE, "$.a", "x" * 300)], '{"a": "' + "x" * 300 + '", "bb": [1, 2, {"x": "y"}], "ccc": {"d": true}}'),
-        ([], '{"a": 1, "bb": [1, 2, {"x": "y"}], "ccc": {"d": true}}'),
-    ],
-)  # fmt: skip
-def test_differences_are_applied_in_their_order(diffs: list[bytes], after: str) -> None:
-    assert apply_diffs(written(BEFORE), b"".join(diffs)).decode() == after
-
-
-@pytest.mark.parametrize(
-    "diffs",
-    [
-        diff(REPLACE, "$.nothing", 1),
-        diff(INSERT, "$.a", 1),
-        diff(INSERT, "$.a.b", 1),
-        diff(REMOVE, "$.bb[3]"),
-        diff(REMOVE, "$.bb.x"),
-        diff(REMOVE, "$.ccc[0]"),
-        diff(REPLACE, "$.ccc.d.e", 1),
-        diff(REPLACE, "$", 1),
-        diff(REPLACE, "$.bb[*]", 1),
-        diff(REPLACE, "$**.d", 1),
-        diff(REPLACE, "bb", 1),
-        diff(REPLACE, '$."a', 1),
-        b"\x03" + lenenc(b"$.a"),
-        b"\x02\xfb",
-        b"\x02\x09$.a",
-        b"\x00" + lenenc(b"$.a") + lenenc(b"\x0d"),
-        b"\x00" + lenenc(b"$.a"),
-    ],
-)
-def test_differences_that_do_not_fit_are_refused(diffs: bytes) -> None:
-    with pytest.raises(MalformedValue):
-        apply_diffs(written(BEFORE), diffs)
-
-
-@given(VALUES, st.binary(max_size=60))
-def test_any_bytes_as_differences_are_an_error_or_a_written(value: Document, diffs: bytes) -> None:
-    try:
-        apply_diffs(written(value), diffs)
-    except MalformedValue:
-        return
-
-
-def test_differences_cannot_nest_endlessly() -> None:
-    deeper = b"".join(diff(INSERT, "$" + "[0]" * (level + 1), []) for level in range(MAX_DEPTH + 1))
-    with pytest.raises(MalformedValue):
-        apply_diffs(written([]), deeper)
-    wide: Document = []
-    for _ in range(60):
-        wide = [wide]
-    with pytest.raises(MalformedValue):
-        apply_diffs(written(wide), diff(INSERT, "$" + "[0]" * 50, wide))
 
 
 def test_sizes_of_strings() -> None:

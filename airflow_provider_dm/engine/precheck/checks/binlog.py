@@ -25,7 +25,9 @@ def check_format(facts: SourceFacts) -> Findings:
 
 
 def check_row_image(facts: SourceFacts) -> Findings:
-    value = facts.binlog.row_image
+    value, options = facts.binlog.row_image, facts.binlog.value_options
+    if options:
+        return _set_globally("binlog_row_value_options", options, "", wrong=True, fine="")
     return _set_globally("binlog_row_image", value, "FULL", wrong=value not in ("FULL", ""), fine="row images are full")
 
 
