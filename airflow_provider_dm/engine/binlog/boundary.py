@@ -116,15 +116,6 @@ def last_boundary(path: str, size: int) -> FileTail | None:
         return FileTail(scanned.end, scanned.trail.added_to("", log.format.flavour))
 
 
-def has_transaction(path: str, size: int) -> bool:
-    """Return True if a transaction is complete in the first `size` bytes of a file with any kind of events.
-
-    Raises MalformedEvent, UnsupportedFormat.
-    """
-    with opened_log(path, size, path) as log:
-        return log is not None and scan_log(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False).transactions > 0
-
-
 @contextmanager
 def opened_log(path: str, size: int, name: str) -> Iterator[OpenLog | None]:
     """Open the first `size` bytes of a file; None while its format event is incomplete.

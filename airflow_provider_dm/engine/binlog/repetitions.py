@@ -9,15 +9,12 @@ applied transactions were found. That costs a header scan of those events; if no
 sub-directory, or if everything applied was committed before the file or the location), it costs nothing, or one read of
 the file's head.
 
-A server that has the older file itself, under another identity, repeats nothing: its log continues at that position.
-
 The contents of repeated transactions are not read: they may be DDL, or events that cannot be applied.
 """
 
 from __future__ import annotations
 
 import bisect
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -133,14 +130,12 @@ class _Sorter:
 
 
 def cross(here: Location, file: LogFile | None, following: LogFile) -> Location | None:
-    """Return where the next sub-directory continues the log: at its beginning, or at `here` if its first file is the
-    same as `file` up to there. None if its first file does not contain the earlier set yet.
+    """Return the beginning of the next sub-directory, which continues the log. None if its first file does not contain
+    the earlier set yet.
 
     `here`: the end of the older sub-directory, whose newest file is `file` (None: it no longer exists).
     Raises FailoverNotFollowed, LocationNotInLog, UnsupportedFormat, MalformedEvent.
     """
-    if file is not None and _is_same(file, following, here.position):
-        return replace(here, suffix=following.suffix, server_uuid=following.server_uuid)
     before = named_before(following)
     if before is None:
         return None
@@ -161,18 +156,6 @@ def cross(here: Location, file: LogFile | None, following: LogFile) -> Location 
             if (mine := known.last[gtid.domain]).sequence == gtid.sequence and mine != gtid:
                 raise history_diverged(f"{following}:{BINLOG_HEADER_SIZE}", str(gtid), str(mine))
     return Location(following.name, BINLOG_HEADER_SIZE, str(known), following.suffix, following.server_uuid)
-
-
-def _is_same(file: LogFile, following: LogFile, size: int) -> bool:
-    """Return True if two files of the same name have the same first `size` bytes."""
-    if file.name != following.name or min(file.size, following.size) < size:
-        return False
-    with open(file.path, "rb") as ours, open(following.path, "rb") as theirs:
-        for at in range(0, size, _PIECE):
-            length = min(_PIECE, size - at)
-            if ours.read(length) != theirs.read(length):
-                return False
-    return True
 
 
 def _read_before(here: Location, file: LogFile) -> GtidSet:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,6 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.relay.errors import RelayDiskFailed, RelayDiskFull
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_PIECE: Final = 1 << 20
 
 
 def disk_error(path: Path, error: OSError) -> DmError:
@@ -69,22 +68,10 @@ def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Replace or create `path`. Raises RelayDiskFull or RelayDiskFailed; the old content is then unchanged."""
-    _write_durably(path, [content])
-
-
-def copy_durably(file: Path, path: Path) -> None:
-    """Replace or create `path` with the content of `file`. Raises the errors of `write_durably`."""
-    with disk_errors(file), open(file, "rb") as content:
-        _write_durably(path, iter(lambda: content.read(_PIECE), b""))
-
-
-def _write_durably(path: Path, pieces: Iterable[bytes]) -> None:
-    fresh, at = path.with_name(f".{path.name}.new"), 0
+    fresh = path.with_name(f".{path.name}.new")
     try:
         with opened(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW) as descriptor:
-            for piece in pieces:
-                write_all(descriptor, piece, at)
-                at += len(piece)
+            write_all(descriptor, content, 0)
             os.fsync(descriptor)
         fresh.rename(path)
         sync_folder(path.parent)

@@ -89,15 +89,14 @@ class ReplicaIdTaken(UpstreamError):
 class BinlogPurged(UpstreamError):
     needed: str
     available: str
-    stays: str = ""
-    """The reason not to begin the relay log again with the available files, as a part of the sentence."""
 
     code = "DM-4022"
-    what = "the upstream has purged {needed}; it still has {available}{stays}."
+    what = "the upstream has purged {needed}; it still has {available}."
     hint = (
-        "Nothing is skipped automatically. A relay log begins again once every task of the source needs a location "
-        "that the upstream still has: release the others by `dmctl stop-task`, start the relay again, and "
-        f"{MIGRATE_AGAIN}. If no task needs anything, use a new relay-dir, with no relay-binlog-name that is purged."
+        "Nothing is skipped automatically. If every task of the source needs a location that the upstream still has "
+        "(`dmctl purge-relay -s SOURCE --inactive --dry-run` names the oldest need), move the relay directory away and "
+        "start the relay again: it begins with the oldest need. A task that needs an earlier location cannot continue: "
+        f"release it by `dmctl stop-task`, and {MIGRATE_AGAIN}."
     )
 
 
@@ -192,12 +191,11 @@ class UpstreamSwitched(UpstreamError):
     code = "DM-4030"
     what = "the relay log is of server {held}, but server {found} answers now."
     hint = (
-        "Positions of one server are meaningless on another, unless that has the same binlog files: the relay "
-        "compares its newest ones, and they differ, or it holds none. Point the source back to the first server; or "
-        "set enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them. If "
-        "the relay directory is empty and you know that the new server has the binlog files of the first one (its "
-        "disk, a copy of it), give it the identity of the first one, as shown above: server_uuid in auto.cnf (MySQL), "
-        f"gtid_domain_id and server_id (MariaDB). Else use a new relay-dir and {MIGRATE_AGAIN}."
+        "Positions of one server are meaningless on another. Point the source back to the first server; or set "
+        "enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them; or, if "
+        "you know that the new server has the binlog files of the first one (its disk, a copy of it), give it the "
+        "identity of the first one, as shown above: server_uuid in auto.cnf (MySQL), gtid_domain_id and server_id "
+        f"(MariaDB). Else use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 

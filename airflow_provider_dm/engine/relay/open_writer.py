@@ -2,45 +2,34 @@
 
     the same server as before     the file continues at its end; its last transaction is compared
     another server, by GTID       a new sub-directory, once that server has all transactions that are held
-    another server, by position   a new sub-directory, if that server has the held files, byte for byte
+    another server, by position   an error
     an empty directory            a first file (`start.first_start`)
-    its log begins too late       at a later location that tasks need, if no task needs what is held
-    (`start.begin_anew`)
 
 Sub-directories are created only here. A crash at any point leaves a directory for which the next session makes the same
-decision: a log that was given up for a later file of the same server leaves an empty sub-directory whose relay.meta
-names the start of that file.
+decision.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, assert_never
 
-from airflow_provider_dm.engine.binlog.boundary import has_transaction, last_boundary
+from airflow_provider_dm.engine.binlog.boundary import last_boundary
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
-from airflow_provider_dm.engine.relay.durable import copy_durably
-from airflow_provider_dm.engine.relay.errors import (
-    GtidsPurged,
-    NeedUnknown,
-    StreamLost,
-    UpstreamLacks,
-    UpstreamSwitched,
-)
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.errors import GtidsPurged, StreamLost, UpstreamLacks, UpstreamSwitched
 from airflow_provider_dm.engine.relay.meta import RelayMeta
-from airflow_provider_dm.engine.relay.purge import LogNeed
-from airflow_provider_dm.engine.relay.purge_files import clear
 from airflow_provider_dm.engine.relay.recovery import recover
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
@@ -53,8 +42,6 @@ FORGOTTEN_SECONDS: Final = 900.0
 
 Locate = Callable[[GtidSet], BinlogFile]
 """Asks the upstream in which file it would begin for a replica that has this set."""
-Has = Callable[[RelayFile], bool]
-"""Asks the upstream whether its file of this name begins with the bytes of the held one."""
 
 
 @dataclass
@@ -67,8 +54,6 @@ class WriterOpener:
     """The oldest location that a task needs."""
     last_known: Callable[[], str]
     """The sub-directory in the last report of this source's relay."""
-    needs: Callable[[], Sequence[LogNeed]] = tuple
-    """The needs of all tasks; while there are none, no log is given up. May raise NeedUnknown."""
     writer: RelayWriter | None = None
     backlog: int = 0
     """Bytes that the upstream had more than the writer when the writer was last opened."""
@@ -77,13 +62,11 @@ class WriterOpener:
     _lacking: tuple[float, float] = field(default=(-inf, -inf), repr=False)
     """The times at which the server first and last lacked transactions that are held."""
 
-    def open(
-        self, connection: Connection, info: ServerInfo, locate: Locate, has: Has = lambda _file: False
-    ) -> RelayWriter:
+    def open(self, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
         """Open the writer for this server.
 
-        Raises BinlogPurged, UpstreamLogDiffers, UpstreamSwitched, UpstreamLacks, PurgeRuns, and the errors of `needs`,
-        `locate`, recovery and the disk.
+        Raises BinlogPurged, UpstreamLogDiffers, UpstreamSwitched, UpstreamLacks, and the errors of `locate`, recovery
+        and the disk.
         """
         start.refuse_unsupported(self.config, info.flavour)
         binlogs = list_binlogs(connection)
@@ -93,16 +76,11 @@ class WriterOpener:
         if self.writer is None:
             self.writer = self._first(info, binlogs, locate)
         elif self.writer.sub_dir.server_uuid != info.server_uuid:
-            by_gtid = self.config.enable_gtid
-            self.writer = (
-                self._follow(self.writer, connection, info, binlogs, locate)
-                if by_gtid
-                else self._continue_same_log(self.writer, info, binlogs, has)
-            )
+            if not self.config.enable_gtid:
+                raise UpstreamSwitched(self.writer.sub_dir.server_uuid, info.server_uuid)
+            self.writer = self._follow(self.writer, connection, info, binlogs, locate)
         else:
             self._continue(self.writer, connection, info, binlogs)
-            if start.is_left_behind(self.writer.file, binlogs):
-                self.writer = self._begin_anew(self.writer, binlogs)
         start.check_available(self.writer.file, self.writer.size, binlogs)
         number = self.writer.file.number
         sizes = [binlog.size for binlog in binlogs if BinlogFile.parse(binlog.name).number >= number]
@@ -153,29 +131,19 @@ class WriterOpener:
         sub_dir = self.directory.add(info.server_uuid)
         return RelayWriter(self.directory, sub_dir, info.flavour, file, carried=ours)
 
-    def _continue_same_log(
-        self, held: RelayWriter, info: ServerInfo, binlogs: Sequence[BinlogSize], has: Has
-    ) -> RelayWriter:
-        """Continue by position with a server that has the held files under another identity.
-
-        Its sub-directory begins with a copy of the newest file, so that readers can compare the two.
-        Raises UpstreamSwitched.
-        """
-        held.discard_open()
-        files = self.directory.files(held.sub_dir)
-        if not _has_same_log(files, binlogs, has):
-            raise UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
-        self.writer = None  # so that the next session reads the directory again
-        held.close()
-        meta, sub_dir = RelayMeta.read(held.folder), self.directory.add(info.server_uuid)
-        folder = self.directory.folder(sub_dir)
-        if meta is not None:
-            meta.write(folder)
-        copy_durably(files[-1].path, folder / files[-1].path.name)
-        log.warning("server %s continues the log of server %s as %s", info.server_uuid, held.sub_dir, sub_dir)
-        writer = held_writer(self.directory, info.flavour)
-        assert writer is not None  # of the copy
-        return writer
+    def give_up(self, needed: Location | None) -> bool:
+        """Remove a log of which no part is needed: everything before this location. Return False if it is needed."""
+        held = self.writer
+        if needed is None or held is None or needed.sort_key <= held.location().sort_key:
+            return False
+        self.writer = None
+        held.close(save=False)
+        for sub_dir in self.directory.sub_dirs():
+            shutil.rmtree(self.directory.folder(sub_dir))
+        log.warning(
+            "the task needs the log from %s on, and its relay log ended at %s: it begins again", needed, held.file
+        )
+        return True
 
     def leave_file(self) -> None:
         """Continue with the file after the writer's, which the upstream cannot read to its end."""
@@ -198,41 +166,6 @@ class WriterOpener:
             self._check_has(self._complete_set(writer), connection, info)
         self._torn = None
 
-    def _begin_anew(self, held: RelayWriter, binlogs: Sequence[BinlogSize]) -> RelayWriter:
-        """Give up the held log, whose end the upstream has purged, and begin at the oldest location that tasks need.
-
-        The sub-directory is kept, so that locations keep their meaning. The needs are read twice, as by a purge.
-        """
-        end, sub_dir = held.location(), held.sub_dir
-        self._place_to_begin(end, binlogs)
-        self.writer = None  # so that the next session reads the directory again
-        held.close()
-        removed = clear(
-            self.config.source_id,
-            self.directory.root,
-            last_word=lambda: announce(self.directory, sub_dir, self._place_to_begin(end, binlogs)),
-        )
-        writer = held_writer(self.directory, held.flavour)
-        assert writer is not None  # `announce` wrote its file
-        log.warning(
-            "the upstream has purged %s, the end of the relay log, and every task needs a later location: the log "
-            "begins again with %s. Removed: %d files, %d bytes%s",
-            end,
-            writer.file,
-            len(removed),
-            sum(file.size for file in removed),
-            f", {removed[0]} to {removed[-1]}" if removed else "",
-        )
-        return writer
-
-    def _place_to_begin(self, end: Location, binlogs: Sequence[BinlogSize]) -> BinlogFile:
-        """Choose the file to begin with by the tasks' present needs. Raises BinlogPurged and the errors of `needs`."""
-        try:
-            return BinlogFile.parse(start.begin_anew(end, self.needs(), binlogs).file)
-        except NeedUnknown as unknown:
-            why = f"task {unknown.task} ({unknown.stage}) has not recorded what it needs"
-            raise start.log_stays(end, binlogs, why) from unknown
-
     @staticmethod
     def _complete_set(writer: RelayWriter) -> GtidSet:
         return GtidSet.parse(writer.location(exact=True).gtid_set, writer.flavour)
@@ -250,23 +183,11 @@ class WriterOpener:
         raise UpstreamLacks(str(missing), info.server_uuid, final=now - since > LAG_ALLOWED_SECONDS)
 
 
-def _has_same_log(files: Sequence[RelayFile], binlogs: Sequence[BinlogSize], has: Has) -> bool:
-    """Return True if the upstream has the held files, byte for byte, from the newest back to one with a transaction:
-    the beginning of a file alone may be equal on two servers."""
-    sizes = {binlog.name: binlog.size for binlog in binlogs}
-    for file in reversed(files):
-        if sizes.get(str(file.file), 0) < file.size or not has(file):
-            return False
-        if has_transaction(str(file.path), file.size):
-            return True
-    return False
-
-
 # The held log
 
 
 def held_writer(directory: RelayDirectory, flavour: Flavour) -> RelayWriter | None:
-    """Return the writer that continues the newest file, or begins the file of `announce`; None without either.
+    """Return the writer that continues the newest file; None without one.
 
     Truncates the newest file to a transaction boundary. Removes newer sub-directories, which a crash left empty.
     Raises the errors of `recover`.
@@ -278,29 +199,8 @@ def held_writer(directory: RelayDirectory, flavour: Flavour) -> RelayWriter | No
         if recovered is not None:
             carried = set_of(directory, sub_dirs[index - 1], flavour) if index else None
             return RelayWriter.resume(directory, sub_dir, flavour, recovered, carried)
-        file = _announced(directory, sub_dir)
-        if file is not None:
-            # Nothing of the given-up log is carried over: no task needs the transactions in between.
-            return RelayWriter(directory, sub_dir, flavour, file)
         directory.remove_empty(sub_dir)
     return None
-
-
-def announce(directory: RelayDirectory, sub_dir: SubDir, file: BinlogFile) -> None:
-    """Record, atomically and durably, that this sub-directory, once it is empty, begins with `file`.
-
-    Raises RelayDiskFull or RelayDiskFailed.
-    """
-    RelayMeta(str(file), BINLOG_HEADER_SIZE).write(directory.folder(sub_dir))
-
-
-def _announced(directory: RelayDirectory, sub_dir: SubDir) -> BinlogFile | None:
-    """Return the file that `announce` recorded, if any.
-
-    For an existing file, relay.meta never has its start: it is written after a format description.
-    """
-    meta = RelayMeta.read(directory.folder(sub_dir))
-    return BinlogFile.parse(meta.binlog_name) if meta is not None and meta.binlog_pos == BINLOG_HEADER_SIZE else None
 
 
 def set_of(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> GtidSet:

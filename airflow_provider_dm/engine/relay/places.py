@@ -2,8 +2,7 @@
 
 The log is read from the source, as by a replica, because it has not been pulled yet. The file is found by binary search
 over the heads of files, the location in it by a scan; it is always between two transactions. `file_after` asks the
-server in which file a replica with a given GTID set would begin. `has_bytes` compares a file of the server with a held
-file.
+server in which file a replica with a given GTID set would begin.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.decide import header_of, named_by
-from airflow_provider_dm.engine.relay.directory import RelayFile
 from airflow_provider_dm.engine.relay.errors import PacketsBroken, PlaceNotFound
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE, fold
 from airflow_provider_dm.engine.relay.kinds import CARRIED, HEARTBEATS
@@ -195,20 +193,6 @@ def file_after(connection: Connection, flavour: Flavour, request: DumpRequest) -
             raise PacketsBroken(f"a stream that begins with an event of type {header.code}")
         end = len(event) - (4 if crc32(event) == CRC_RESIDUE else 0)
         return named_by(bytes(event[HEADER_SIZE:end]))[0]
-
-
-def has_bytes(connection: Connection, flavour: Flavour, request: DumpRequest, held: RelayFile) -> bool:
-    """Return True if the upstream's file begins with all bytes of the held one. `request`: that file, from its start.
-
-    The connection cannot be used afterwards. Raises the errors of `protocol`, PacketsBroken, OSError.
-    """
-    with closing(open_dump(connection, flavour, request)) as stream, open(held.path, "rb") as ours:
-        ours.seek(BINLOG_HEADER_SIZE)
-        while ours.tell() < held.size:
-            _, event = _next_of_file(stream)
-            if ours.read(len(event)) != event:
-                return False
-    return True
 
 
 def _next_event(stream: DumpStream) -> tuple[EventHeader, memoryview]:

@@ -8,9 +8,8 @@ A purge may crash at any step. Files that it leaves hidden get their names back 
 relay starts (`restore_hidden`): a file is only lost if two readings of the needs had released it.
 
 A purge may run at the same time as the writer, in this or another process: the writer only appends to the newest file,
-which a purge never removes. Only the relay itself may give up its whole log (`clear`), by the same steps. A separate
-lock excludes other purges. Links are never followed: a sub-directory is opened as a folder that is no link, and its
-files are renamed and removed relative to it.
+which a purge never removes. A separate lock excludes other purges. Links are never followed: a sub-directory is opened
+as a folder that is no link, and its files are renamed and removed relative to it.
 
 The needs are in the metadata DB. If a user names another metadata DB than relay and tasks use, it has no task, and
 every file would seem removable; so a metadata DB without a report of this relay directory is refused.
@@ -104,47 +103,21 @@ def purge(source: str, root: Path, read_needs: ReadNeeds, *requests: PurgeReques
     return plan.report
 
 
-def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldFile, ...]:
-    """Delete every file, also the newest: for the relay itself, which has closed it. Return the files, oldest first.
-
-    `last_word` is called when all files are hidden; if it raises, they get their names back. The newest sub-directory
-    is kept, empty. Raises PurgeRuns, RelayDiskFailed, and the errors of `survey` and `last_word`.
-    """
-    with sole_purger(root):
-        _restore_leftovers(root)
-        held: tuple[HeldFile, ...] = ()
-        with suppress(NoRelayLog):
-            held = survey(source, root).files
-        with _shown_again_on_error(root):
-            _in_each_folder(root, held, _hide)
-            last_word()
-            _in_each_folder(root, held, _delete)
-        _remove_empty_sub_dirs(root)
-    return held
-
-
 def _hide_check_delete(
     root: Path, held: Sequence[HeldFile], chosen: tuple[HeldFile, ...], read_needs: ReadNeeds
 ) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...]]:
     """Hide files, read the needs again, then delete or restore them. Return the deleted and the restored files."""
-    with _shown_again_on_error(root):
+    try:
         _in_each_folder(root, chosen, _hide)
         free = chosen[: first_kept(held, read_needs())] if chosen else ()
         returned = chosen[len(free) :]
         _in_each_folder(root, returned[::-1], _restore)
         _in_each_folder(root, free, _delete)
-    return free, returned
-
-
-@contextmanager
-def _shown_again_on_error(root: Path) -> Iterator[None]:
-    """Restore the files that the block has hidden and not deleted, if it raises."""
-    try:
-        yield
     except BaseException:
         with suppress(RelayDiskFailed):  # the next start tries again
             _restore_leftovers(root)
         raise
+    return free, returned
 
 
 def _restore_leftovers(root: Path) -> None:

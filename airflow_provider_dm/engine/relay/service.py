@@ -13,8 +13,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -32,7 +31,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import pause_seconds
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.directory_lock import SoleWriter, sole_writer
 from airflow_provider_dm.engine.relay.durable import disk_errors
 from airflow_provider_dm.engine.relay.errors import (
@@ -45,10 +44,9 @@ from airflow_provider_dm.engine.relay.errors import (
 from airflow_provider_dm.engine.relay.event_runs import RunTaker
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
 from airflow_provider_dm.engine.relay.open_writer import WriterOpener
-from airflow_provider_dm.engine.relay.places import file_after, has_bytes
+from airflow_provider_dm.engine.relay.places import file_after
 from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 from airflow_provider_dm.engine.relay.pull import Puller
-from airflow_provider_dm.engine.relay.purge import LogNeed, needs_of
 from airflow_provider_dm.engine.relay.reporting import Reporter
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.relay.spool import LogPosition, SpoolBound
@@ -143,9 +141,7 @@ class _Service:
         self.bound = SpoolBound.of(self.directory.root, spool) if spool is not None else None
         # With a log the configuration was right once: an unreachable upstream will return.
         self.connected_once = any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs())
-        self.opening = WriterOpener(
-            self.spec.source.config, self.directory, self._needed, self._last_known, self._needs
-        )
+        self.opening = WriterOpener(self.spec.source.config, self.directory, self._needed, self._last_known)
 
     @property
     def writer(self) -> RelayWriter | None:
@@ -178,14 +174,6 @@ class _Service:
         known = [location for location in (*own, self.spec.spool.start) if location is not None]
         return max(known, key=lambda location: location.sort_key, default=None)
 
-    def _needs(self) -> Sequence[LogNeed]:
-        """Return the needs of all tasks that this log serves. Raises NeedUnknown."""
-        spool = self.spec.spool
-        if spool is None:
-            return needs_of(self.reporter.store.list_subtasks(source=self.spec.source.config.source_id))
-        needed = self._needed()
-        return (LogNeed(spool.task, needed, Stage.RUNNING),) if needed is not None else ()
-
     def _last_known(self) -> str:
         return self.reporter.snapshot.sub_dir or self.known_sub_dir
 
@@ -212,6 +200,8 @@ class _Service:
             if isinstance(error, UpstreamFileTorn):
                 self.opening.leave_file()
             elif isinstance(error, BinlogPurged) and self.spec.spool is not None:
+                if self.opening.give_up(self._needed()):
+                    return
                 error = TaskFellBehind(self.spec.spool.task, error.needed, error.available)
             self.failures += 1
             checker = self.spec.source.config.checker
@@ -269,9 +259,7 @@ class _Service:
         """Return the server's identity, and the writer that continues its log."""
         info = server_info(connection)
         before = self.writer
-        writer = self.opening.open(
-            connection, info, lambda known: self._locate(info, known), lambda held: self._has(info, held)
-        )
+        writer = self.opening.open(connection, info, lambda known: self._locate(info, known))
         if writer is not before:
             self.goal = None  # it was a location in another server's log
         end = current_location(connection)
@@ -280,27 +268,11 @@ class _Service:
         return info, writer
 
     def _locate(self, info: ServerInfo, known: GtidSet) -> BinlogFile:
-        with self._another_connection(info) as connection:
-            request = replace(self._request(info, "", BINLOG_HEADER_SIZE), known=known)
-            return file_after(connection, info.flavour, request)
-
-    def _has(self, info: ServerInfo, held: RelayFile) -> bool:
-        """Return True if the server has all bytes of a held file.
-
-        False for a private log next to the source's relay log: it has the sub-directory numbers of that log.
-        """
-        if self.spec.spool is not None and not self.spec.spool.reports:
-            return False
-        with self._another_connection(info) as connection:
-            return has_bytes(connection, info.flavour, self._request(info, held.file, BINLOG_HEADER_SIZE), held)
-
-    @contextmanager
-    def _another_connection(self, info: ServerInfo) -> Iterator[Connection]:
-        """Connect to the same server, for a second dump. Raises StreamLost if another server answers."""
         with connected(self.reporter.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             if server_info(connection).server_uuid != info.server_uuid:
                 raise StreamLost("another server answers now")
-            yield connection
+            request = replace(self._request(info, "", BINLOG_HEADER_SIZE), known=known)
+            return file_after(connection, info.flavour, request)
 
     def _tick(self) -> bool:
         """Return True if pulling continues; publish and save when due."""

@@ -2,14 +2,12 @@
 
 In this order: the log in the relay directory; `relay-binlog-name` or `relay-binlog-gtid`, unless all that tasks need is
 later; the oldest location that a task needs; the upstream's current file. A file is always pulled from its first event.
-Nothing is skipped to make a start possible: a relay log whose end the upstream has purged is given up only if no task
-needs any of it, and each task needs a location that the upstream still has. Decisions only: `open_writer` queries
-the upstream and acts.
+Nothing is skipped to make a start possible. Decisions only: `open_writer` queries the upstream and acts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -20,10 +18,9 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import SubDir
 from airflow_provider_dm.engine.relay.errors import BinlogPurged, InvalidSubDir, UpstreamLogDiffers, UpstreamSwitched
-from airflow_provider_dm.engine.relay.purge import LogNeed
 from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
@@ -167,44 +164,9 @@ def _range(binlogs: Sequence[BinlogSize]) -> str:
     return f"{binlogs[0].name} to {binlogs[-1].name}" if binlogs else "no binlog"
 
 
-# Beginning again
-
-
 def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
     """Return True if the upstream's log begins after this file: the rest of the file can never be pulled."""
     if not binlogs:
         return False
     oldest = BinlogFile.parse(binlogs[0].name)
     return file.base == oldest.base and file.number < oldest.number
-
-
-def begin_anew(end: Location, needs: Sequence[LogNeed], binlogs: Sequence[BinlogSize]) -> Location:
-    """Return the oldest need, if no task needs the log up to `end`, which the upstream has purged.
-
-    Without any need the log stays: a later task may need it, and there is no location at which to begin. Raises
-    BinlogPurged, with the first reason why the log must stay.
-    """
-    sizes = {binlog.name: binlog.size for binlog in binlogs}
-    for need in needs:
-        if (why := _why_unserved(need.at, end, sizes)) is not None:
-            raise log_stays(end, binlogs, f"{need}, {why}")
-    if not needs:
-        raise log_stays(end, binlogs, "no task needs anything")
-    return min((need.at for need in needs), key=lambda at: at.sort_key)
-
-
-def _why_unserved(at: Location, end: Location, sizes: Mapping[str, int]) -> str | None:
-    """Return why `at` cannot be served by a log that begins after `end`; None if it can."""
-    needed, last = BinlogFile.parse(at.file), BinlogFile.parse(end.file)
-    if at.suffix > end.suffix or (at.suffix == end.suffix and not same_log(at, end)):
-        return "a location in another log"
-    if (at.suffix, needed.number) <= (end.suffix, last.number):
-        return "a location not after that"
-    if sizes.get(at.file, 0) < at.position:
-        return "a location that the upstream does not have"
-    return None
-
-
-def log_stays(end: Location, binlogs: Sequence[BinlogSize], why: str) -> BinlogPurged:
-    """Return the error for a relay log whose `end` the upstream has purged, and that cannot begin again."""
-    return BinlogPurged(str(end), _range(binlogs), f"; the relay log does not begin again there, because {why}")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.meta.records import Stage
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from testbed import Server, ServerSpec
 from tests.binlogs import purge_before
 from tests.conftest import FreshSchema, StartServers
@@ -61,44 +60,18 @@ def test_a_purged_upstream_is_named_with_what_it_still_has(kit: RelayKit, source
     assert (status.stage, (status.error or {})["ErrCode"]) == (Stage.PAUSED, "DM-4022")
 
 
-def test_the_same_files_under_another_identity_are_continued(
-    kit: RelayKit, source: Server, fresh_schema: FreshSchema
+@pytest.mark.parametrize("held_before", [False, True])
+def test_a_copied_server_gets_the_identity_of_the_first_one(
+    kit: RelayKit, source: Server, start_own: StartServers, *, held_before: bool
 ) -> None:
-    """In a sub-directory of that identity. Other bytes prove nothing, nor does a file without a transaction."""
-    schema, directory = fresh_schema(source), RelayDirectory(kit.root)
-    source.sql("FLUSH BINARY LOGS")
-    wait_for(lambda: is_settled(source))
-    kit.first_file = kit.upstream().file
-    kit.catch_up()
-    (own,) = directory.sub_dirs()
-    held, other = directory.folder(own), SubDir("0-1", 1)
-    held.rename(directory.folder(other))
-    assert kit.fails_with().code == "DM-4030"
-    directory.folder(other).rename(held)
-    source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
-    kit.catch_up()
-
-    held.rename(directory.folder(other))
-    (file,) = directory.files(other)
-    right = file.path.read_bytes()
-    file.path.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
-    assert kit.fails_with().code == "DM-4030"
-    assert directory.sub_dirs() == (other,)
-    file.path.write_bytes(right)
-    source.sql(f"INSERT INTO `{schema}`.t VALUES (1)")
-    kit.catch_up()
-    assert directory.sub_dirs() == (other, SubDir(own.server_uuid, 2))
-    assert kit.differences(torn=True) == []  # the older file ends before its copy
-
-
-def test_without_files_a_server_gets_the_identity_of_the_first_one(
-    kit: RelayKit, source: Server, start_own: StartServers
-) -> None:
-    """The remedy of DM-4030 where the relay has nothing to compare."""
+    """The remedy of DM-4030, with and without files of the relay log."""
     (own,) = start_own(ServerSpec("copied", source.flavour))
     kit.server, kit.first_file = own, "mysql-bin.000001"
     own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); INSERT INTO d.t VALUES (1)")
     kit.needs(kit.upstream())
+    if held_before:
+        wait_for(lambda: is_settled(own))
+        kit.catch_up()
     cnf, first = own.datadir / "auto.cnf", own.argv
     identity = cnf.read_bytes() if own.flavour == "mysql" else b""
     own.stop()

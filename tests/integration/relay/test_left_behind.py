@@ -1,8 +1,5 @@
-"""The upstream purged the file that the relay log ends in: given up if no task needs it, and an error otherwise."""
+"""The upstream purged the file that the relay log ends in: an error; a private log that is not needed begins again."""
 
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -81,88 +78,25 @@ def goes_on_from(kit: RelayKit, place: Location) -> None:
     assert status.relay.gtid_set == kit.upstream().gtid_set
 
 
-def test_the_log_stays_while_a_task_may_need_it_and_begins_again_otherwise(kit: RelayKit) -> None:
+def test_the_log_stays_until_it_is_moved_away(kit: RelayKit, tmp_path: Path) -> None:
     end = hold(kit)
     before, place = contents(kit), leave_behind(kit)
-    available = f"the upstream has purged {end}; it still has {place.file} to {kit.upstream().file}"
-
-    def stays(why: str) -> None:
-        error = kit.fails_with()
-        assert error.code == "DM-4022"
-        assert available in error.message
-        assert why in error.message
-        assert contents(kit) == before
-
-    stays("no task needs anything")
     kit.needs(place)
-    kit.needs(None, task="new")
-    stays("task new (Stopped) has not recorded what it needs")
-    kit.needs(Location("mysql-bin.000002", 700), task="new")
-    stays("task new (Stopped) needs mysql-bin.000002:700, a location not after that")
-    kit.needs(Location("mysql-bin.000004", 4), task="new")
-    stays("task new (Stopped) needs mysql-bin.000004:4, a location that the upstream does not have")
-    kit.needs(Location("other-bin.000005", 4), task="new")
-    stays("task new (Stopped) needs other-bin.000005:4, a location in another log")
-
     kit.needs(kit.upstream(), task="new")
+
+    error = kit.fails_with()
+    assert error.code == "DM-4022"
+    assert f"the upstream has purged {end}; it still has {place.file} to {kit.upstream().file}" in error.message
+    assert "move the relay directory away" in error.workaround
+    assert contents(kit) == before
+
+    kit.root.rename(tmp_path / "away")
     kit.catch_up()
     goes_on_from(kit, place)
-    assert f"the upstream has purged {end}, the end of the relay log" in kit.log()
-    assert f"begins again with {place.file}. Removed: 3 files" in kit.log()
-    kit.catch_up()
-    goes_on_from(kit, place)
-
-
-def test_by_gtid_and_killed_at_any_step(kit: RelayKit, tmp_path: Path) -> None:
-    """kill -9 ends it: what is left is the newest part, and the next start continues with giving it up."""
-    hold(kit, **BY_GTID)
-    place = leave_behind(kit)
-    kit.needs(place)
-    for at_delete, left in ((1, HELD), (2, HELD[1:]), (2, HELD[2:]), (2, [])):
-        killed_while_giving_up(kit, tmp_path / "spec.json", at_delete)
-        assert held_files(kit) == [], "all that is left is hidden"
-        assert len(contents(kit)) == len(left)
-    kit.catch_up(**BY_GTID)
-    goes_on_from(kit, place)
-    rows(kit.server, "d", 8)
-    kit.catch_up(**BY_GTID)
-    goes_on_from(kit, place)
-
-
-KILLER = """
-import os, signal, sys, threading
-from pathlib import Path
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay import purge_files
-from airflow_provider_dm.engine.relay.service import run_relay
-from airflow_provider_dm.engine.relay.spec import RelaySpec
-
-url, spec, at_delete = sys.argv[1:]
-deletes, delete, tidy = 0, purge_files._delete, purge_files._remove_empty_sub_dirs
-def dying(folder, name):
-    global deletes
-    deletes += 1
-    if deletes == int(at_delete):
-        os.kill(os.getpid(), signal.SIGKILL)
-    delete(folder, name)
-purge_files._delete = dying
-purge_files._remove_empty_sub_dirs = lambda root: os.kill(os.getpid(), signal.SIGKILL)
-with MetaStore.open(url) as store:
-    run_relay(RelaySpec.read(Path(spec)), store, threading.Event())
-"""
-
-
-def killed_while_giving_up(kit: RelayKit, path: Path, at_delete: int) -> None:
-    """A relay that dies before a deletion, the first being 1, or after the last one."""
-    path.unlink(missing_ok=True)
-    kit.spec("caught-up", **BY_GTID).write(path)
-    arguments = [sys.executable, "-c", KILLER, kit.meta_url, str(path), str(at_delete)]
-    ended = subprocess.run(arguments, check=False, timeout=300, capture_output=True)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
 
 
 def test_a_private_log(kit: RelayKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only its own task counts, and the start of that task."""
+    """Only its own task counts, and the start of that task: a log that ends before it is pulled anew."""
     monkeypatch.setenv(META_VARIABLE, kit.meta_url)
     end = hold(kit)
     before, place = contents(kit), leave_behind(kit)

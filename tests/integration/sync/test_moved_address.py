@@ -151,33 +151,3 @@ def test_by_gtid_the_same_server_is_no_failover(kit: MovedKit) -> None:
     assert kit.sync().finished
     assert kit.rows() == [(1, b"ours"), (2, b"ours")]
     assert [one.suffix for one in RelayDirectory(kit.relay_dir).sub_dirs()] == [1]
-
-
-def test_a_source_with_the_same_files_and_another_identity(kit: MovedKit) -> None:
-    """By position, without any GTID on MySQL, and the relay keeps running; a server with other files is refused."""
-    own, steps = kit.source, ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF")
-    cnf, first = own.datadir / "auto.cnf", own.argv
-    if own.flavour == "mysql":
-        own.sql("; ".join(f"SET GLOBAL gtid_mode = {step}" for step in steps) + "; RESET BINARY LOGS AND GTIDS")
-    kit.begin_with("plain")
-    kit.write("INSERT INTO plain VALUES (1, 'ours')")
-    assert kit.sync().finished
-    own.stop()
-    cnf.unlink(missing_ok=True)
-    own.argv = (*first, "--server-id=77", *(("--gtid-mode=OFF",) if own.flavour == "mysql" else ()))
-    own.start()
-    try:
-        for number in (2, 3):
-            kit.write(f"INSERT INTO plain VALUES ({number}, 'ours')")
-            result = kit.sync()
-            assert (result.finished, result.location.suffix) == (True, 2)
-        assert kit.rows() == [(number, b"ours") for number in (1, 2, 3)]
-        kit.relays.pop().stop()
-        kit.elsewhere = kit.other
-        kit.pull()
-        wait_for(lambda: not kit.relays[-1].alive())
-        assert kit.relay_error() == UpstreamSwitched.code
-    finally:
-        own.argv = first
-        if own.flavour == "mysql":
-            own.sql("; ".join(f"SET GLOBAL gtid_mode = {step}" for step in (*reversed(steps[:-1]), "ON")))

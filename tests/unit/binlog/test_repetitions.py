@@ -44,19 +44,6 @@ def test_repeated_transactions_may_fill_whole_files(flavour: str, tmp_path: Path
         assert applied(world, max_bytes=max_bytes)[0] == keys([*OLD, *NEW])
 
 
-@pytest.mark.parametrize("kind", ["rows", "anonymous"])
-@pytest.mark.parametrize("max_bytes", [1, 1 << 40], ids=["small epochs", "large epochs"])
-def test_the_same_file_under_another_identity_continues(kind: str, max_bytes: int, tmp_path: Path) -> None:
-    world = World(tmp_path)
-    old, new = ([replace(one, kind=kind) for one in history] for history in (OLD, NEW))
-    world.add(A, old)
-    world.add(A, [*old, *new])
-    assert world.files[0].name == world.files[1].name
-    found, end = applied(world, max_bytes=max_bytes, forget=True)
-    assert found == keys([*old, *new])
-    assert (end.suffix, end.position) == (2, world.files[1].size)
-
-
 def test_tags_are_part_of_an_id(tmp_path: Path) -> None:
     world = World(tmp_path)
     plain, blue = [T(A, number) for number in (1, 2)], [T(A, number + 4, tag="blue") for number in (1, 2)]

@@ -64,7 +64,7 @@ def test_if_both_logs_fail_the_error_of_the_upstream_decides_about_a_retry(react
     assert describe(error)["Workaround"] == "The upstream may still have it. Do it."
 
 
-PURGED = BinlogPurged("bin.000003:4", "bin.000007", "bin.000009")
+PURGED = BinlogPurged("bin.000003:4", "bin.000007")
 GONE = RelayFileGone("bin.000003", "/relay")
 UNREACHABLE = ServerUnreachable("one (dm@host:3306)", "no route to host")
 RETRIED = ("Start the relay", "The upstream may still have it. Check host, port")
