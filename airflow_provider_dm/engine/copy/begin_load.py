@@ -50,7 +50,6 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.errors import NotBegunYet, SchemaChangedDuringCopy
-from airflow_provider_dm.engine.reading.ghosts import existing_ghosts
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
@@ -197,7 +196,6 @@ class _Surveyed:
     collations: Mapping[str, str]
     """The default collations of its schemas."""
     views: frozenset[TableName]
-    ghosts: OnlineDdls
 
 
 def _survey(source: SyncSource, begun: OnBegun) -> _Surveyed:
@@ -217,7 +215,7 @@ def _survey(source: SyncSource, begun: OnBegun) -> _Surveyed:
         altered = sorted(name for name in names if name in before.young or not before.same(after, [name]))
         if not altered and _beside(source) == beside:
             return _Surveyed(survey, start, *beside)
-        outdated = str(altered[0]) if altered else "a schema, a view or a ghost of an online DDL"
+        outdated = str(altered[0]) if altered else "a schema or a view"
         log.info("%s: %s was altered, reading again", source.id, outdated)
     raise NotBegunYet(
         f"{source.id}: nothing was started, as {outdated} was created or altered at every attempt.",
@@ -225,12 +223,10 @@ def _survey(source: SyncSource, begun: OnBegun) -> _Surveyed:
     )
 
 
-def _beside(source: SyncSource) -> tuple[Mapping[str, str], frozenset[TableName], OnlineDdls]:
-    """Return the state of the source besides its tables: default collations of schemas, views, ghosts of online DDL."""
+def _beside(source: SyncSource) -> tuple[Mapping[str, str], frozenset[TableName]]:
+    """Return the state of the source besides its tables: default collations of schemas, and views."""
     with connected(source.upstream) as connection:
-        rules = source.rules.block_allow
-        views = list_views(connection, rules.allows_schema)
-        return schema_collations(connection), views, existing_ghosts(connection, rules)
+        return schema_collations(connection), list_views(connection, source.rules.block_allow.allows_schema)
 
 
 def _start(source: SyncSource, server_uuid: str, begun: OnBegun) -> Location:
@@ -263,7 +259,7 @@ def _begin_source(source: SyncSource, facts: _Surveyed, slots: int, notes: tuple
         routed = [TableSchema.routed(table.table, source.rules.router) for table in survey.tables]
         save_table_schemas(connection, fence.ref, routed)
         begin_definitions(connection, fence.ref, definitions, {})
-        save_online_ddls(connection, fence.ref, facts.ghosts)
+        save_online_ddls(connection, fence.ref, OnlineDdls())
         insert_chunks(connection, fence, chunks)
 
     run_transaction(source.target, body)

@@ -486,12 +486,7 @@ def test_tables_of_an_online_ddl_are_reported(source: Server, target: Server, sc
     assert report.passed
     assert f"{schema}._x_old" in result(report, "online_ddl", state=State.WARN).message
 
-    source.sql("CREATE TABLE _t_gho LIKE t; ALTER TABLE _t_gho ADD c int", database=schema)
-    report = check(source, target, [schema])
-    assert report.passed
-    assert f"{schema}._t_gho" in result(report, "online_ddl", state=State.WARN).message
-
-    source.sql("ALTER TABLE t ADD d int", database=schema)  # was it renamed to c?
+    source.sql("CREATE TABLE _t_gho LIKE t", database=schema)
     report = check(source, target, [schema])
     assert not report.passed
     assert f"{schema}._t_gho" in result(report, "online_ddl", state=State.FAIL).message

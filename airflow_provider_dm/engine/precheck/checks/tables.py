@@ -20,7 +20,6 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, message_and_remedy, short_list, verdict
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
-from airflow_provider_dm.engine.reading.ghosts import existing_ghosts
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL, cascades_are_logged
 from airflow_provider_dm.engine.rules.errors import TargetKeyNotKept, TargetTableMismatch
 from airflow_provider_dm.engine.rules.kept_keys import check_filtered, check_keys_kept
@@ -77,16 +76,13 @@ def check_foreign_keys(facts: SourceFacts) -> Findings:
 def check_online_ddl(facts: SourceFacts) -> Findings:
     """Check that no online DDL is running at the start, and report the tables that count as an online DDL tool's."""
     kinds = {name: facts.rules.block_allow.kind_of(name) for name in list_tables(facts.connection)}
-    ghosts = {name: "" for name, kind in kinds.items() if kind is TableKind.GHOST}
+    ghosts = [str(name) for name, kind in kinds.items() if kind is TableKind.GHOST]
     trash = [str(name) for name, kind in kinds.items() if kind is TableKind.TRASH]
-    if ghosts and facts.follows and facts.known is None:
-        found = existing_ghosts(facts.connection, facts.rules.block_allow).ghosts if facts.copies else {}
-        ghosts = {name: found[name].flaw if name in found else "its original definition is unknown" for name in ghosts}
     if ghosts:
-        why = [f"{name} ({flaw})" for name, flaw in ghosts.items() if flaw]
-        what = f"an online DDL is running, or has left these tables behind: {short_list(why or list(map(str, ghosts)))}"
-        remedy = "Wait for its end, or drop leftover tables. Otherwise the sync may stop."
-        yield State.FAIL if why else State.WARN, what, remedy if why else "Drop leftover tables."
+        stops = facts.follows and facts.known is None  # their DDL is before the log that the task will read
+        what = f"an online DDL is running, or has left these tables behind: {short_list(ghosts)}"
+        remedy = "Wait for its end, or drop leftover tables. Otherwise the sync stops when one replaces its table."
+        yield State.FAIL if stops else State.WARN, what, remedy if stops else "Drop leftover tables."
     if trash:
         remedy = "If they are not, set shadow-table-rules and trash-table-rules, or online-ddl: false."
         yield State.WARN, f"not migrated, as tables of an online DDL tool: {short_list(trash)}", remedy
