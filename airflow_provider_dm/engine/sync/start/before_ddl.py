@@ -1,20 +1,20 @@
 """Reconstructs the definition of a table before the DDL in a part of the log, from today's definitions. Pure.
 
-    the first clause about a column        the column before the DDL
-    none, or a rename                      the source's column of today, under its old name
-    DROP, MODIFY, CHANGE, CONVERT TO …     the target's column
-    ADD                                    no column
+    the first clause about a column or a key       before the DDL
+    none                                           as in the source's table of today
+    it adds the column or the key                  it did not exist
+    any other, also ADD … IF NOT EXISTS            as in the target's table
 
-Keys and the order of columns are taken from the target or, if those do not fit, from the source's table of today. A
-definition is accepted only if the DDL transforms it into the source's table of today. A table that the source no longer
-has cannot be verified: its definition is the target's. IF EXISTS is evaluated with the target's columns.
+The order of columns is the target's or, if that does not fit, today's of the source; the same for keys. A definition is
+accepted only if the DDL transforms it into the source's table of today. A table that the source no longer has cannot be
+verified: its definition is the target's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.column_types import CHARACTER_TYPES, MEMBERS
@@ -27,7 +27,6 @@ from airflow_provider_dm.engine.ddl.statements import (
     AlterTable,
     ChangeColumn,
     ColumnDefinition,
-    Constraint,
     ConvertCharset,
     CreateIndex,
     CreateTable,
@@ -139,25 +138,40 @@ def definition_before(
     `today`: the source's table under its last name; None: the source has none. `target`: the target's, under the
     table's first name. `collations`: the default collation of each schema of the source. Raises Undecided.
     """
-    theirs = _as_of(server, target)
-    trace = _Trace.of(history, {*theirs.columns, *map(_key_name, theirs.keys)})
+    statements = list(history.specs())
+    existed, had_key = _first_clauses(statements, _names_of), _first_clauses(statements, _key_names_of)
+    converted = any(isinstance(spec, ConvertCharset) for specs in statements for spec in specs)
+    now = {} if today is None else {one.name.lower(): one for one in today.definition.columns}
+    columns: dict[str, ColumnDefinition] = {}
+    for one in target.definition.columns:
+        name = one.name.lower()
+        if existed.get(name, today is None or name in now):
+            kept = name in now and name not in existed and not (converted and now[name].type.name in CHARACTER_TYPES)
+            columns[name] = now[name] if kept else _as_column_of(server, target.server, one)
+    theirs = [key for key in _keys(target) if had_key.get(_key_name(key), True) and _fits(key, columns)]
     if today is None:
-        columns = {name: one() for name, one in theirs.columns.items() if name not in trace.added}
-        keys = tuple(key for key in theirs.keys if _fits(key, columns) and trace.had_key(key))
-        return TableDefinition(tuple(columns.values()), keys, theirs.options)
-    columns = _columns_before(trace, today, theirs)
-    options = theirs.options if trace.defaults else today.definition.options
+        return TableDefinition(tuple(columns.values()), tuple(theirs), _options(server, target))
+    changed = {name for specs in statements for one in specs if isinstance(one, SetOptions) for name, _ in one.options}
+    defaults = converted or not changed.isdisjoint(("CHARSET", "COLLATE"))
+    options = _options(server, target) if defaults else today.definition.options
+    ours = [key for key in _keys(today) if _key_name(key) not in had_key and _fits(key, columns)]
+    others = [one for one in today.definition.constraints if not isinstance(one, KeyDefinition)]
+    named = [key for key in theirs if _key_name(key) in had_key]
     reason = "the DDL since then does not produce the source's table of today"
-    for order in _orders(trace, columns, today, theirs):
-        for constraints in _constraints(trace, columns, today, theirs):
-            definition = replace(today.definition, columns=order, constraints=constraints, options=options)
-            candidate = ShownTable(server, history.name, definition)
-            try:
-                tracker, last = history.applied_to(candidate, collations)
-                if same_rows(ShownTable(server, last, tracker.definition(last)), today):
-                    return definition
-            except CannotTrack as error:
-                reason = str(error)
+    for order, keys in product((list(columns), _as_ordered(list(columns), list(now))), (theirs, ours + named)):
+        definition = replace(
+            today.definition,
+            columns=tuple(columns[name] for name in order),
+            constraints=(*keys, *others),
+            options=options,
+        )
+        candidate = ShownTable(server, history.name, definition)
+        try:
+            tracker, last = history.applied_to(candidate, collations)
+            if same_rows(ShownTable(server, last, tracker.definition(last)), today):
+                return definition
+        except CannotTrack as error:
+            reason = str(error)
     raise Undecided(reason)
 
 
@@ -174,8 +188,7 @@ def row_form(column: Column) -> tuple[object, ...]:
 
 def key_names(shown: ShownTable) -> set[tuple[object, ...]]:
     """Return the keys as (name, columns…), in lower case."""
-    keys = [constraint for constraint in shown.definition.constraints if isinstance(constraint, KeyDefinition)]
-    return {(str(key.name).lower(), *(str(part.column).lower() for part in key.parts)) for key in keys}
+    return {(str(key.name).lower(), *(str(part.column).lower() for part in key.parts)) for key in _keys(shown)}
 
 
 def _forms(shown: ShownTable) -> list[tuple[object, ...]]:
@@ -223,114 +236,63 @@ def _name_after(statement: Statement, table: TableName) -> TableName:
 # Columns and keys
 
 
-@dataclass
-class _Trace:
-    """The columns and keys before a history, as far as its clauses name them. All names are in lower case."""
+def _first_clauses(
+    statements: Iterable[Sequence[Spec]], names_of: Callable[[Spec], tuple[list[str], list[str]]]
+) -> dict[str, bool]:
+    """Return for each name in the clauses, in lower case, whether it existed before them.
 
-    theirs: Collection[str]
-    """The columns and keys of the target."""
-    altered: set[str] = field(default_factory=set)
-    """The first names of the columns that were altered or dropped since."""
-    added: set[str] = field(default_factory=set)
-    """The names that no column had before the history."""
-    first: dict[str, str | None] = field(default_factory=dict)
-    """The first name of each column that the clauses name; None: the column was added since."""
-    keys: dict[str, str | None] = field(default_factory=dict)
-    """The same for keys."""
-    converted: bool = False
-    """True if all text columns were altered (CONVERT TO CHARACTER SET)."""
-    defaults: bool = False
-    """True if the table's default charset or collation was changed."""
-
-    @classmethod
-    def of(cls, history: TableHistory, theirs: Collection[str]) -> _Trace:
-        statements = list(history.specs())
-        clauses = [spec for specs in statements for spec in specs]
-        converted = any(isinstance(clause, ConvertCharset) for clause in clauses)
-        names = {name for clause in clauses if isinstance(clause, SetOptions) for name, _ in clause.options}
-        defaults = converted or not names.isdisjoint(("CHARSET", "COLLATE"))
-        trace = cls(theirs, converted=converted, defaults=defaults)
-        for specs in statements:
-            trace._columns(specs)
-            trace._keys(specs)
-        return trace
-
-    def had_key(self, key: KeyDefinition) -> bool:
-        """Return True unless the first clause about a key of this name adds it."""
-        return self.keys.get(_key_name(key), "") is not None
-
-    def origin(self, name: str) -> str | None:
-        """Return the first name of a column by its current name; None for a column that was added since."""
-        return self.first.setdefault(name.lower(), name.lower())
-
-    def _lacks(self, column: str) -> bool:
-        """Return True if a column does not exist according to the previous clauses and the target."""
-        name = column.lower()
-        return self.first[name] is None if name in self.first else name not in self.theirs
-
-    def _columns(self, specs: Sequence[Spec]) -> None:
-        replaced: set[str] = set()
-        made: dict[str, str | None] = {}
-        for one in specs:  # all clauses use the column names before the statement
-            if not isinstance(one, DropColumn | ChangeColumn | RenameColumn) or (
-                one.if_exists and self._lacks(one.name)
-            ):
-                continue
-            first = self.origin(one.name)
-            replaced.add(one.name.lower())
-            if first is not None and not isinstance(one, RenameColumn):
-                self.altered.add(first)
-            if isinstance(one, ChangeColumn):
-                made[one.column.name.lower()] = first
-            elif isinstance(one, RenameColumn):
-                made[one.to.lower()] = first
-        for one in specs:
-            if isinstance(one, AddColumn) and (not one.if_not_exists or self._lacks(one.column.name)):
-                made[one.column.name.lower()] = None
-        self.added |= {name for name in made if name not in self.first}
-        self.first |= dict.fromkeys(replaced) | made
-
-    def _keys(self, specs: Sequence[Spec]) -> None:
-        for spec in specs:
-            match spec:
-                case DropKey(name):
-                    self.keys.setdefault(name.lower(), name.lower())
-                case RenameKey(name, to):
-                    self.keys[to.lower()] = self.keys.setdefault(name.lower(), name.lower())
-                case AddConstraint(KeyDefinition() as key, if_not_exists) if (
-                    not if_not_exists or _key_name(key) not in self.theirs
-                ):
-                    self.keys.setdefault(_key_name(key), None)
-                case AddColumn(column) | ChangeColumn(_, column) if column.key is not None:
-                    primary = column.key is KeyKind.PRIMARY
-                    self.keys.setdefault(_PRIMARY if primary else column.name.lower(), None)
+    `names_of`: the names that a clause uses, and those that it makes. A clause uses the names before its statement.
+    """
+    existed: dict[str, bool] = {}
+    for specs in statements:
+        names = [names_of(spec) for spec in specs]
+        for used, _ in names:
+            existed = {**dict.fromkeys((name.lower() for name in used), True), **existed}
+        for _, made in names:
+            existed = {**dict.fromkeys((name.lower() for name in made), False), **existed}
+    return existed
 
 
-@dataclass(frozen=True)
-class _Theirs:
-    """The target's table, translated to the source's flavour. `columns`: functions by name in lower case, which raise
-    Undecided if the source's flavour has no such column type."""
-
-    columns: Mapping[str, Callable[[], ColumnDefinition]]
-    keys: tuple[KeyDefinition, ...]
-    options: Options
-
-    def column(self, name: str) -> ColumnDefinition:
-        """Return a column by its name in lower case. Raises Undecided."""
-        if name not in self.columns:
-            raise Undecided(f"the target has no column {name}")
-        return self.columns[name]()
+def _names_of(spec: Spec) -> tuple[list[str], list[str]]:
+    match spec:
+        case DropColumn(name):
+            return [name], []
+        case ChangeColumn(name, column):
+            return [name], [column.name]
+        case RenameColumn(name, to):
+            return [name], [to]
+        case AddColumn(column, if_not_exists=maybe):
+            return ([column.name], []) if maybe else ([], [column.name])
+    return [], []
 
 
-def _as_of(server: Server, target: ShownTable) -> _Theirs:
-    definition = target.definition
-    columns = {one.name.lower(): partial(_as_column_of, server, target.server, one) for one in definition.columns}
-    keys = tuple(constraint for constraint in definition.constraints if isinstance(constraint, KeyDefinition))
+def _key_names_of(spec: Spec) -> tuple[list[str], list[str]]:
+    match spec:
+        case DropKey(name):
+            return [name], []
+        case RenameKey(name, to):
+            return [name], [to]
+        case AddConstraint(KeyDefinition() as key, if_not_exists=maybe):
+            return ([_key_name(key)], []) if maybe else ([], [_key_name(key)])
+        case AddColumn(column) | ChangeColumn(_, column) if column.key is not None:
+            return [], [_PRIMARY if column.key is KeyKind.PRIMARY else column.name]
+    return [], []
+
+
+def _as_ordered(names: Sequence[str], today: Sequence[str]) -> list[str]:
+    """Return the names in today's order, each of the others after the name that precedes it in `names`."""
+    order = [name for name in today if name in names]
+    for number, name in enumerate(names):
+        if name not in order:
+            order.insert(order.index(names[number - 1]) + 1 if number else 0, name)
+    return order
+
+
+def _options(server: Server, target: ShownTable) -> Options:
     swaps = COLLATIONS.get((target.server.flavour, server.flavour), {})
-    options = tuple(
-        (name, swaps.get(value, value) if name == "COLLATE" else value) for name, value in definition.options
+    return tuple(
+        (name, swaps.get(value, value) if name == "COLLATE" else value) for name, value in target.definition.options
     )
-    return _Theirs(columns, keys, options)
 
 
 def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) -> ColumnDefinition:
@@ -348,57 +310,8 @@ def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) ->
     return replace(column, type=replace(column.type, collation=swapped), checks=())
 
 
-def _columns_before(trace: _Trace, today: ShownTable, theirs: _Theirs) -> dict[str, ColumnDefinition]:
-    """Return the columns by their first names: columns that the source still has, then the others. Raises Undecided."""
-    columns: dict[str, ColumnDefinition] = {}
-    for column in today.definition.columns:
-        first = trace.origin(column.name)
-        if first is None:
-            continue
-        if first in trace.altered or (trace.converted and column.type.name in CHARACTER_TYPES):
-            columns[first] = theirs.column(first)
-        else:
-            columns[first] = column if column.name.lower() == first else replace(column, name=first)
-    return columns | {first: theirs.column(first) for first in sorted(trace.altered - columns.keys())}
-
-
-def _orders(
-    trace: _Trace, columns: Mapping[str, ColumnDefinition], today: ShownTable, theirs: _Theirs
-) -> Iterator[tuple[ColumnDefinition, ...]]:
-    """Yield the possible orders of the columns: the target's; then today's order of the source, with each dropped
-    column after the column that precedes it in the target."""
-    of_target = [name for name in theirs.columns if name in columns]
-    if len(of_target) == len(columns):
-        yield tuple(columns[name] for name in of_target)
-    firsts = (trace.origin(column.name) for column in today.definition.columns)
-    order = [first for first in firsts if first is not None]
-    for number, name in enumerate(of_target):
-        if name not in order:
-            order.insert(order.index(of_target[number - 1]) + 1 if number else 0, name)
-    yield tuple(columns[name] for name in order)
-
-
-def _constraints(
-    trace: _Trace, columns: Mapping[str, ColumnDefinition], today: ShownTable, theirs: _Theirs
-) -> Iterator[tuple[Constraint, ...]]:
-    """Yield the possible keys, each time with the source's other constraints: the target's keys; then the source's keys
-    of today that were not added since, and the target's keys that were dropped."""
-    others = tuple(one for one in today.definition.constraints if not isinstance(one, KeyDefinition))
-    fitting = [key for key in theirs.keys if _fits(key, columns) and trace.had_key(key)]
-    yield (*fitting, *others)
-    names = {now: first for now, first in trace.first.items() if first is not None}
-    kept = [
-        replace(
-            one,
-            name=one.name if one.kind is KeyKind.PRIMARY else trace.keys.get(_key_name(one), one.name),
-            parts=tuple(replace(part, column=names.get(str(part.column).lower(), part.column)) for part in one.parts),
-        )
-        for one in today.definition.constraints
-        if isinstance(one, KeyDefinition) and trace.had_key(one)
-    ]
-    kept_names = set(map(_key_name, kept))
-    dropped = [one for one in fitting if _key_name(one) in trace.keys and _key_name(one) not in kept_names]
-    yield (*(one for one in kept if _fits(one, columns)), *dropped, *others)
+def _keys(shown: ShownTable) -> list[KeyDefinition]:
+    return [constraint for constraint in shown.definition.constraints if isinstance(constraint, KeyDefinition)]
 
 
 def _fits(key: KeyDefinition, columns: Mapping[str, ColumnDefinition]) -> bool:
