@@ -5,8 +5,7 @@ sums of pieces add up, also those of merged source tables. The result is valid o
 after the cut-over, or while the source is idle and all its changes are applied.
 
 The source's current tables are compared: tables created since the load are included, dropped tables are not. A target
-table that is missing or has other columns counts as different. DDL of the table may not be applied yet, so its rows are
-compared by the definition at the sync's location, if the source still has those columns.
+table that is missing or has other columns, as a DDL is not applied yet, counts as different; its rows are not read.
 """
 
 from __future__ import annotations
@@ -15,15 +14,12 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
-from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.session import target_connection, target_dialect
-from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
-from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
@@ -38,7 +34,7 @@ from airflow_provider_dm.engine.reading.survey import (
 )
 from airflow_provider_dm.engine.reading.text_rows import TextCells
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
-from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table, value_signature
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
@@ -82,8 +78,6 @@ class Compared:
     mappings: list[tuple[str, TableMapping]] = field(default_factory=list)
     source_pieces: list[TablePiece] = field(default_factory=list)
     target_pieces: list[TablePiece] = field(default_factory=list)
-    why: str = ""
-    """Why the target does not fit the source's current definition; the rows are then compared by an older one."""
 
     @property
     def mapping(self) -> TableMapping:
@@ -98,9 +92,8 @@ class Compared:
 def verify(spec: JobSpec, runner: PieceRunner) -> Json:
     """Compare the sources' rows with the target's and return {"verified", "rows", "seconds", "tables": [{"target",
     "sources", "source_rows", "target_rows", "equal", "unequal_classes", "differing": [{"key", "in_sources",
-    "in_target"}], "why"}]}. "rows" counts the target's rows; "why" is the reason why a table cannot be compared by its
-    current definition. If the reason is a DDL lock, the table also has "held_back": {"lock", "shards", "DDLs"}, and no
-    row is listed as differing.
+    "in_target"}], "why"}]}. "rows" counts the target's rows; "why" is the reason why a table cannot be compared. If
+    it is a DDL lock, the table also has "held_back": {"lock", "shards", "DDLs"}, and no row is listed as differing.
 
     At most MOST_SHOWN differing rows are listed per table. Raises ComparedTableMissing if the target has none of the
     tables, SourceAltered (retry), and the errors of reading.
@@ -169,15 +162,15 @@ def _plan(
     in_target = survey_target(target, {table.target for survey in surveys.values() for table in survey.tables})
     server = target_dialect(target).server
     compared: dict[TableName, Compared] = {}
-    paired = _paired(surveys, in_target, spec, target)
+    mappings, misfits = _paired(surveys, in_target)
     for source_id, survey in surveys.items():
-        known = [table for table in survey.tables if table.target not in paired.misfits]
-        mappings = {table.table.name: paired.mappings[source_id, table.table.name] for table in known}
-        for mapping in mappings.values():
-            entry = compared.setdefault(mapping.target.name, Compared(why=paired.why.get(mapping.target.name, "")))
-            entry.mappings.append((source_id, mapping))
-        for size in _chunked(servers[source_id], [(mappings[one.table.name].source, one.rows) for one in known], slots):
-            mapping = mappings[size.table]
+        known = [table for table in survey.tables if table.target not in misfits]
+        for one in known:
+            mapping = mappings[source_id, one.table.name]
+            compared.setdefault(mapping.target.name, Compared()).mappings.append((source_id, mapping))
+        measured = [(mappings[source_id, one.table.name].source, one.rows) for one in known]
+        for size in _chunked(servers[source_id], measured, slots):
+            mapping = mappings[source_id, size.table]
             piece = TablePiece(
                 source_id, mapping.source, source_form(mapping, server), _key(mapping), size.low, size.high
             )
@@ -189,62 +182,26 @@ def _plan(
             TARGET_SIDE, mapping.target, target_form(mapping, server), _key(mapping), size.low, size.high
         )
         entry.target_pieces.append(piece)
-    return list(compared.values()), paired.misfits
+    return list(compared.values()), misfits
 
 
-@dataclass(frozen=True)
-class _Paired:
-    """The mapping of each source table, except of those whose target is one of `misfits`.
-
-    `why`: for each target that does not fit the current definition of a source table, the reason.
-    """
-
-    mappings: Mapping[tuple[str, TableName], TableMapping]
-    why: Mapping[TableName, str]
-    misfits: dict[TableName, tuple[list[str], str]]
-
-
-def _paired(surveys: Mapping[str, SourceSurvey], existing: TargetSurvey, spec: JobSpec, target: Endpoint) -> _Paired:
+def _paired(
+    surveys: Mapping[str, SourceSurvey], existing: TargetSurvey
+) -> tuple[dict[tuple[str, TableName], TableMapping], dict[TableName, tuple[list[str], str]]]:
+    """Return the mapping of each source table, except of those whose target cannot be compared, and these targets."""
     mappings: dict[tuple[str, TableName], TableMapping] = {}
-    why: dict[TableName, str] = {}
     misfits: dict[TableName, str] = {}
     sources: defaultdict[TableName, list[str]] = defaultdict(list)
     for source_id, survey in surveys.items():
         for table in survey.tables:
             sources[table.target].append(f"{source_id}:{table.table.name}")
             try:
-                mappings[source_id, table.table.name] = _mapping(table, table.table, existing)
+                mappings[source_id, table.table.name] = _mapping(table, existing)
             except (ComparedTableMissing, TargetTableMismatch) as error:
                 if not existing.tables:
                     raise
-                why.setdefault(table.target, error.happened())
-                try:
-                    known = _known_to_task(spec, source_id, table.table, target)
-                    mappings[source_id, table.table.name] = _mapping(table, known, existing)
-                except (ComparedTableMissing, TargetTableMismatch):
-                    misfits.setdefault(table.target, error.happened())
-    return _Paired(mappings, why, {name: (sources[name], reason) for name, reason in misfits.items()})
-
-
-def _known_to_task(spec: JobSpec, source_id: str, now: Table, target: Endpoint) -> Table:
-    """Return the definition of the table at the sync's location, if `now` still has its columns; else `now`."""
-    ref, connection = SubtaskRef(spec.task.meta_schema, spec.task.name, source_id), target_connection(target)
-    if not begun_subtasks(connection, ref.meta_schema, ref.task, [source_id]):
-        return now
-    for schema in load_table_schemas(connection, ref):
-        if schema.table.name == now.name:
-            return readable_definition(schema.table, now)
-    return now
-
-
-def readable_definition(known: Table, now: Table) -> Table:
-    """Return the older definition with the current keys; if a column of it was dropped, the current definition."""
-    signatures = {name: value_signature(column) for name, column in now.by_name.items()}
-    if any(signatures.get(name) != value_signature(column) for name, column in known.by_name.items()):
-        return now
-    names = known.by_name.keys()
-    keys = tuple(key for key in now.unique_keys if not key.expression and {one.lower() for one in key.columns} <= names)
-    return replace(known, unique_keys=keys)
+                misfits.setdefault(table.target, error.happened())
+    return mappings, {name: (sources[name], reason) for name, reason in misfits.items()}
 
 
 def _misfit(target: TableName, sources: list[str], why: str) -> Json:
@@ -253,10 +210,10 @@ def _misfit(target: TableName, sources: list[str], why: str) -> Json:
     return {"target": str(target), "sources": sources, "equal": False, "why": why, **nothing}
 
 
-def _mapping(one: SourceTable, source: Table, existing: TargetSurvey) -> TableMapping:
+def _mapping(one: SourceTable, existing: TargetSurvey) -> TableMapping:
     if one.target not in existing.tables:
         raise ComparedTableMissing(str(one.target))
-    return map_table(source, existing.tables[one.target], one.extracted)
+    return map_table(one.table, existing.tables[one.target], one.extracted)
 
 
 def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int) -> list[ChunkProgress]:
@@ -287,18 +244,16 @@ def _report(one: Compared, source: Sums, target: Sums, runner: PieceRunner, serv
     unequal = source.unequal(target)
     if unequal:
         log.error("%s differs from its sources", one.target)
-    if one.why:
-        log.error("%s is compared by an older definition of the table: %s", one.target, one.why)
     foci = _small_foci(one, source, target, runner, servers) if unequal else []
     return {
         "target": str(one.target),
         "sources": [f"{source_id}:{mapping.source.name}" for source_id, mapping in one.mappings],
         "source_rows": source.rows,
         "target_rows": target.rows,
-        "equal": not unequal and not one.why,
+        "equal": not unequal,
         "unequal_classes": len(unequal),
         "differing": _differing(one, foci, runner, servers) if foci else [],
-        "why": one.why,
+        "why": "",
     }
 
 

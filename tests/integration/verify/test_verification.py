@@ -130,9 +130,6 @@ def test_the_current_tables_of_the_sources_are_compared(source: Server, target: 
     )
 
     early = verified(migration)
-    target.sql("DELETE FROM b WHERE id = 2", database=schema)
-    lacking = verified(migration)
-    target.sql("INSERT INTO b VALUES (2)", database=schema)
     target.sql(
         "DROP TABLE a; ALTER TABLE b ADD w INT; CREATE TABLE d (id INT PRIMARY KEY); INSERT INTO d VALUES (4)",
         database=schema,
@@ -143,9 +140,6 @@ def test_the_current_tables_of_the_sources_are_compared(source: Server, target: 
     assert set(why) == {"b", "d"}
     assert "missing: w int" in why["b"]
     assert "does not exist" in why["d"]
-    by_name = [{table["target"].split(".")[1]: table for table in found["tables"]} for found in (early, lacking)]
-    assert [(one["b"]["source_rows"], one["b"]["target_rows"]) for one in by_name] == [(2, 2), (2, 1)]
-    assert [one["b"]["differing"] for one in by_name] == [[], [{"key": {"id": "2"}, "in_sources": 1, "in_target": 0}]]
     error = failure(early)
     assert error is not None
     assert f"{schema}.d" in str(error)
