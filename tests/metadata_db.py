@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from tests.jobs import META_VARIABLE
 
 
 @cache
@@ -28,8 +29,11 @@ def new_meta_db(folder: Path) -> str:
 
 
 @pytest.fixture
-def meta_url(tmp_path: Path) -> str:
-    return new_meta_db(tmp_path)
+def meta_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The jobs of a test (`tests.jobs`) and its processes find it in the environment."""
+    url = new_meta_db(tmp_path)
+    monkeypatch.setenv(META_VARIABLE, url)
+    return url
 
 
 @pytest.fixture

@@ -67,10 +67,7 @@ def test_default_args_reach_every_argument() -> None:
         (SparkAppFailed("sync", "run", ReportedError.of(ServerUnreachable("one", "refused"))), Reaction.RETRY),
         (SparkAppFailed("sync", "run", ReportedError.of(NotSupportedYet("x", "y", "z"))), Reaction.STOP),
         (SparkAppFailed("sync", "run", ReportedError.of(MemoryError("?"))), Reaction.RETRY),
-        (
-            SparkAppFailed("sync", "run", ReportedError.read({"ErrCode": "?", "Message": "?"})),
-            Reaction.STOP,
-        ),
+        (SparkAppFailed("sync", "run", ReportedError.read({"ErrCode": "?", "Message": "?"})), Reaction.STOP),
     ],
 )
 def test_an_error_makes_airflow_retry_or_stop(error: ServerUnreachable, reaction: Reaction) -> None:

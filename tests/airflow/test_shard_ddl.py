@@ -73,11 +73,7 @@ def synced(work_dir: Path) -> None:
 
 
 def test_sensors_of_both_modes_see_it_resolved_and_log_what_is_missing(
-    synced: None,
-    run_dag: RunDag,
-    capfd: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    synced: None, run_dag: RunDag, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = iter(range(2))
 

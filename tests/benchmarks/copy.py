@@ -33,7 +33,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -41,19 +40,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
-from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import Job, Upstream, local_holder
-from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.submit import SparkApp
-from airflow_provider_dm.launch.supervisor import Supervisor
 from testbed import Flavour, Server, ServerSpec, running_servers
 from tests.benchmarks import workload
+from tests.benchmarks.app import job_of, meta_url, run_app
 from tests.benchmarks.harness import Case, Run, Side, arguments, measure, note, publish, with_start
 from tests.benchmarks.processes import watched
 from tests.benchmarks.workload import PAD, SCHEMA, C
@@ -86,49 +76,15 @@ class WrongCopy(RuntimeError):
 
 
 def spark_app(source: Server, target: Server, folder: Path) -> Run:
-    """`full_migration` as dmctl and the operators start it."""
     work = Path(tempfile.mkdtemp(dir=folder))
-    url = Secret(f"sqlite:///{work}/meta.db")
-    migrate(url)
-    job = full_migration(source, target, url, work)
-    settings = SparkSettings(master=f"local[{THREADS},4]")
-    began = time.perf_counter()
-    app = SparkApp.start(job, run_dir=work, settings=settings)
-    try:
-        with watched(app.pid) as tree:
-            app.wait()
-        whole = time.perf_counter() - began
-    finally:
-        app.stop()
-    with MetaStore.open(url) as store:
-        outcome = app.outcome(store.get_run)
-    if not outcome.finished:
-        raise WrongCopy(f"the app was stopped; its log is {app.log_path}")
-    seconds = float(outcome.result["seconds"])
-    extra = {"process_seconds": whole, "spark_start_seconds": whole - seconds}
-    return Run(outcome.result["rows"], seconds, tree.cpu_seconds, tree.peak_bytes, extra)
-
-
-def full_migration(source: Server, target: Server, url: Secret, work: Path) -> Job:
-    """The job; a task name of its own for each run, as a finished task would not begin again."""
-    name = f"bench_{uuid.uuid4().hex[:8]}"
+    migrate(meta_url(work))
     task = {
-        "name": name,
         "task-mode": "full",
         "meta-schema": META_SCHEMA,
         "block-allow-list": {"one": {"do-tables": [{"db-name": SCHEMA, "tbl-name": TABLE}]}},
         "mysql-instances": [{"source-id": "bench", "block-allow-list": "one"}],
     }
-    config, login = SourceConfig(source_id="bench"), _endpoint("bench", source)
-    inputs = Inputs(TaskConfig.model_validate(task), (config,), (login,), _endpoint("target", target))
-    upstreams, holder = (Upstream(config, login, work / "relay"),), local_holder(name, work)
-    with MetaStore.open(url) as store:
-        supervisor = Supervisor(inputs, upstreams, store, url, holder, SparkSettings())
-        return supervisor.job("full_migration", UNTIL_CAUGHT_UP)
-
-
-def _endpoint(name: str, server: Server) -> Endpoint:
-    return Endpoint(name, server.host, server.port, server.user)
+    return run_app(job_of("full_migration", task, source, target, work), work, work, THREADS, "rows")
 
 
 def mydumper_and_myloader(rows: int, threads: int, source: Server, target: Server, folder: Path) -> Run:

@@ -36,6 +36,7 @@ from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
 from testbed import Server
 from tests.benchmarks import relay, workload
+from tests.benchmarks.app import meta_url
 from tests.benchmarks.harness import MEGA, Case, Run, Side, arguments, in_child, measure, publish
 from tests.benchmarks.processes import Tree
 from tests.benchmarks.sync import (
@@ -47,11 +48,11 @@ from tests.benchmarks.sync import (
     begin_replica,
     check,
     incremental_sync,
-    meta_url,
     refill,
     servers_for,
 )
 from tests.benchmarks.workload import SCHEMA, BinlogFile
+from tests.jobs import META_VARIABLE
 
 SECONDS: Final = 15.0
 CASES: Final = {"300": 300, "1000": 1000, "idle": 0}
@@ -173,9 +174,9 @@ def app_running(source: Server, target: Server, written: Written) -> Iterator[tu
     """The relay and the app, which read the log from its beginning; gives their processes."""
     refill(target, written)
     job = incremental_sync(source, target, written, UNTIL_FOREVER)
-    environment = {**os.environ, relay.META_VARIABLE: meta_url(written).reveal()}
+    environment = {**os.environ, META_VARIABLE: meta_url(written.work).reveal()}
     puller = RelayProcess.start(
-        relay.relay_spec(source, written.file, written.work / "relay"), environment, written.work / "relay.log"
+        relay.relay_of(source, written.file, written.work / "relay"), environment, written.work / "relay.log"
     )
     try:
         with tempfile.TemporaryDirectory(dir=written.work) as run_dir:
@@ -202,7 +203,7 @@ def begin(source: Server, others: Sequence[Server], work: Path) -> Written:
     source.sql(WRITE.format(id=1))
     written = Written((NAME,), 0, file, 0, 0, work / NAME)
     written.work.mkdir()
-    migrate(meta_url(written).reveal())
+    migrate(meta_url(written.work).reveal())
     return written
 
 

@@ -34,8 +34,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
@@ -46,6 +44,7 @@ from tests.benchmarks import workload
 from tests.benchmarks.harness import MEGA, Case, Run, Side, arguments, measure, note, publish
 from tests.benchmarks.processes import cpu_of, peak_rss_of
 from tests.benchmarks.workload import BinlogFile
+from tests.jobs import META_VARIABLE, endpoint_spec, relay_spec, source_spec
 
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
 BULK_ROWS: Final = 2_000_000
@@ -54,7 +53,6 @@ PULLED_SECONDS: Final = 10.0
 CASES: Final = ("bulk", "single_row", "mysql_bulk", "mysql_single_row")
 LOOK_SECONDS: Final = 0.002
 LIMIT_SECONDS: Final = 120.0
-META_VARIABLE: Final = "DM_BENCH_META_URL"
 
 
 class PullFailed(RuntimeError):
@@ -109,7 +107,7 @@ def relay(server: Server, file: BinlogFile, folder: Path) -> Run:
         migrate(url)
         environment = {**os.environ, META_VARIABLE: url}
         began = time.perf_counter()
-        process = RelayProcess.start(relay_spec(server, file, work / "relay"), environment, work / "relay.log")
+        process = RelayProcess.start(relay_of(server, file, work / "relay"), environment, work / "relay.log")
         try:
             growth = Growth(process.pid, lambda: not process.alive(), file.size, began)
             return growth.watch(partial(_only, work / "relay", f"*.000001/{file.name}", growth))
@@ -117,14 +115,9 @@ def relay(server: Server, file: BinlogFile, folder: Path) -> Run:
             process.kill()
 
 
-def relay_spec(server: Server, file: BinlogFile, directory: Path) -> RelaySpec:
-    options = {"source-id": "bench", "relay-binlog-name": file.name}
-    source = SourceSpec(
-        config=SourceConfig.model_validate(options),
-        endpoint=EndpointSpec(name="bench", host=server.host, port=server.port, user=server.user),
-        relay_dir=str(directory),
-    )
-    return RelaySpec(source=source, meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
+def relay_of(server: Server, file: BinlogFile, directory: Path) -> RelaySpec:
+    keys = {"relay-binlog-name": file.name}
+    return relay_spec(source_spec("bench", endpoint_spec("bench", server), directory, **keys))
 
 
 def own_client(server: Server, file: BinlogFile, folder: Path) -> Run:

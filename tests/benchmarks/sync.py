@@ -36,7 +36,6 @@ import argparse
 import os
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -47,22 +46,16 @@ from typing import Any, Final
 
 from pymysql.cursors import DictCursor
 
-from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.process import RelayProcess
-from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import Job, Upstream, local_holder
-from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.submit import SparkApp
-from airflow_provider_dm.launch.supervisor import Supervisor
+from airflow_provider_dm.launch.job import Job
 from testbed import Flavour, Server, ServerSpec, running_servers
 from tests.benchmarks import relay, workload
+from tests.benchmarks.app import job_of, meta_url, run_app
 from tests.benchmarks.harness import Case, Run, Side, arguments, measure, note, publish, with_start
-from tests.benchmarks.processes import cpu_of, peak_rss_of, watched
+from tests.benchmarks.processes import cpu_of, peak_rss_of
 from tests.benchmarks.workload import PAD, SCHEMA, BinlogFile, C
+from tests.jobs import META_VARIABLE
 
 BASE_ROWS: Final = 100_000
 THREADS: Final = 2
@@ -193,31 +186,15 @@ def start_of(source: Server, target: Server, written: Written) -> tuple[float, f
 def app_run(source: Server, target: Server, written: Written, end: int) -> Run:
     """Sync up to `end`, in the seconds that the app calls its run."""
     job = incremental_sync(source, target, written, f"{written.file.name}:{end}")
-    settings = SparkSettings(master=f"local[{THREADS},4]")
-    began = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=written.work) as run_dir:
-        app = SparkApp.start(job, run_dir=Path(run_dir), settings=settings)
-        try:
-            with watched(app.pid) as tree:
-                app.wait()
-            whole = time.perf_counter() - began
-        finally:
-            app.stop()
-        with MetaStore.open(meta_url(written)) as store:
-            outcome = app.outcome(store.get_run)
-        if not outcome.finished:
-            raise WrongSync(f"the app was stopped:\n{app.log_path.read_text()[-4000:]}")
-    result, extra = outcome.result, {"process_seconds": whole}
-    return Run(result["changes_applied"], float(result["seconds"]), tree.cpu_seconds, tree.peak_bytes, extra)
+        return run_app(job, written.work, Path(run_dir), THREADS, "changes_applied")
 
 
 def incremental_sync(source: Server, target: Server, written: Written, until: str) -> Job:
     """The job; a task name of its own for each run, as each begins at the beginning."""
-    name = f"bench_{uuid.uuid4().hex[:8]}"
     meta = {"binlog-name": written.file.name, "binlog-pos": 4}
     tables = [{"db-name": SCHEMA, "tbl-name": table} for table in written.tables]
     task = {
-        "name": name,
         "task-mode": "incremental",
         "meta-schema": META_SCHEMA,
         "block-allow-list": {"one": {"do-tables": tables}},
@@ -230,19 +207,7 @@ def incremental_sync(source: Server, target: Server, written: Written, until: st
             }
         ],
     }
-    config, login, url = SourceConfig(source_id="bench"), _endpoint("bench", source), meta_url(written)
-    inputs = Inputs(TaskConfig.model_validate(task), (config,), (login,), _endpoint("target", target))
-    upstreams, holder = (Upstream(config, login, written.work / "relay"),), local_holder(name, written.work)
-    with MetaStore.open(url) as store:
-        return Supervisor(inputs, upstreams, store, url, holder, SparkSettings()).job("incremental_sync", until)
-
-
-def _endpoint(name: str, server: Server) -> Endpoint:
-    return Endpoint(name, server.host, server.port, server.user)
-
-
-def meta_url(written: Written) -> Secret:
-    return Secret(f"sqlite:///{written.work}/meta.db")
+    return job_of("incremental_sync", task, source, target, written.work, until)
 
 
 def native_replica(replica: Server, written: Written) -> Run:
@@ -367,10 +332,10 @@ def check(source: Server, server: Server, written: Written) -> None:
 def pull(source: Server, written: Sequence[Written]) -> None:
     """Have the engine's relay pull all files. An app whose private log ends before today's location would wait."""
     first, last = written[0], written[-1]
-    url, folder = meta_url(first).reveal(), first.work / "relay"
+    url, folder = meta_url(first.work).reveal(), first.work / "relay"
     migrate(url)
-    spec = relay.relay_spec(source, first.file, folder)
-    process = RelayProcess.start(spec, {**os.environ, relay.META_VARIABLE: url}, first.work / "relay.log")
+    spec = relay.relay_of(source, first.file, folder)
+    process = RelayProcess.start(spec, {**os.environ, META_VARIABLE: url}, first.work / "relay.log")
     try:
         growth = relay.Growth(process.pid, lambda: not process.alive(), last.file.size, time.perf_counter())
         growth.watch(lambda: next(folder.glob(f"*.000001/{last.file.name}"), None))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +21,10 @@ def nursery_of_drivers() -> Nursery:
     return Nursery((__name__,))
 
 
-def start_driver(nursery: Nursery, spec: Path, log: Path, environ: Mapping[str, str], death: str = "") -> Driver:
+def start_driver(nursery: Nursery, spec: Path, log: Path, death: str = "") -> Driver:
     """Start a driver. `death`: where it kills itself (`dying.STEPS`), how often it gets past that before."""
     with log.open("ab") as output:
-        child = nursery.start(
-            f"{__name__}:live", [death, str(spec)], {**os.environ, **environ}, output.fileno(), str(log.parent)
-        )
+        child = nursery.start(f"{__name__}:live", [death, str(spec)], os.environ, output.fileno(), str(log.parent))
     return Driver(child, log)
 
 

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
+from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import reported_in
 from testbed import Server
-from tests.integration.merge.conftest import META_VARIABLE, Shops
+from tests.integration.merge.conftest import Shops
 from tests.integration.sync.app_process import WORKER_SYNC, AppProcess
+from tests.jobs import META_VARIABLE
 from tests.metadata_db import new_meta_db
 from tests.nursery import Nursery
 
@@ -80,13 +81,7 @@ class Runs:
 
     def start(self, app: str, until: str = "caught-up") -> AppProcess:
         spec = self.shops.migration().spec
-        changed = {
-            "run_id": f"run-{len(self._runs)}",
-            "app": app,
-            "until": until,
-            "meta_url": SecretRef(env=META_VARIABLE),
-            "launcher_pid": os.getpid(),
-        }
+        changed = {"run_id": f"run-{len(self._runs)}", "app": app, "until": until, "launcher_pid": os.getpid()}
         on_spark = WORKER_SYNC if app == "incremental_sync" else None
         self._runs.append(
             AppProcess(

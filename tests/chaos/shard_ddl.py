@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
+from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.reported import reported_in
@@ -30,9 +30,10 @@ from tests.chaos.forked import Driver, start_driver
 from tests.chaos.runs import a_task
 from tests.chaos.sharding import Family, History, Shard, Writer, make_family
 from tests.ddl_campaign.comparing import as_in_tidb
-from tests.integration.copy.migrations import Migration, differences, endpoint
-from tests.integration.merge.conftest import META_VARIABLE, Shops
+from tests.integration.copy.migrations import Migration, differences
+from tests.integration.merge.conftest import Shops
 from tests.integration.sync.year import definitions
+from tests.jobs import endpoint
 from tests.nursery import Nursery
 
 FAMILIES: Final = 6
@@ -100,14 +101,13 @@ class Drivers:
             "run_id": f"run-{self.started}",
             "app": "incremental_sync",
             "until": until,
-            "meta_url": SecretRef(env=META_VARIABLE),
             "launcher_pid": os.getpid(),
         }
         path = self.shops.folder / f"run-{self.started}.json"
         JobSpec.model_validate({**dict(spec), **changed}).write(path)
         log = path.with_suffix(".log")
         self.done["runs"] += 1
-        return start_driver(self.nursery, path, log, {META_VARIABLE: os.environ[META_VARIABLE]}, death)
+        return start_driver(self.nursery, path, log, death)
 
     def torment(self, deaths: Sequence[str], writers: Sequence[Writer], faults: Sequence[str]) -> None:
         """Let drivers die these deaths, and do these faults, while the writers write."""

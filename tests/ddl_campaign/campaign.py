@@ -24,7 +24,8 @@ from airflow_provider_dm.engine.verify.verification import verify
 from testbed import Server
 from tests.ddl_campaign.cases import EQUAL, Case, named
 from tests.ddl_campaign.comparing import columns_of, different
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit
+from tests.jobs import META_VARIABLE
 from tests.metadata_db import new_meta_db
 
 AT_ONCE: Final = 12

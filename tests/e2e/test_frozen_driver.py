@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import SecretRef
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import Reaction
@@ -24,7 +23,6 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.process import RelayProcess
-from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch.errors import SparkAppFailed
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import AppName, Upstream, source_spec
@@ -37,12 +35,12 @@ from testbed import Server
 from tests.chaos.proxy import Proxy
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import rows_of
+from tests.jobs import META_VARIABLE, endpoint, relay_spec
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 SOURCE, TASK = "one", "frozen"
-META_VARIABLE = "DM_TEST_FROZEN_META"
 SECONDS = 300
 SLOW_SECONDS = 1.5
 """An answer takes so long to the run that will be frozen: it cannot have claimed anything when it is."""
@@ -77,8 +75,8 @@ class World:
 
     @property
     def upstream(self) -> Upstream:
-        endpoint = Endpoint(SOURCE, self.source.host, self.source.port, self.source.user)
-        return Upstream(SourceConfig.model_validate({"source-id": SOURCE}), endpoint, self.folder / "relay")
+        config = SourceConfig.model_validate({"source-id": SOURCE})
+        return Upstream(config, endpoint(SOURCE, self.source), self.folder / "relay")
 
     def start(
         self, app: AppName, user: str, attempt: int, *, identity: str = "dag/run/task", port: int = 0
@@ -158,11 +156,7 @@ def relay(world: World) -> Iterator[None]:
     world.target.sql(f"CREATE DATABASE `{world.schema}`; CREATE TABLE `{world.schema}`.t (id INT PRIMARY KEY)")
     file, position = world.source.sql("SHOW MASTER STATUS")[0][:2]
     world.meta = {"binlog-name": file, "binlog-pos": position}
-    spec = RelaySpec(
-        source=source_spec(world.upstream, PassedSecrets()),
-        meta_url=SecretRef(env=META_VARIABLE),
-        launcher_pid=os.getpid(),
-    )
+    spec = relay_spec(source_spec(world.upstream, PassedSecrets()))
     process = RelayProcess.start(spec, os.environ, world.folder / "relay.log")
     yield
     process.kill()

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_dm.engine.downstream.session import close_target
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import endpoint
+from tests.jobs import endpoint
 
 HERE = Path(__file__).parent
 

@@ -10,12 +10,6 @@ from tests.meta_contract.subtasks import SubtaskContract
 
 
 class StoreContract(
-    LeaseContract,
-    RunContract,
-    SubtaskContract,
-    OperatorContract,
-    DdlLockContract,
-    RelayContract,
-    ProcessContract,
+    LeaseContract, RunContract, SubtaskContract, OperatorContract, DdlLockContract, RelayContract, ProcessContract
 ):
     """All but the tables themselves."""

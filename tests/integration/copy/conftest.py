@@ -1,23 +1,19 @@
 """Copies whose readers all take part; tasks whose tables are altered while they are copied."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import SecretRef
 from airflow_provider_dm.engine.copy import gather
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.spec import RelaySpec
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import SETUP, Kit
 from tests.integration.copy.migrations import Migration, NewTask
+from tests.jobs import relay_spec
 from tests.relay_thread import RelayThread
-
-META_VARIABLE = "DM_TEST_COPY_META"
 
 
 @pytest.fixture(autouse=True)
@@ -28,17 +24,14 @@ def all_readers_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def new_task(meta_url: str, store: MetaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewTask]:
+def new_task(store: MetaStore, tmp_path: Path) -> Iterator[NewTask]:
     """`new_task(target, source, schema)`: a task of mode all, whose relay runs until the test ends."""
-    monkeypatch.setenv(META_VARIABLE, meta_url)
     with ExitStack() as relays:
 
         def new(target: Server, source: Server, schema: str) -> Migration:
             root, mode = str(tmp_path / "relay"), {"task-mode": "all"}
             migration = Migration.of(target, source, schema, task=mode, relay_dir=root, store=store)
-            reference = SecretRef(env=META_VARIABLE)
-            relay = RelaySpec(source=migration.spec.sources[0], meta_url=reference, launcher_pid=os.getpid())
-            relays.callback(RelayThread(relay).kill)
+            relays.callback(RelayThread(relay_spec(migration.spec.sources[0])).kill)
             return migration
 
         yield new

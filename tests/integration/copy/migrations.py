@@ -7,9 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.migration import Hooks, LoadOutcome, load_all
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
@@ -17,24 +15,15 @@ from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.sync.run_sync import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from testbed.equality import Comparison, Place, Report, compare
+from tests.jobs import endpoint_spec, job_spec, source_spec
 
 E = TypeVar("E", bound=BaseException)
-
-
-def endpoint_spec(name: str, server: Server, session: Mapping[str, str] | None = None) -> EndpointSpec:
-    return EndpointSpec(name=name, host=server.host, port=server.port, user=server.user, session=dict(session or {}))
-
-
-def endpoint(name: str, server: Server) -> Endpoint:
-    return endpoint_spec(name, server).resolve()
 
 
 @dataclass
@@ -74,22 +63,12 @@ class Migration:
             ],
             **self.task,
         }
-        return JobSpec(
-            run_id="run",
-            app="full_migration",
-            task=TaskConfig.model_validate(task),
-            sources=tuple(
-                SourceSpec(
-                    config=SourceConfig.model_validate({"source-id": name, **self.source}),
-                    endpoint=endpoint_spec(name, server),
-                    relay_dir=f"{self.relay_dir}/{name}",
-                )
-                for name, server in self.sources.items()
-            ),
-            target=endpoint_spec("target", self.target, self.session),
-            meta_url=SecretRef(env="UNUSED"),
-            holder=Holder(identity="test", attempt="1", host="here"),
-        )
+        sources = [
+            source_spec(name, endpoint_spec(name, server), f"{self.relay_dir}/{name}", **self.source)
+            for name, server in self.sources.items()
+        ]
+        target = endpoint_spec("target", self.target, session=self.session)
+        return job_spec(task, sources, target, app="full_migration")
 
     def ref(self, name: str) -> SubtaskRef:
         return SubtaskRef(self.meta_schema, self.task.get("name", "test"), name)

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.reading import births as births_room
 from airflow_provider_dm.engine.reading.births import Birth, Births, check_birth, read_births
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from testbed import Server
-from tests.integration.copy.migrations import endpoint
+from tests.jobs import endpoint
 
 
 def rules(schema: str) -> BlockAllowRules:

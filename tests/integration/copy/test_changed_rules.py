@@ -8,7 +8,8 @@ from airflow_provider_dm.engine.copy.preconditions import check_before_claim
 from airflow_provider_dm.engine.rules.errors import RulesChanged, TargetTableMismatch
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, endpoint
+from tests.integration.copy.migrations import Migration
+from tests.jobs import endpoint
 
 
 def routed(source: Server, target: Server, schema: str, to: str) -> Migration:

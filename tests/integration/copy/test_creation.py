@@ -13,7 +13,8 @@ from airflow_provider_dm.engine.precheck.result import State
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, assert_same, endpoint
+from tests.integration.copy.migrations import Migration, assert_same
+from tests.jobs import endpoint
 
 CREATES = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP"
 

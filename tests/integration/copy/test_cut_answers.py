@@ -22,8 +22,9 @@ from airflow_provider_dm.engine.schema.codec import RowReader
 from airflow_provider_dm.engine.verify import piece
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, assert_same, endpoint
+from tests.integration.copy.migrations import Migration, assert_same
 from tests.integration.verify.test_verification import verified
+from tests.jobs import endpoint
 
 MOST = 3
 

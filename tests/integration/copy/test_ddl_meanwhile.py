@@ -25,9 +25,10 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import MOMENTS, SETUP, Kit
-from tests.integration.copy.migrations import differences, endpoint
+from tests.integration.copy.migrations import differences
 from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
+from tests.jobs import endpoint
 
 WRITES = (
     "UPDATE a SET v = CONCAT(v, 'x') WHERE id % 2 = 0",

@@ -35,8 +35,8 @@ from airflow_provider_dm.engine.reading.errors import SourceRefused
 from testbed import Server
 from tests.beside import beside
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import endpoint
 from tests.integration.copy.test_snapshot import WRITER_SECONDS, insert, long_select, open_transaction, running
+from tests.jobs import endpoint
 
 READERS = 8
 PROCESSES = multiprocessing.get_context("fork")

@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.conftest import loads_of
-from tests.integration.copy.migrations import Migration, assert_same, endpoint, merging
+from tests.integration.copy.migrations import Migration, assert_same, merging
+from tests.jobs import endpoint
 
 ROWS = 5_000
 COLUMNS = "id INT PRIMARY KEY, u INT NOT NULL UNIQUE, v VARCHAR(3)"

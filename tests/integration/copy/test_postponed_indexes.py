@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import Kit
-from tests.integration.copy.migrations import Migration, differences, endpoint, merging
+from tests.integration.copy.migrations import Migration, differences, merging
+from tests.jobs import endpoint
 
 LARGE = """CREATE TABLE {name} (id INT PRIMARY KEY, a INT, b VARCHAR(20), u INT, KEY by_a (a DESC, b), UNIQUE KEY u (u),
     KEY by_b (b(5)) COMMENT 'it''s'); INSERT INTO {name} SELECT seq + {first}, seq % 7, seq, seq FROM (

@@ -9,7 +9,8 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, assert_same, endpoint
+from tests.integration.copy.migrations import Migration, assert_same
+from tests.jobs import endpoint
 
 
 def test_a_load_starts_after_the_remedy_no_ddl_and_one_server(

@@ -25,7 +25,8 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import hold_pages
-from tests.integration.copy.migrations import Migration, assert_same, endpoint, set_page_rows
+from tests.integration.copy.migrations import Migration, assert_same, set_page_rows
+from tests.jobs import endpoint
 
 
 def filled(server: Server, schema: str) -> None:

@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server
-from tests.integration.copy.migrations import endpoint
+from tests.jobs import endpoint
 
 T = TypeVar("T")
 A, B = TableName("shop", "a"), TableName("shop", "b")

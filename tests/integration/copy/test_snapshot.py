@@ -24,7 +24,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec
 from tests.beside import beside
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.copy.migrations import Migration, endpoint
+from tests.integration.copy.migrations import Migration
+from tests.jobs import endpoint
 
 WRITER_SECONDS = 20
 """One request for a lock waits for one second. So much longer, as a busy machine may let a writer wait as well."""

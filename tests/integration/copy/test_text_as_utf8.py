@@ -10,7 +10,8 @@ from airflow_provider_dm.engine.verify.verification import verify
 from testbed import Server, ServerSpec
 from testbed.tidb import tidb_config
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import Migration, differences
+from tests.jobs import endpoint
 
 TEXTS = {
     "latin1": "café €",

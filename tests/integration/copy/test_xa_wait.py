@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.binlog.walking import end_xa
-from tests.integration.copy.migrations import endpoint
+from tests.jobs import endpoint
 
 XID = "X'c327',X'00ff',9"
 

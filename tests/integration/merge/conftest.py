@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
+from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.copy import source_load
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import LoadOutcome
@@ -39,10 +38,10 @@ from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from testbed import Server
 from testbed.equality import Report
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import E, Migration, differences, endpoint
+from tests.integration.copy.migrations import E, Migration, differences
+from tests.jobs import endpoint, relay_spec
 from tests.relay_thread import RelayThread
 
-META_VARIABLE = "DM_TEST_MERGE_META"
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
 UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
 PESSIMISTIC = {"task-mode": "all", "shard-mode": "pessimistic"}
@@ -114,8 +113,7 @@ class Shops:
         for spec in self.migration().spec.sources:
             name = spec.config.source_id
             if name not in self.relays:
-                relay = RelaySpec(source=spec, meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
-                self.relays[name] = self.relay_of(relay, name)
+                self.relays[name] = self.relay_of(relay_spec(spec), name)
 
     def relay_of(self, spec: RelaySpec, name: str) -> Any:
         return RelayThread(spec)
@@ -306,11 +304,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shops_of(
-    fresh_schema: FreshSchema, tmp_path: Path, meta_url: str, store: MetaStore, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Shops]]:
+def shops_of(fresh_schema: FreshSchema, tmp_path: Path, store: MetaStore) -> Iterator[Callable[..., Shops]]:
     """`shops_of(target, a=server, b=server)`."""
-    monkeypatch.setenv(META_VARIABLE, meta_url)
     made: list[Shops] = []
 
     def make(target: Server, **sources: Server) -> Shops:

@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync import sharing
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from tests.integration.copy.migrations import endpoint
 from tests.integration.merge.conftest import EACH_TRANSACTION, PLAIN, UNIQUE, Shops
+from tests.jobs import endpoint
 
 
 def exact(shops: Shops, columns: str = PLAIN) -> None:

@@ -14,8 +14,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from spark_apps.app import App, Outcome
 from spark_apps.incremental_sync import work
 from tests.chaos.plain_sync import PlainApp
-from tests.integration.copy.migrations import endpoint
 from tests.integration.merge.conftest import Shops, instances
+from tests.jobs import endpoint
 
 
 @dataclass

@@ -7,9 +7,9 @@ import pytest
 from airflow_provider_dm.engine.downstream.removal import remove_progress
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.rules.errors import RulesChanged
-from tests.integration.copy.migrations import endpoint
 from tests.integration.merge.conftest import PESSIMISTIC, PLAIN, Shops
 from tests.integration.merge.sharding import locks
+from tests.jobs import endpoint
 
 
 def test_rules_that_leave_a_shard_out_wait_for_the_end_of_its_ddl(one_source: Shops) -> None:

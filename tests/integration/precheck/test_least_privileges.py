@@ -5,7 +5,8 @@ from dataclasses import replace
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from testbed import Server
-from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.copy.migrations import Migration, differences
+from tests.jobs import endpoint
 
 
 def test_accounts_with_exactly_the_documented_grants_can_copy(source: Server, target: Server, schema: str) -> None:

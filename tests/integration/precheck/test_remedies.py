@@ -14,8 +14,9 @@ from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.copy.migrations import Migration, endpoint
+from tests.integration.copy.migrations import Migration
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, kit, new_kit, one_kit  # noqa: F401 (fixtures)
+from tests.jobs import endpoint
 
 from .test_precheck import check, result
 

@@ -12,14 +12,12 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.job import EndpointSpec
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.reader import RelayReader
@@ -27,9 +25,10 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 from testbed import Server
 from tests.beside import beside
 from tests.far_away import port_to
+from tests.jobs import endpoint, endpoint_spec, relay_spec, source_spec
 from tests.waiting import wait_for
 
-META_VARIABLE, PASSWORD_VARIABLE = "DM_TEST_META_URL", "DM_TEST_PASSWORD"
+PASSWORD_VARIABLE = "DM_TEST_PASSWORD"
 FINISH_SECONDS = 300
 IMPATIENT = {"backoff-min": 0.2, "backoff-max": 5}
 """The pauses of a relay in a test, which loses its upstream often."""
@@ -54,20 +53,14 @@ class RelayKit:
 
     @property
     def endpoint(self) -> EndpointSpec:
-        server = self.server
-        return EndpointSpec(name=self.source_id, host=server.host, port=port_to(server), user=server.user)
+        return endpoint_spec(self.source_id, self.server, port=port_to(self.server))
 
     def spec(self, until: str = "stopped", endpoint: EndpointSpec | None = None, **config: object) -> RelaySpec:
-        options = {"source_id": self.source_id, "relay_binlog_name": self.first_file, "checker": IMPATIENT, **config}
-        source = SourceSpec(
-            config=SourceConfig.model_validate(options), endpoint=endpoint or self.endpoint, relay_dir=str(self.root)
-        )
-        return RelaySpec.model_validate(
-            {"source": source, "meta_url": SecretRef(env=META_VARIABLE), "launcher_pid": os.getpid(), "until": until}
-        )
+        keys = {"relay_binlog_name": self.first_file, "checker": IMPATIENT, **config}
+        return relay_spec(source_spec(self.source_id, endpoint or self.endpoint, self.root, **keys), until=until)
 
     def start(self, until: str = "stopped", endpoint: EndpointSpec | None = None, **config: object) -> RelayProcess:
-        environment = {**os.environ, META_VARIABLE: self.meta_url, PASSWORD_VARIABLE: "secret"}
+        environment = {**os.environ, PASSWORD_VARIABLE: "secret"}
         process = RelayProcess.start(self.spec(until, endpoint, **config), environment, self.folder / "relay.log")
         self.started.append(process)
         return process
@@ -102,7 +95,7 @@ class RelayKit:
         self.store.put_subtask(task, self.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=at)
 
     def upstream(self) -> Location:
-        with connected(Endpoint("test", self.server.host, self.server.port, self.server.user)) as connection:
+        with connected(endpoint("test", self.server)) as connection:
             return current_location(connection)
 
     def differences(self, *, torn: bool = False) -> list[str]:

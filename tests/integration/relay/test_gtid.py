@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.relay.service import run_relay
 from testbed import Server, ServerSpec
 from tests.binlogs import purge_before
 from tests.conftest import StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled, load_on
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, load_on
 from tests.integration.relay.replicas import has_all_of, promote, replicate, replicated
 from tests.waiting import wait_for
 
@@ -173,7 +173,6 @@ def test_transactions_that_the_new_server_lacks_stop_the_relay(
     rows(b, "d", 5)
     monkeypatch.setattr(open_writer, "LAG_ALLOWED_SECONDS", 1.0)
     on_b = kit_of(b)
-    monkeypatch.setenv(META_VARIABLE, on_b.meta_url)
     with pytest.raises(DmError) as raised:
         run_relay(on_b.spec("caught-up", **GTID), on_b.store, threading.Event())
     # MariaDB has given the number to another transaction by then, and says so itself.

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from testbed import Server, ServerSpec
 from tests.binlogs import purge_before
 from tests.conftest import StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled
 from tests.integration.relay.test_gtid import held_files, rows
 from tests.waiting import wait_for
 
@@ -95,9 +95,8 @@ def test_the_log_stays_until_it_is_moved_away(kit: RelayKit, tmp_path: Path) -> 
     goes_on_from(kit, place)
 
 
-def test_a_private_log(kit: RelayKit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_private_log(kit: RelayKit) -> None:
     """Only its own task counts, and the start of that task: a log that ends before it is pulled anew."""
-    monkeypatch.setenv(META_VARIABLE, kit.meta_url)
     end = hold(kit)
     before, place = contents(kit), leave_behind(kit)
     kit.needs(Location("mysql-bin.000001", 4), task="another")

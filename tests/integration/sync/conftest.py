@@ -12,9 +12,7 @@ from typing import Any, Protocol, TypeVar
 import pymysql
 import pytest
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SourceSpec
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
@@ -26,7 +24,6 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -41,12 +38,11 @@ from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.far_away import port_to
+from tests.jobs import HOLDER, endpoint_spec, job_spec, relay_spec, source_spec
 from tests.relay_thread import RelayThread
 from tests.spark_fixtures import spark  # noqa: F401 (a fixture)
 
-META_VARIABLE = "DM_TEST_META_URL"
 SOURCE_ID = "s1"
-HOLDER = Holder(identity="test", attempt="1", host="here")
 
 TABLES = {
     "plain": "id bigint NOT NULL PRIMARY KEY, v varchar(40)",
@@ -131,39 +127,24 @@ class SyncKit:
         instance |= self.instance_keys
         if start is not None:
             instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}
-        task = TaskConfig.model_validate(
-            {
-                "name": self.task,
-                "task_mode": "incremental",
-                "meta_schema": self.meta_schema,
-                "mysql_instances": [instance],
-                "block_allow_list": {"ours": {"do-dbs": [self.schema]}},
-                **self.task_keys,
-            }
-        )
-        self.attempts += 1
-        fields: dict[str, object] = {
-            "run_id": f"run-{self.attempts}",
-            "app": "incremental_sync",
-            "task": task,
-            "sources": (self.source_spec(),),
-            "target": self.endpoint(self.target, "target"),
-            "meta_url": SecretRef(env=META_VARIABLE),
-            "holder": HOLDER,
-            "until": until,
+        task = {
+            "name": self.task,
+            "task_mode": "incremental",
+            "meta_schema": self.meta_schema,
+            "mysql_instances": [instance],
+            "block_allow_list": {"ours": {"do-dbs": [self.schema]}},
+            **self.task_keys,
         }
-        return JobSpec.model_validate(fields | changes)
+        self.attempts += 1
+        fields = {"run_id": f"run-{self.attempts}", "until": until, **changes}
+        return job_spec(task, [self.source_spec()], self.endpoint(self.target, "target"), **fields)
 
     def endpoint(self, server: Server, name: str) -> EndpointSpec:
-        port = port_to(server) if name == SOURCE_ID else server.port
-        return EndpointSpec(name=name, host=server.host, port=port, user=server.user)
+        return endpoint_spec(name, server, port=port_to(server) if name == SOURCE_ID else 0)
 
     def source_spec(self) -> SourceSpec:
-        keys = {"source_id": SOURCE_ID, "relay_binlog_name": self.first_file, **self.source_keys}
-        config = SourceConfig.model_validate(keys)
-        return SourceSpec(
-            config=config, endpoint=self.endpoint(self.source, SOURCE_ID), relay_dir=str(self.folder / "relay")
-        )
+        keys = {"relay_binlog_name": self.first_file, **self.source_keys}
+        return source_spec(SOURCE_ID, self.endpoint(self.source, SOURCE_ID), self.folder / "relay", **keys)
 
     @property
     def first_file(self) -> str:
@@ -179,23 +160,13 @@ class SyncKit:
 
     def pull(self) -> None:
         """A relay that runs until the test ends; the sync waits for what it has not pulled yet."""
-        if any(relay.alive() for relay in self.relays):
-            return
-        spec = RelaySpec.model_validate(
-            {
-                "source": self.source_spec(),
-                "meta_url": SecretRef(env=META_VARIABLE),
-                "launcher_pid": os.getpid(),
-                "until": "stopped",
-            }
-        )
-        self.relays.append(self.relay_of(spec))
+        if not any(relay.alive() for relay in self.relays):
+            self.relays.append(self.relay_of(relay_spec(self.source_spec())))
 
     def relay_of(self, spec: RelaySpec) -> Any:
-        environment = {**os.environ, META_VARIABLE: self.meta_url}
         if self.relays_are_processes:
-            return RelayProcess.start(spec, environment, self.folder / "relay.log")
-        return RelayThread(spec, environment)
+            return RelayProcess.start(spec, os.environ, self.folder / "relay.log")
+        return RelayThread(spec)
 
     def create(self, *tables: str) -> None:
         """The tables, empty, on both sides; the sync begins here."""
@@ -307,10 +278,7 @@ class NewKit(Protocol):
 
 
 @pytest.fixture
-def new_kit(
-    fresh_schema: FreshSchema, tmp_path: Path, meta_url: str, store: MetaStore, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[NewKit]:
-    monkeypatch.setenv(META_VARIABLE, meta_url)
+def new_kit(fresh_schema: FreshSchema, tmp_path: Path, meta_url: str, store: MetaStore) -> Iterator[NewKit]:
     with ExitStack() as made:
 
         def new(kind: type[K], source: Server, target: Server, **fields: Any) -> K:

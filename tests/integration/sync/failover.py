@@ -12,7 +12,6 @@ import pymysql
 from pymysql.constants import ER
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
@@ -20,6 +19,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server
 from tests.far_away import port_to
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions, rows_of
+from tests.jobs import endpoint_spec
 from tests.waiting import wait_for
 
 
@@ -102,16 +102,11 @@ class FailoverKit(SyncKit):
         self.address.close()
 
     def endpoint(self, server: Server, name: str) -> EndpointSpec:
-        port = self.address.port if name == SOURCE_ID else server.port
-        return EndpointSpec(name=name, host=server.host, port=port, user=server.user)
+        return endpoint_spec(name, server, port=self.address.port if name == SOURCE_ID else 0)
 
     def source_spec(self) -> SourceSpec:
-        config = SourceConfig.model_validate(
-            {"source_id": SOURCE_ID, "enable_gtid": True, "relay_binlog_name": self.first}
-        )
-        return SourceSpec(
-            config=config, endpoint=self.endpoint(self.source, SOURCE_ID), relay_dir=str(self.folder / "relay")
-        )
+        self.source_keys = {"enable_gtid": True, "relay_binlog_name": self.first}
+        return super().source_spec()
 
     @property
     def first_file(self) -> str:

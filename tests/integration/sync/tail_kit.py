@@ -6,8 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.meta.records import RelayStatus
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
@@ -17,7 +16,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.beside import beside
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 
 MIB = 1 << 20
 SMALL = EpochSize(limit=1 << 17, one_task=1 << 15, smallest=1 << 15)
@@ -46,26 +45,14 @@ class TailKit(SyncKit):
         return self.folder / "upstream" / SOURCE_ID
 
     def source_spec(self) -> SourceSpec:
-        config = {"source_id": SOURCE_ID, "relay_binlog_name": self.first_file, "enable_relay": self.shared}
-        return SourceSpec(
-            config=SourceConfig.model_validate(config),
-            endpoint=self.endpoint(self.elsewhere or self.source, SOURCE_ID),
-            relay_dir=str(self.relay_dir),
-            fallback_dir=str(self.fallback_dir) if self.shared else None,
-        )
+        login = self.endpoint(self.elsewhere or self.source, SOURCE_ID)
+        self.source_keys = {"enable_relay": self.shared}
+        fallback = str(self.fallback_dir) if self.shared else None
+        return super().source_spec().model_copy(update={"endpoint": login, "fallback_dir": fallback})
 
-    def pull(self) -> None:
-        if any(relay.alive() for relay in self.relays):
-            return
-        spec = RelaySpec(
-            source=self.source_spec(),
-            spool=None if self.shared else SpoolSpec(task="test", limit_bytes=self.limit, until=self.until),
-            meta_url=SecretRef(env=META_VARIABLE),
-            launcher_pid=os.getpid(),
-        )
-        self.relays.append(
-            RelayProcess.start(spec, {**os.environ, META_VARIABLE: self.meta_url}, self.folder / "relay.log")
-        )
+    def relay_of(self, spec: RelaySpec) -> RelayProcess:
+        spool = None if self.shared else SpoolSpec(task="test", limit_bytes=self.limit, until=self.until)
+        return RelayProcess.start(spec.model_copy(update={"spool": spool}), os.environ, self.folder / "relay.log")
 
     def relay_status(self) -> RelayStatus:
         status = self.store.relay_status(SOURCE_ID)

@@ -160,12 +160,7 @@ def test_ddl_that_tidb_refuses_has_a_remedy(tidb_kit: SyncKit) -> None:
 
     tidb_kit.write("INSERT INTO plain VALUES (3, 'c')")
     for table, ddl, row, columns in (
-        (
-            "plain",
-            "DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
-            "3, 'd'",
-            "id int, v varchar(40), PRIMARY KEY (id, v)",
-        ),
+        ("plain", "DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "3, 'd'", "id int, v varchar(40), PRIMARY KEY (id, v)"),
         ("uniq", "MODIFY id int unsigned NOT NULL", "3, 3, 'c'", "id bigint PRIMARY KEY, u int UNIQUE, v varchar(40)"),
     ):
         tidb_kit.write(f"ALTER TABLE {table} {ddl}", f"INSERT INTO {table} VALUES ({row})")

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter, PartlyCovered, coverages
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import endpoint
+from tests.jobs import endpoint
 
 WORDS = (
     *("", "a", "A", "a ", "A  ", "ab", "a\t", "a b", "á", "ä", "ae", "b", "B", "ss", "ß", "SS", "straße", "strasse"),

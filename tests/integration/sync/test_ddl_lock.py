@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import endpoint
+from tests.jobs import endpoint
 
 PLACE = "here"
 

@@ -12,7 +12,8 @@ from airflow_provider_dm.engine.downstream.session import close_target, fresh_ta
 from airflow_provider_dm.engine.errors import DmError
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, assert_same, endpoint
+from tests.integration.copy.migrations import Migration, assert_same
+from tests.jobs import endpoint
 
 
 @pytest.mark.parametrize("found", ["no schema", "no table", "half of the tables", "all but the version"])

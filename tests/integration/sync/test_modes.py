@@ -112,11 +112,7 @@ def test_one_row_a_statement_and_each_change_is_written(one_kit: SyncKit, monkey
 
     assert {statement.rows for statement in written} == {1}
     verbs = [statement.verb for statement in written if statement.table.table == "plain"]
-    assert sorted(verbs, key=lambda one: one.value) == [
-        *[Verb.DELETE] * 2,
-        *[Verb.INSERT] * 2,
-        *[Verb.UPSERT] * 4,
-    ]
+    assert sorted(verbs, key=lambda one: one.value) == [*[Verb.DELETE] * 2, *[Verb.INSERT] * 2, *[Verb.UPSERT] * 4]
     assert one_kit.differences() == []
 
 

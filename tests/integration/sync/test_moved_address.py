@@ -12,17 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.errors import UpstreamSwitched
 from airflow_provider_dm.engine.relay.process import RelayProcess
-from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from testbed import Server, ServerSpec, start_servers, stop_servers
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, TABLES, NewKit, rows_of
+from tests.integration.sync.conftest import SOURCE_ID, TABLES, NewKit, rows_of
 from tests.integration.sync.tail_kit import MIB, TailKit
+from tests.jobs import META_VARIABLE, relay_spec
 from tests.waiting import wait_for
 
 OURS = [(1, b"ours")]
@@ -42,12 +43,8 @@ class MovedKit(TailKit):
 
     def pull_for(self, task: str, relay_dir: Path) -> RelayProcess:
         """The private relay of another task."""
-        spec = RelaySpec(
-            source=self.source_spec().model_copy(update={"relay_dir": str(relay_dir)}),
-            spool=SpoolSpec(task=task, limit_bytes=MIB),
-            meta_url=SecretRef(env=META_VARIABLE),
-            launcher_pid=os.getpid(),
-        )
+        source = self.source_spec().model_copy(update={"relay_dir": str(relay_dir)})
+        spec = relay_spec(source, spool=SpoolSpec(task=task, limit_bytes=MIB))
         self.relays.append(RelayProcess.start(spec, os.environ, self.folder / "another-relay.log"))
         return self.relays[-1]
 

@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import GhostState, LoggedText, OnlineDdls
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import endpoint
+from tests.jobs import endpoint
 
 T, U = TableName("shop", "t"), TableName("shöp", "ü`'\\")
 GHO, NEW, OLD = TableName("shop", "_t_gho"), TableName("shöp", "_ü`'\\_new"), TableName("shop", "_t_old")

@@ -23,10 +23,10 @@ from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
 from tests.dm_tables import DmTable
-from tests.integration.copy.migrations import endpoint
 from tests.integration.sync.conftest import SOURCE_ID, TABLES, SyncKit, rows_of
 from tests.integration.sync.test_by_hand import begin, given, wanted
 from tests.integration.sync.test_dm_checkpoint import plain_info, refusal
+from tests.jobs import endpoint
 from tests.waiting import wait_for
 
 

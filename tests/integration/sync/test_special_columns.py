@@ -22,8 +22,8 @@ from tests.exactness.others import ADDRESSES, COMPRESSED, COMPUTED, GEOMETRY, HI
 from tests.exactness.samples import SAMPLES
 from tests.exactness.sorts import Sample
 from tests.exactness.strings import MEMBERS
-from tests.integration.copy.migrations import endpoint
 from tests.integration.sync.conftest import SyncKit
+from tests.jobs import endpoint
 
 SJIS: Final = [sample for sample in SAMPLES if any("sjis" in sort.ddl for sort in sample.sorts)]
 SPECIAL: Final = (NUMBERS, MEMBERS, JSON, GEOMETRY, VECTOR, ADDRESSES, COMPRESSED, COMPUTED, HIDDEN, *SJIS)

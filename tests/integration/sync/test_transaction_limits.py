@@ -13,8 +13,9 @@ from airflow_provider_dm.engine.sync.write.apply import BATCH_ROWS
 from testbed import Server, ServerSpec
 from testbed.tidb import tidb_config
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.copy.migrations import Migration, assert_same, endpoint
+from tests.integration.copy.migrations import Migration, assert_same
 from tests.integration.sync.conftest import NewKit, SyncKit
+from tests.jobs import endpoint
 
 MIB = 1 << 20
 LIMIT = 3 * MIB

@@ -87,10 +87,7 @@ def test_all_errors_of_a_file_are_in_the_order_of_its_lines() -> None:
             ),
             'task.yaml:4: "route-rules" in mysql-instances[0] names "r" twice',
         ),
-        (
-            "name: t\nname: u\n" + INSTANCE,
-            'task.yaml:2: the key "name" is given twice, first in line 1',
-        ),
+        ("name: t\nname: u\n" + INSTANCE, 'task.yaml:2: the key "name" is given twice, first in line 1'),
         (
             f"name: t\n{INSTANCE}taget-database:\n  host: h\n",
             'task.yaml:3: unknown key "taget-database" in the task; did you mean "target-database"?',

@@ -7,14 +7,7 @@ import pytest
 from airflow_provider_dm.engine.ddl.errors import CannotTrack
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from tests.unit.ddl.tracked import (
-    MARIADB,
-    MYSQL_5,
-    SESSION,
-    T,
-    after,
-    lines,
-)
+from tests.unit.ddl.tracked import MARIADB, MYSQL_5, SESSION, T, after, lines
 
 
 def test_a_foreign_key_creates_an_index_until_another_index_covers_it() -> None:

@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import PurgeConfig, SourceConfig
+from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -18,9 +17,10 @@ from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
 from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, FreeSpace, Inactive
 from airflow_provider_dm.engine.relay.purge_files import sole_purger
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
-from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.errors import PurgeNotReported, RelayFailed
 from airflow_provider_dm.launch.relay_purge import purge_relay_log
+from tests.jobs import relay_spec, source_spec
 from tests.unit.relay.events import file_of
 from tests.waiting import wait_for
 
@@ -44,10 +44,7 @@ def root(tmp_path: Path) -> Path:
 def keeper(
     root: Path, store: MetaStore, purge: Mapping[str, int] = WANTS_SPACE, spool: SpoolSpec | None = None
 ) -> Housekeeper:
-    config = SourceConfig.model_validate({"source_id": SOURCE, "purge": purge})
-    endpoint = EndpointSpec(name=SOURCE, host="nowhere", port=1, user="nobody")
-    source = SourceSpec(config=config, endpoint=endpoint, relay_dir=str(root))
-    return Housekeeper(RelaySpec(source=source, spool=spool, meta_url=SecretRef(env="UNUSED")), store)
+    return Housekeeper(relay_spec(source_spec(SOURCE, relay_dir=root, purge=purge), spool=spool), store)
 
 
 def needs(

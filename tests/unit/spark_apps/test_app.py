@@ -7,17 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.errors import TargetUnreachable
 from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.records import Stage
-from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED, result_in
 from spark_apps.app import App, Outcome, _finish, main
+from tests.jobs import NOWHERE, job_spec, source_spec
 
-NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
 LOST = TargetUnreachable("target", "gone")
 
 
@@ -25,21 +21,8 @@ LOST = TargetUnreachable("target", "gone")
 def app() -> App:
     """An app of two sources, whose metadata DB takes everything."""
     names = ("a", "b")
-    task = TaskConfig.model_validate({"name": "t", "mysql_instances": [{"source_id": name} for name in names]})
-    sources = [
-        SourceSpec(config=SourceConfig(source_id=name), endpoint=NOWHERE, relay_dir="/nowhere") for name in names
-    ]
-    spec = JobSpec.model_validate(
-        {
-            "run_id": "r",
-            "app": "incremental_sync",
-            "task": task,
-            "sources": sources,
-            "target": NOWHERE,
-            "meta_url": SecretRef(env="NONE"),
-            "holder": Holder(identity="i", attempt="1", host="h"),
-        }
-    )
+    task = {"name": "t", "mysql_instances": [{"source_id": name} for name in names]}
+    spec = job_spec(task, [source_spec(name) for name in names])
     store = SimpleNamespace(heartbeat_run=lambda *_: None, finish_run=lambda *_, **__: None)
     return App(spec, cast(Any, store), threading.Event(), threading.Event(), NOWHERE.resolve())
 

@@ -12,9 +12,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
-from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.ddl import tracker
 from airflow_provider_dm.engine.ddl.apply_alter import altered_table
 from airflow_provider_dm.engine.ddl.parse import parse
@@ -28,7 +26,6 @@ from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query_whole, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
@@ -37,13 +34,13 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
+from tests.jobs import job_spec, source_spec
 from tests.unit.sync.ddl_changes import MERGED
 from tests.unit.sync.ddl_history import SCHEMA, TASK
 from tests.unit.sync.ddl_ways import MODES
 from tests.unit.sync.sqlite_target import META, Cursor
 
 SOURCES: Final = ("one", "two")
-NOWHERE: Final = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
 TARGET: Final = ServerInfo(Flavour.MYSQL, "9.7.0", 1, "target")
 MOST_REMEMBERED: Final = 20_000
 TEXT: Final = "utf8mb4_general_ci"
@@ -217,16 +214,7 @@ def _job(mode: str, always: bool) -> JobSpec:
             for name in SOURCES
         ],
     }
-    configs = [SourceConfig.model_validate({"source-id": name}) for name in SOURCES]
-    return JobSpec(
-        run_id="run",
-        app="incremental_sync",
-        task=TaskConfig.model_validate(task),
-        sources=tuple(SourceSpec(config=one, endpoint=NOWHERE, relay_dir="/nowhere") for one in configs),
-        target=NOWHERE,
-        meta_url=SecretRef(env="UNUSED"),
-        holder=Holder(identity="test", attempt="1", host="here"),
-    )
+    return job_spec(task, [source_spec(name) for name in SOURCES])
 
 
 def ref_of(source: str) -> SubtaskRef:

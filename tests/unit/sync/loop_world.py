@@ -13,10 +13,7 @@ from typing import Any, TypeVar, cast
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import PreparedXa, needed_location
-from airflow_provider_dm.engine.config.job import EndpointSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
-from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.downstream.frontier import read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
@@ -28,7 +25,6 @@ from airflow_provider_dm.engine.merge.servers import ContestServers
 from airflow_provider_dm.engine.meta.records import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
@@ -55,6 +51,7 @@ from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
+from tests.jobs import NOWHERE, job_spec, source_spec
 from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import TARGETS
 
@@ -64,7 +61,6 @@ T = TypeVar("T")
 
 LO = Location("bin.000001", 100)
 FENCE = Fence(SubtaskRef(META, "task", "one"), 1)
-NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
 BYTES = 1000
 """The size of an epoch, if a test gives none."""
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema=META)
@@ -277,17 +273,7 @@ def source(*, sharded: bool) -> SyncSource:
     """Return a source without a launcher; the loop reads its settings and its fence."""
     shard_mode = {"shard-mode": "pessimistic"} if sharded else {}
     task = {"name": "task", "task-mode": "all", "meta-schema": META, "mysql-instances": [{"source-id": "one"}]}
-    config = SourceConfig.model_validate({"source-id": "one"})
-    job = JobSpec(
-        run_id="run",
-        app="incremental_sync",
-        task=TaskConfig.model_validate(task | shard_mode),
-        sources=(SourceSpec(config=config, endpoint=NOWHERE, relay_dir="/nowhere"),),
-        target=NOWHERE,
-        meta_url=SecretRef(env="UNUSED"),
-        holder=Holder(identity="test", attempt="1", host="here"),
-    )
-    return SyncSource.of(job, FENCE)
+    return SyncSource.of(job_spec(task | shard_mode, [source_spec("one")]), FENCE)
 
 
 class Stop(threading.Event):
