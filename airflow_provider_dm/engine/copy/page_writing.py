@@ -67,9 +67,6 @@ def write_rows_of(job: ChunkJob, cells: Cells, dialect: Dialect) -> Callable[[Co
     insertion = Insertion(job.mapping, cells, np.arange(len(cells)), job.verb, dialect)
 
     def insert(connection: Connection, statement: SqlStatement, numbers: Any) -> None:
-        if job.is_merged and statement.computing is not None:  # `execute` may divide it into several statements
-            _place(job, cells.some_rows(numbers), dialect, connection)
-            return
         try:
             execute(connection, statement)
         except DuplicateInTarget as error:

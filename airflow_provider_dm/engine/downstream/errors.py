@@ -173,7 +173,7 @@ class TargetWarned(RowStatementError):
 
 
 class ComputedDiffers(RowStatementError):
-    """The target's value of a generated column differs from the source's."""
+    """The target's value of a generated column differs from the source's, or does not fit into the column."""
 
     table: str
     columns: tuple[str, ...]

@@ -5,9 +5,7 @@ names are always written, so the target's column order does not matter. A statem
 or before it would exceed its `most_bytes`; a larger row is written alone.
 
 Values of columns that the target generates are left out; the target's results are compared with them
-(`differing_rows`). A row may have such a value only because it was written without strict mode (`b tinyint AS (a)`,
-`INSERT IGNORE`, a = 500): then its statement is repeated `leniently`, and may have warnings for generated columns,
-whose values are compared in any case.
+(`differing_rows`).
 
 An ENUM may have its index 0, the value after an invalid insert, which a strict session rejects. Rows with it are
 written in statements of their own, without strict mode; `Statement.invalid` has the expected warnings, and any other
@@ -20,7 +18,7 @@ unchanged row; DELETE 1 for an existing row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby, islice, tee
 from typing import TYPE_CHECKING, Final
@@ -121,20 +119,14 @@ class Computing:
 
     mapping: TableMapping
     dialect: Dialect
-    verb: Verb
     rows: tuple[Literals, ...]
-    lenient: bool = False
+    lenient: bool
+    """True if they are written without strict mode."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The target's names of the generated columns."""
         return tuple(self.mapping.target_columns[index].name for index in self.mapping.computed)
-
-    def leniently(self) -> Iterator[SqlStatement]:
-        """Yield the rows again, in statements that may clip generated values, as many as warnings are shown."""
-        most = min(self.dialect.most_rows, max(1, MAX_INVALID // len(self.mapping.computed)))
-        dialect = replace(self.dialect, most_rows=most)
-        return write_rows(self.mapping, self.rows, self.verb, dialect=dialect, lenient=True)
 
     def differing(self, columns: Sequence[int] | None = None) -> Iterator[SqlStatement]:
         """Yield statements that count rows whose generated values differ. `columns`: default all."""
@@ -143,14 +135,11 @@ class Computing:
 
 
 def write_rows(
-    mapping: TableMapping, rows: Iterable[Literals], verb: Verb, *, dialect: Dialect = Dialect(), lenient: bool = False
+    mapping: TableMapping, rows: Iterable[Literals], verb: Verb, *, dialect: Dialect = Dialect()
 ) -> Iterator[SqlStatement]:
-    """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
-
-    `lenient`: without strict mode (`Computing.leniently`).
-    """
+    """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`."""
     if not deletes_first(mapping, verb, dialect):
-        yield from _written(mapping, rows, verb, dialect, lenient=lenient)
+        yield from _written(mapping, rows, verb, dialect)
         return
     every_row = _reverses_bits(mapping, verb, dialect)
     blurred = () if dialect.server.updates_index_0 else mapping.enums_with_empty
@@ -161,7 +150,7 @@ def write_rows(
                 mapping, (tuple([row[at] for at in mapping.key_places]) for row in some), dialect=dialect
             )
         how = Verb.INSERT if deleted and verb is Verb.UPSERT else verb
-        yield from _written(mapping, some, how, dialect, lenient=lenient)
+        yield from _written(mapping, some, how, dialect)
 
 
 def deletes_first(mapping: TableMapping, verb: Verb, dialect: Dialect) -> bool:
@@ -178,13 +167,11 @@ def _reverses_bits(mapping: TableMapping, verb: Verb, dialect: Dialect) -> bool:
     return verb is Verb.UPSERT and mapping.has_wide_bits and not dialect.server.upserts_wide_bits
 
 
-def _written(
-    mapping: TableMapping, rows: Iterable[Literals], verb: Verb, dialect: Dialect, *, lenient: bool
-) -> Iterator[SqlStatement]:
+def _written(mapping: TableMapping, rows: Iterable[Literals], verb: Verb, dialect: Dialect) -> Iterator[SqlStatement]:
     max_bytes, max_rows = dialect.most_bytes, dialect.most_rows
     plain, tail = around(mapping, verb, dialect)
     for run, invalid in _runs(mapping, rows):
-        head, mode = _leniently(plain, dialect) if invalid or lenient else (plain, "")
+        head, mode = _leniently(plain, dialect) if invalid else (plain, "")
         most = max(1, min(max_rows, MAX_INVALID // len(mapping.enums))) if invalid else max_rows
         texts, again = tee(run)
         for batch in _batches(_row_texts(mapping, texts), most, max_bytes - len(head) - len(tail)):
@@ -196,7 +183,7 @@ def _written(
                 verb,
                 _invalid(mapping, mine) if invalid else frozenset(),
                 mode,
-                Computing(mapping, dialect, verb, mine, bool(invalid or lenient)) if mapping.computed else None,
+                Computing(mapping, dialect, mine, invalid) if mapping.computed else None,
                 key_text(mapping, mine[0]) if len(mine) == 1 else "",
             )
 

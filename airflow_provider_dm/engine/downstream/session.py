@@ -168,14 +168,10 @@ def execute(connection: Connection, statement: SqlStatement) -> int:
     try:
         affected, clipped = _run(connection, statement)
     except pymysql.err.Error as error:
-        refused = translate(error, table=table, statement=str(statement), key=statement.key)
-        number, message = number_of(error), message_of(error)
-        if computing is None or computing.lenient or not is_clipping(number, message, computing.columns):
-            raise refused from None  # None: the driver's text may quote row values
-        try:
-            return sum(execute(connection, one) for one in computing.leniently())
-        except TargetWarned:
-            raise refused from None  # the value of another column is rejected as well
+        # From None: the driver's text may quote row values.
+        if computing is not None and is_clipping(number_of(error), message_of(error), computing.columns):
+            raise ComputedDiffers(table, computing.columns) from None  # the source clipped it without strict mode
+        raise translate(error, table=table, statement=str(statement), key=statement.key) from None
     if computing is not None and (clipped or computing.lenient or computing.mapping.uncertain):
         _check_computed(connection, computing)
     return affected

@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.downstream.row_statements import (
 from airflow_provider_dm.engine.downstream.session import count, execute
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.merge.errors import TooManyContested
-from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.reading.text_rows import TextCells, rows
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row
@@ -165,15 +165,9 @@ class OwnerWriter:
             for statement in write_rows(self.mapping, literals, Verb.INSERT, dialect=self.access.dialect):
                 some = numbers[at : at + statement.rows]
                 at += statement.rows
-                # session.execute may split it, and a first part may have written rows when a later one fails
-                divisible = statement.computing is not None
-                if divisible:
-                    query(connection, "SAVEPOINT dm_placing")
                 try:
                     self.access.execute(connection, statement)
                 except DuplicateInTarget:
-                    if divisible:
-                        query(connection, "ROLLBACK TO SAVEPOINT dm_placing")
                     if len(some) == 1:
                         taken.append(some[0])
                     else:

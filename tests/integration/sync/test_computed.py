@@ -58,19 +58,12 @@ def test_equal_computed_values_arrive_also_in_large_epochs(kit: SyncKit) -> None
     kit.sync_and_compare(LocalRunner(2), size=SMALL)
 
 
-@pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE", "NULL"])
-def test_values_that_the_source_clipped_stay_clipped(kit: SyncKit, key: str) -> None:
-    create(kit, COLUMNS.format(key, "VIRTUAL"))
-    values = ", ".join(f"({n}, {n * 37 % 2000 - 1000}, 's{n}')" for n in range(90))
-    kit.write("SET SESSION sql_mode = ''", f"INSERT IGNORE INTO t (id, a, s) VALUES {values}")
-    kit.sync_and_compare()
-    assert (1,) in kit.target.sql(f"SELECT COUNT(*) > 0 FROM {kit.schema}.t WHERE a > 200 AND b = 127")
-    kit.write(
-        "SET SESSION sql_mode = ''",
-        "UPDATE IGNORE t SET a = a * 2 WHERE id % 3 = 0",
-        "DELETE FROM t WHERE id % 4 = 0",
-        "UPDATE IGNORE t SET s = 'moved', a = 12345 WHERE id % 5 = 0",
-    )
+def test_a_value_that_the_source_clipped_stops(kit: SyncKit) -> None:
+    create(kit, COLUMNS.format("PRIMARY KEY", "VIRTUAL"))
+    kit.write("SET SESSION sql_mode = ''", "INSERT IGNORE INTO t (id, a, s) VALUES (1, 1, 's'), (2, 500, 's')")
+    kit.stops(ComputedDiffers, match="DM-6007.*ordinary columns in the target")
+    assert rows(kit.target, kit) == []
+    kit.target.sql("ALTER TABLE t DROP COLUMN b; ALTER TABLE t ADD COLUMN b TINYINT", database=kit.schema)
     kit.sync_and_compare()
 
 

@@ -144,15 +144,6 @@ def test_values_that_the_target_computes_are_compared_with_the_source() -> None:
     assert [one.rows for one in many] == [100, 100, 50]
 
 
-def test_rows_are_written_again_without_strict_mode() -> None:
-    (statement,) = write_rows(SUMS, [(b"%d" % n, b"0", b"NULL") for n in range(70)], Verb.INSERT)
-    assert statement.computing is not None
-    again = list(statement.computing.leniently())
-    assert [one.rows for one in again] == [30, 30, 10]
-    assert all(one.sql.startswith(b"SET STATEMENT sql_mode='ALLOW_INVALID_DATES") for one in again)
-    assert all(one.computing is not None and one.computing.lenient for one in again)
-
-
 @pytest.mark.parametrize(
     ("flavour", "head"),
     [

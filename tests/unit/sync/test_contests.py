@@ -15,7 +15,6 @@ from airflow_provider_dm.engine.downstream.contested_row import (
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, Fenced
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.row_key import row_key
-from airflow_provider_dm.engine.downstream.row_statements import SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge import contests
@@ -178,24 +177,6 @@ def test_a_row_waits_in_the_column_order_of_its_own_table(around: Around) -> Non
     assert writer.insert(tx, (), writer.rows([(b"1", b"7")], [(b"1", b"7")])) == 1
 
     assert [one.row for one in oldest_rows(tx, REF, seconds=0, after=0, most=9)] == [(b"7", b"1")]
-
-
-def test_rows_of_a_divided_insert_do_not_wait_for_themselves(around: Around) -> None:
-    """`session.execute` divides it if the target computes values that it has to clip."""
-    around.database.sqlite.execute("INSERT INTO shop.plain VALUES (3, 9)")
-    access, plain = around.access(), TableMapping(MINE, TARGET)
-    computed = replace(TARGET, columns=(TARGET.columns[0], replace(TARGET.columns[1], generated=True)))
-
-    def divided(tx: Any, statement: SqlStatement) -> int:
-        assert statement.computing is not None
-        rows = ([row] for row in statement.computing.rows)
-        return sum(access.write_rows(tx, plain, row, Verb.INSERT) for row in rows)
-
-    mapping, rows = TableMapping(computed, computed), [(b"%d" % key, b"7") for key in (1, 2, 3)]
-    writer = OwnerWriter(RowOwner(REF, MINE.name), mapping, replace(access, execute=divided), most_waiting=1)
-
-    assert around.transactions(lambda tx: writer.insert_if_free(tx, writer.rows(rows, rows))) == [2]
-    assert sum(around.database.rows(TARGET).values()) == 3
 
 
 # A place that is held by a row which no source has
