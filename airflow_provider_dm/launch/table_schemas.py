@@ -40,7 +40,9 @@ class TableSchemas:
             return known_tables(connection, self._ref(source))
 
     def get(self, source: str, name: TableName) -> Definition:
-        """Return one table's definition. Raises InvalidInput, and the errors of `known`."""
+        """Return one table's definition; without text if a user has removed it. Raises InvalidInput, and the errors of
+        `known`.
+        """
         definition = self.known(source).get(name)
         if definition is None:
             raise self._unknown(source, name)

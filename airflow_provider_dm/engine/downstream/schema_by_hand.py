@@ -1,6 +1,6 @@
 """Reading and changing, by hand, the definitions by which a task reads the source's log.
 
-    names and text ◀── dm_table_definition, and for a table without one dm_table_schema (only what rows need)
+    names ◀── dm_table_schema; text ◀── dm_table_definition
     CREATE TABLE of a user, the source or the target ──▶ parsed completely ──▶ claim ──▶ dm_table_definition
 
 Changes are made only while no run is working, by a claim: later runs read the change.
@@ -28,10 +28,9 @@ from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, stored_names
 from airflow_provider_dm.engine.schema.errors import TableNotFound
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 
 def _definition_refused(table: str, why: str) -> InvalidInput:
@@ -49,15 +48,14 @@ def table_not_known(table: str, task: str, source: str) -> InvalidInput:
 
 
 def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
-    """Return the tables of a subtask by name.
+    """Return the tables of a subtask by name; without text if a user has removed the definition.
 
     Raises SubtaskMissing, IncompleteResult.
     """
     if ref.source not in known_subtasks(connection, ref.meta_schema, ref.task, [ref.source]):
         raise SubtaskMissing(*ref.key)
-    tables = (schema.table for schema in load_table_schemas(connection, ref))
-    definitions = {table.name: Definition(what_rows_need(table)) for table in tables}
-    return dict(sorted((definitions | load_definitions(connection, ref)).items()))
+    names = {schema.table.name: Definition("") for schema in load_table_schemas(connection, ref)}
+    return dict(sorted((names | load_definitions(connection, ref)).items()))
 
 
 def change_definition(
@@ -117,39 +115,6 @@ def definition_at(connection: Connection, name: TableName, *, place: TableName |
     if not rows:
         raise TableNotFound(str(called))
     return definition_in(create_statement(connection, called), name, collation=text(rows[0][0]), called=called)
-
-
-def what_rows_need(table: Table) -> str:
-    """Return CREATE TABLE from the catalogue's description, which has no defaults, comments and plain keys.
-
-    >>> columns = (Column("id", 0, "int", "int(11)", False), Column("v", 1, "text", "text", True, "utf8mb4"))
-    >>> print(what_rows_need(Table(TableName("s", "t"), columns, (Index("PRIMARY", ("id",)),))))
-    CREATE TABLE `s`.`t` (
-      `id` int(11) NOT NULL,
-      `v` text CHARACTER SET utf8mb4,
-      PRIMARY KEY (`id`)
-    )
-    """
-    lines = [_column(column) for column in table.columns]
-    lines += [_key(key) for key in table.unique_keys if not key.expression]
-    return f"CREATE TABLE {table.name.quoted()} (\n  " + ",\n  ".join(lines) + "\n)"
-
-
-def _column(column: Column) -> str:
-    words = [quote(column.name), column.column_type]
-    words += ["CHARACTER SET", column.charset] if column.charset else []
-    words += ["COLLATE", column.collation] if column.collation else []
-    if column.generated:
-        words.append(f"GENERATED ALWAYS AS ({column.expression})")
-    words += ["NOT NULL"] * (not column.nullable)
-    return " ".join(words)
-
-
-def _key(key: Index) -> str:
-    prefixes = key.prefixes or (None,) * len(key.columns)
-    parts = (quote(one) + (f"({prefix})" if prefix else "") for one, prefix in zip(key.columns, prefixes, strict=True))
-    head = "PRIMARY KEY" if key.primary else f"UNIQUE KEY {quote(key.name)}"
-    return f"{head} ({', '.join(parts)})"
 
 
 def _renamed(sql: str, name: TableName) -> str:
