@@ -14,6 +14,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 LATELY_SECONDS: Final = 30.0
 """The interval for recent speeds, as in DM."""
+_LEAST_HELD: Final = 1.0
+"""The least age in seconds of rows that are held back, also if the source's clock is ahead of ours."""
 
 
 @dataclass(frozen=True)
@@ -157,8 +159,6 @@ class SyncProgress:
     """Merged tables with held-back rows, because not all shards have executed the same DDL (DM's unresolvedGroups);
     None: not read yet.
     """
-    held_in_future_since: float | None = None
-    """The time at which this process first saw rows held back since a time in the future (clocks differ)."""
     held_back_bytes: int | None = 0
     """The bytes of the log from the first held-back row to here; None: unknown."""
     resuming: str = ""
@@ -212,19 +212,10 @@ class SyncProgress:
     def set_contested(self, rows: int, since: float | None) -> None:
         """Set the number of contested rows, and since when the oldest waits."""
         self.contested_rows, self.contested_since = rows, since
-        self._compare_clocks(time.time())
 
-    def set_unresolved_groups(self, groups: list[dict[str, Any]], now: float | None = None) -> None:
+    def set_unresolved_groups(self, groups: list[dict[str, Any]]) -> None:
         """Set the merged tables with held-back rows."""
         self.unresolved_groups = groups
-        self._compare_clocks(time.time() if now is None else now)
-
-    def _compare_clocks(self, now: float) -> None:
-        since = self._noted_since()
-        if since is None:
-            self.held_in_future_since = None
-        elif since >= now and self.held_in_future_since is None:
-            self.held_in_future_since = now - 1.0
 
     def set_safe_mode(self, shown: dict[str, Any]) -> None:
         """Set the state of safe mode."""
@@ -271,7 +262,7 @@ class SyncProgress:
         known += [held] if held is not None else []
         if not known:
             return None
-        return max(0.0, now - min(known))
+        return max(_LEAST_HELD if self.holds_back else 0.0, now - min(known))
 
     def held_back_seconds(self, now: float | None = None) -> float | None:
         """Return for how long rows have been held back; None: no row is held back, or the time is unknown.
@@ -279,15 +270,9 @@ class SyncProgress:
         Counts rows after a DDL that not all shards have executed, and contested rows.
         """
         held = self._held_since()
-        return None if held is None else (time.time() if now is None else now) - held
+        return None if held is None else max(_LEAST_HELD, (time.time() if now is None else now) - held)
 
     def _held_since(self) -> float | None:
-        """Return the time since which rows have been held back. If the source's clock is ahead of ours, return the time
-        at which this process knew of them."""
-        since, known = self._noted_since(), self.held_in_future_since
-        return since if since is None or known is None else min(since, known)
-
-    def _noted_since(self) -> float | None:
         times = [group["since"] for group in self.unresolved_groups or ()]
         return min((time for time in (*times, self.contested_since) if time is not None), default=None)
 
