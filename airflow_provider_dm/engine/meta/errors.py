@@ -115,17 +115,6 @@ class MetaRefused(DmError):
     hint = "Grant its account all privileges on its tables; if a value does not fit, please report it."
 
 
-class NoWayBack(DmError):
-    """Alembic was asked to downgrade. The generation of a lease must never be forgotten: if a number were issued again,
-    a process that has lost its lease could write again."""
-
-    revision: str
-
-    code = "DM-8012"
-    what = "revision {revision} of the metadata DB cannot be downgraded: the generations of leases would start again."
-    hint = "Restore a backup of the metadata DB together with the targets, or keep the newer release."
-
-
 class RunOvertaken(DmError):
     """Another run claimed the subtask after this one was launched, and has ended: this one was suspended, or slower.
 

@@ -1,8 +1,10 @@
-"""All tables. Until the first release this revision is edited in place, with a new number."""
+"""All tables. Until the first release this revision is edited in place, with a new number.
+
+Without a downgrade: a lease's generation that was issued again would let a process write that has lost its lease.
+"""
 
 from alembic import op
 
-from airflow_provider_dm.engine.meta.errors import NoWayBack
 from airflow_provider_dm.engine.meta.tables import metadata
 
 revision = "0008"
@@ -13,8 +15,3 @@ depends_on = None
 
 def upgrade() -> None:
     metadata.create_all(op.get_bind())  # existing tables stay: MySQL commits each CREATE TABLE
-
-
-def downgrade() -> None:
-    """Refuse, before anything is dropped; alembic calls this for every revision to be undone."""
-    raise NoWayBack(revision)
