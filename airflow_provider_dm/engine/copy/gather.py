@@ -38,7 +38,6 @@ from airflow_provider_dm.engine.mysql.binlog_status import (
     location_if_shown,
     location_of_end,
 )
-from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -126,15 +125,6 @@ def gathering(
         yield Gathering(source, group, consistency, connection, int(me), reads_log)
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """The snapshots that were opened under a lock. `readers`: reader -> its connection."""
-
-    at: Location
-    readers: dict[int, int]
-    tables: frozenset[TableName]
-
-
 @dataclass
 class Gathering:
     """The driver's side of one gather. After an error, another gather with other readers may succeed."""
@@ -160,24 +150,16 @@ class Gathering:
         try:
             with source_errors(self.source):
                 self._wait_for_readers(have_ended)
-                return self._under_lock(tables)
+                opened = read_under_lock(self.source, tables, self._open, self.consistency)
+                at, readers, existing = opened.value
+                self._admit(readers)
+                if not at.gtid_set:
+                    at = location_of_end(self.connection, BinlogSize(at.file, at.position))
+                return Gathered(at, frozenset(readers), existing, opened.blocked_seconds, opened.attempts)
         except BaseException:
             with suppress(DmError):
                 self.close()
             raise
-
-    def _under_lock(self, tables: Collection[TableName]) -> Gathered:
-        gathered = read_under_lock(self.source, tables, self._open, self.consistency)
-        opened = gathered.value
-        self._admit(opened.readers)
-        at = opened.at
-        if not at.gtid_set:
-            at = location_of_end(self.connection, BinlogSize(at.file, at.position))
-        return Gathered(at, frozenset(opened.readers), opened.tables, gathered.blocked_seconds, gathered.attempts)
-
-    @property
-    def _server(self) -> Capabilities:
-        return server_info(self.connection).capabilities
 
     def open(self) -> None:
         """Allow the readers to write pages."""
@@ -213,8 +195,11 @@ class Gathering:
             self._take(f"ready-{number}")
         log.info("%s: readers that are ready: %d of %d", self.source.name, len(ready), self.group.readers)
 
-    def _open(self, held: HeldLock) -> _Opened:
-        """Open the snapshots under the lock. Raises NotGathered, ReadLockNotGranted."""
+    def _open(self, held: HeldLock) -> tuple[Location, dict[int, int], frozenset[TableName]]:
+        """Open the snapshots under the lock; return their location, the connection of each reader, and the tables.
+
+        Raises NotGathered, ReadLockNotGranted.
+        """
         if self._go_released:
             raise NotGathered(self.source.name, "the read lock was lost")
         before = self._end(held.connection)
@@ -223,7 +208,7 @@ class Gathering:
         if not _is_steady(before, at, held.lock):
             reason = f"under a lock, the binlog moved from {before.name}:{before.size} to {at}"
             raise NotGathered(self.source.name, reason)
-        return _Opened(at, readers, held.tables)
+        return at, readers, held.tables
 
     def _snapshots_opened(self) -> dict[int, int]:
         """Release `go`, and return the readers that take `done` in time. Raises NotGathered."""
@@ -241,7 +226,7 @@ class Gathering:
         """Return the end of the binlog; without its GTID set if the server would have to compute it, which may take
         long, while the log moves.
         """
-        if self._server.gtids_at is None or held.lock is SourceLock.GLOBAL:
+        if server_info(self.connection).capabilities.gtids_at is None or held.lock is SourceLock.GLOBAL:
             return current_location(held.connection) if self.reads_log else location_if_shown(held.connection)
         return Location(*self._end(held.connection))
 
