@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 import pymysql
@@ -106,32 +107,14 @@ class CheckpointPoints:
         return max(places, key=lambda place: place.sort_key, default=None)
 
 
-@dataclass
-class TableInfos:
-    """A cache of the TableInfo documents in DM's checkpoint, with the CREATE TABLE text from which each was made."""
+@lru_cache(maxsize=4096)
+def table_info_of(server: Server, name: TableName, sql: str, collation: str | None) -> str | None:
+    """Return a table's TableInfo as JSON; None: TiDB cannot represent the table.
 
-    _collations: Mapping[str, str] = field(default_factory=dict, init=False)
-    _known: Mapping[TableName, tuple[str, str | None]] = field(default_factory=dict, init=False)
-
-    def of(
-        self, server: Server, definitions: Mapping[TableName, str], collations: Mapping[str, str]
-    ) -> dict[TableName, str | None]:
-        """Return the TableInfo of each table as JSON; None: TiDB cannot represent the table.
-
-        `definitions`: CREATE TABLE texts. `collations`: the default of each schema. `server`: the same in each call.
-        """
-        known = self._known if collations == self._collations else {}
-        points: dict[TableName, tuple[str, str | None]] = {}
-        for name, sql in definitions.items():
-            before = known.get(name)
-            points[name] = before if before and before[0] == sql else (sql, _table_info(server, name, sql, collations))
-        self._collations, self._known = dict(collations), points
-        return {name: info for name, (_, info) in points.items()}
-
-
-def _table_info(server: Server, name: TableName, sql: str, collations: Mapping[str, str]) -> str | None:
+    `sql`: its CREATE TABLE. `collation`: the default of its schema, if known.
+    """
     try:
-        tracker = Tracker.of(server, {name: sql}, collations)
+        tracker = Tracker.of(server, {name: sql}, {} if collation is None else {name.schema: collation})
         return json.dumps(table_info(name, tracker.definition(name)), ensure_ascii=False)
     except CannotTrack as error:
         log.debug("DM's checkpoint has no definition of %s: %s", name, error)
@@ -151,7 +134,6 @@ class DmPoints:
     _why_not: str | None = field(default=None, init=False)
     """Why the table cannot be written; "": it can; None: not checked yet."""
     _server: Server | None = field(default=None, init=False)
-    _infos: TableInfos = field(default_factory=TableInfos, init=False)
 
     def tables_changed(self) -> None:
         """Make a write due now, with the table definitions."""
@@ -236,10 +218,13 @@ class DmPoints:
         if self._server is None:
             with connected(self.source.upstream) as upstream:
                 self._server = server_of(upstream)
-        infos = self._infos.of(
-            self._server, {name: explicit_sql(known[name]) for name in tables if name in known}, collations
-        )
-        return {name: infos.get(name) for name in sorted(tables)}
+        server = self._server
+        return {
+            name: table_info_of(server, name, explicit_sql(known[name]), collations.get(name.schema))
+            if name in known
+            else None
+            for name in sorted(tables)
+        }
 
     def _check_writable(self) -> bool:
         """Check once that the table exists or can be created, and that it can store this subtask's ids. Return True if
