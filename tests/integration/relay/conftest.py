@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 from testbed import Server
 from tests.beside import beside
 from tests.far_away import port_to
-from tests.jobs import endpoint, endpoint_spec, relay_spec, source_spec
+from tests.jobs import META_VARIABLE, endpoint, endpoint_spec, relay_spec, source_spec
 from tests.waiting import wait_for
 
 PASSWORD_VARIABLE = "DM_TEST_PASSWORD"
@@ -60,7 +60,7 @@ class RelayKit:
         return relay_spec(source_spec(self.source_id, endpoint or self.endpoint, self.root, **keys), until=until)
 
     def start(self, until: str = "stopped", endpoint: EndpointSpec | None = None, **config: object) -> RelayProcess:
-        environment = {**os.environ, PASSWORD_VARIABLE: "secret"}
+        environment = {**os.environ, META_VARIABLE: self.meta_url, PASSWORD_VARIABLE: "secret"}
         process = RelayProcess.start(self.spec(until, endpoint, **config), environment, self.folder / "relay.log")
         self.started.append(process)
         return process
