@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from airflow_provider_dm.engine.relay.errors import StreamLost
 from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
 from airflow_provider_dm.engine.relay.protocol import DumpRequest, DumpStream
 from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
+from tests.unit.relay.events import event, streamed
 
 PREVIOUS_GTIDS, GTID_LIST, STOP = 35, 163, 3
 
@@ -102,7 +102,7 @@ class Upstream:
             if until is not None and until[0] == file.name:
                 break
             position = 4
-        return b"".join(_packets(sent))
+        return streamed(*sent)
 
     def connection(self) -> Connection:
         return cast(Connection, _Answers(self))
@@ -116,20 +116,12 @@ def _set(flavour: Flavour, count: int) -> GtidSet:
 
 def made_up(code: int, body: bytes) -> bytes:
     """An event that no file has: position 0, flag "artificial"."""
-    event = struct.pack("<IBIIIH", 0, code, 7, 19 + len(body) + 4, 0, 0x20) + body
-    return event + struct.pack("<I", zlib.crc32(event))
+    return event(code, body, 0, timestamp=0, flags=0x20)
 
 
 def _again(format_description: bytes) -> bytes:
     """Return it as a server sends it before a stream that starts after it."""
-    event = bytearray(format_description[:-4])
-    event[13:17] = bytes(4)
-    return bytes(event) + struct.pack("<I", zlib.crc32(event))
-
-
-def _packets(events: Sequence[bytes]) -> Iterator[bytes]:
-    for sequence, event in enumerate(events):
-        yield (len(event) + 1).to_bytes(3, "little") + bytes([sequence & 0xFF, 0]) + event
+    return event(15, format_description[19:-4], 0)
 
 
 class Feed(DumpStream):

@@ -150,7 +150,7 @@ def anonymous(number: int) -> Event:
     return gtid("mysql", number)._replace(code=codes.ANONYMOUS_GTID)
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     size = next((size for size in range(1, 9) if number < 1 << 7 * size), 9)
     if size == 9:
         return b"\xff" + number.to_bytes(8, "little")
@@ -160,25 +160,25 @@ def _varint(number: int) -> bytes:
 def tagged_gtid(number: int, tag: bytes = b"audit") -> Event:
     """MySQL's own serialisation: numbered fields of integers of variable length; signed ones zigzag."""
     fields = [
-        _varint(0) + _varint(1),  # flags
-        _varint(1) + b"".join(map(_varint, SOURCE.bytes)),
-        _varint(2) + _varint(number << 1),
-        _varint(3) + _varint(len(tag)) + tag,
-        _varint(4) + _varint((number - 1) << 1),
-        _varint(5) + _varint(number << 1),
-        _varint(6) + _varint(NOW * 1_000_000),
-        _varint(8) + _varint(300),
-        _varint(9) + _varint(90700),
+        varint(0) + varint(1),  # flags
+        varint(1) + b"".join(map(varint, SOURCE.bytes)),
+        varint(2) + varint(number << 1),
+        varint(3) + varint(len(tag)) + tag,
+        varint(4) + varint((number - 1) << 1),
+        varint(5) + varint(number << 1),
+        varint(6) + varint(NOW * 1_000_000),
+        varint(8) + varint(300),
+        varint(9) + varint(90700),
     ]
     body = b"".join(fields)
-    return Event(codes.GTID_TAGGED, _varint(1) + _varint(len(body) + 4) + _varint(0) + body)
+    return Event(codes.GTID_TAGGED, varint(1) + varint(len(body) + 4) + varint(0) + body)
 
 
 def previous_gtids(last: int, tag: bytes | None = None) -> Event:
     """The numbers 1 to `last` of our source; 0: none."""
     if not last:
         return Event(codes.PREVIOUS_GTIDS, bytes(8))
-    one = SOURCE.bytes + (b"" if tag is None else _varint(len(tag)) + tag) + struct.pack("<QQQ", 1, 1, last + 1)
+    one = SOURCE.bytes + (b"" if tag is None else varint(len(tag)) + tag) + struct.pack("<QQQ", 1, 1, last + 1)
     count = struct.pack("<Q", 1) if tag is None else b"\1" + (1).to_bytes(6, "little") + b"\1"
     return Event(codes.PREVIOUS_GTIDS, count + one)
 
@@ -327,11 +327,11 @@ def without_checksums(log: Log, flavour: str) -> Log:
 # What is packed
 
 
-def packed_by_mariadb(data: bytes, says: int | None = None) -> bytes:
+def packed_by_mariadb(data: bytes, says: int | None = None, *, head: int = 0x80) -> bytes:
     """MariaDB's compressed record; `says`: a length that is not so."""
     wanted = len(data) if says is None else says
     size = max(1, (wanted.bit_length() + 7) // 8)
-    return bytes([0x80 | size]) + wanted.to_bytes(size, "big") + zlib.compress(data)
+    return bytes([head | size]) + wanted.to_bytes(size, "big") + zlib.compress(data)
 
 
 def compressed(event: Event) -> Event:
@@ -355,5 +355,8 @@ def payload(data: bytes, *, kind: int = 0, lie: int | None = None) -> Event:
 def payload_of(packed: bytes, says: int | None, kind: int = 0) -> bytes:
     """A payload's body. `says` None: without the field of its length."""
     numbers = [(2, kind), *([] if says is None else [(3, says)]), (1, len(packed))]
-    fields = [bytes([field]) + length(len(length(number))) + length(number) for field, number in numbers]
-    return b"".join(fields) + b"\0" + packed
+    return b"".join(payload_field(*one) for one in numbers) + b"\0" + packed
+
+
+def payload_field(field: int, number: int) -> bytes:
+    return length(field) + length(len(length(number))) + length(number)

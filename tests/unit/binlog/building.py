@@ -2,7 +2,6 @@
 
 import re
 import struct
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.mysql.gtid import MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from tests.fuzz.writer import Event, packed_by_mariadb, payload_of, varint, written
 
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 UUID_OF_SOURCE = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
@@ -97,11 +97,8 @@ class Log:
         return len(self.data)
 
     def add(self, code: int, body: bytes, *, timestamp: int = 1_700_000_000, flags: int = 0, server_id: int = 7) -> int:
-        trailer = 4 if self.checksum or code == 15 else 0
-        start = self.position
-        size = 19 + len(body) + trailer
-        event = struct.pack("<IBIIIH", timestamp, code, server_id, size, (start + size) & 0xFFFFFFFF, flags) + body
-        self.data += event + (struct.pack("<I", zlib.crc32(event)) if trailer else b"")
+        start, event = self.position, Event(code, body, flags, timestamp, server_id)
+        self.data += written(event, checksum=self.checksum or code == 15, position=start)
         return start
 
     def format_description(self, *, version: int = 4) -> int:
@@ -139,7 +136,7 @@ class Log:
     def query(self, sql: str | bytes, schema: str = "shop", variables: bytes = b"", *, compressed: bool = False) -> int:
         text = sql.encode() if isinstance(sql, str) else sql
         head = query_head(schema, variables)
-        return self.add(165, head + packed(text)) if compressed else self.add(2, head + text)
+        return self.add(165, head + packed_by_mariadb(text)) if compressed else self.add(2, head + text)
 
     def begin(self) -> int:
         """The events that open a transaction of rows."""
@@ -180,7 +177,7 @@ class Log:
         bitmap = b"".join(bytes([one]) * ((columns + 7) // 8) for one in bitmaps)
         head = number.to_bytes(6, "little") + bytes([last, 0]) + (b"\2\0" if version == 2 else b"")
         joined = b"".join(images)
-        return self.add(code, head + bytes([columns]) + bitmap + (packed(joined) if compressed else joined))
+        return self.add(code, head + bytes([columns]) + bitmap + (packed_by_mariadb(joined) if compressed else joined))
 
     def change(self, before: bytes | None, after: bytes | None, name: TableName = NAME) -> None:
         """A statement that changes one row, from one image to another; None: no row."""
@@ -224,51 +221,20 @@ def query_head(schema: str = "shop", variables: bytes = b"") -> bytes:
     return struct.pack("<IIBHH", 1, 0, len(schema), 0, len(variables)) + variables + schema.encode() + b"\0"
 
 
-def packed(data: bytes, *, claimed: int | None = None, head: int = 0x80) -> bytes:
-    """A part of an event as MariaDB compresses it."""
-    size = len(data) if claimed is None else claimed
-    digits = size.to_bytes(max(1, (size.bit_length() + 7) // 8), "big")
-    return bytes([head | len(digits)]) + digits + zlib.compress(data)
-
-
-def length_encoded(number: int) -> bytes:
-    if number < 0xFB:
-        return bytes([number])
-    for first, size in ((0xFC, 2), (0xFD, 3), (0xFE, 8)):
-        if number < 1 << 8 * size:
-            return bytes([first]) + number.to_bytes(size, "little")
-    raise ValueError(number)
-
-
-def payload_field(number: int, value: int) -> bytes:
-    encoded = length_encoded(value)
-    return length_encoded(number) + length_encoded(len(encoded)) + encoded
-
-
 def payload_body(events: bytes, compression: str = "zstd", *, claimed: int | None = None) -> bytes:
     """The body of a TRANSACTION_PAYLOAD, its fields in the order that MySQL writes them in."""
-    data = zstandard.ZstdCompressor().compress(events) if compression == "zstd" else events
-    fields = payload_field(2, 0 if compression == "zstd" else 255)
-    if compression == "zstd":
-        fields += payload_field(3, len(events) if claimed is None else claimed)
-    return fields + payload_field(1, len(data)) + b"\0" + data
-
-
-def variable_length(number: int) -> bytes:
-    """Write an integer as MySQL's library does: the first byte's trailing ones say how many bytes follow."""
-    size = next((n for n in range(1, 9) if number < 1 << 7 * n), 9)
-    if size == 9:
-        return b"\xff" + number.to_bytes(8, "little")
-    return (number << size | (1 << size - 1) - 1).to_bytes(size, "little")
+    if compression != "zstd":
+        return payload_of(events, None, kind=255)
+    return payload_of(zstandard.ZstdCompressor().compress(events), len(events) if claimed is None else claimed)
 
 
 def tagged_gtid_body(tag: str, number: int, *, last_needed: int = 0, uuid: UUID = UUID_OF_SOURCE) -> bytes:
     """GTID_TAGGED up to its tag."""
-    field = [variable_length(n) for n in range(4)]
-    its_uuid = b"".join(variable_length(byte) for byte in uuid.bytes)
-    fields = field[0] + variable_length(0) + field[1] + its_uuid + field[2] + variable_length(number << 1)
-    fields += field[3] + variable_length(len(tag)) + tag.encode()
-    return variable_length(1) + variable_length(len(fields)) + variable_length(last_needed) + fields
+    field = [varint(n) for n in range(4)]
+    its_uuid = b"".join(varint(byte) for byte in uuid.bytes)
+    fields = field[0] + varint(0) + field[1] + its_uuid + field[2] + varint(number << 1)
+    fields += field[3] + varint(len(tag)) + tag.encode()
+    return varint(1) + varint(len(fields)) + varint(last_needed) + fields
 
 
 def order(number: int, note: bytes | None = b"x") -> bytes:

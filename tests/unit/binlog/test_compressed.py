@@ -14,7 +14,8 @@ from airflow_provider_dm.engine.binlog.events import EVENTS
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import Log, order, packed, query_head
+from tests.fuzz.writer import packed_by_mariadb as packed
+from tests.unit.binlog.building import Log, order, query_head
 
 SIZES = st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 100_000])
 
@@ -55,10 +56,10 @@ def test_every_truncation_is_malformed(code: int) -> None:
 @pytest.mark.parametrize(
     "tail",
     [
-        packed(b"x" * 50, claimed=49),
-        packed(b"x" * 50, claimed=51),
-        packed(b"x" * 50, claimed=0),
-        packed(b"x" * 50, claimed=1 << 27),
+        packed(b"x" * 50, says=49),
+        packed(b"x" * 50, says=51),
+        packed(b"x" * 50, says=0),
+        packed(b"x" * 50, says=1 << 27),
         packed(b"x" * 50, head=0x00),
         packed(b"x" * 50, head=0x90),
         packed(b"x" * 50, head=0x88),
@@ -92,8 +93,8 @@ def test_a_wrong_part_is_malformed(tail: bytes) -> None:
 
 def test_a_size_beyond_128_mib_is_refused_and_a_bomb_stops_at_its_claim() -> None:
     with pytest.raises(EventTooLarge):
-        uncompressed_query(query_head() + packed(b"x", claimed=(128 << 20) + 1), "f:4")
-    bomb = packed(bytes(200 << 20), claimed=1000)
+        uncompressed_query(query_head() + packed(b"x", says=(128 << 20) + 1), "f:4")
+    bomb = packed(bytes(200 << 20), says=1000)
     tracemalloc.start()
     with pytest.raises(MalformedEvent):
         uncompressed_query(query_head() + bomb, "f:4")
@@ -134,7 +135,7 @@ def test_an_epoch_and_its_ranges_are_as_large_as_what_is_unpacked(kind: str, ver
 
 def test_a_large_claimed_size_is_no_error_of_the_plan(tmp_path: Path) -> None:
     assert claimed_rows_size(166, b"short") == 0
-    assert claimed_rows_size(166, HEADS[166] + packed(b"x", claimed=(1 << 32) - 1)) == 128 << 20
+    assert claimed_rows_size(166, HEADS[166] + packed(b"x", says=(1 << 32) - 1)) == 128 << 20
 
 
 def test_a_compressed_statement_is_found_like_a_plain_one(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import Log, order, payload_body, payload_field
+from tests.fuzz.writer import payload_field
+from tests.unit.binlog.building import Log, order, payload_body
 
 MIB = 1 << 20
 COMPRESSIONS = pytest.mark.parametrize("compression", ["zstd", "none"])
