@@ -19,7 +19,6 @@ from tests.integration.relay.conftest import KitOf, RelayKit, is_settled
 from tests.integration.relay.test_gtid import held_files, rows
 from tests.waiting import wait_for
 
-BY_GTID: dict[str, Any] = {"enable_gtid": True}
 """`relay-binlog-name` stays: it is the first file, which is purged, and must not count again."""
 HELD = [(1, f"mysql-bin.{number:06d}") for number in (1, 2, 3)]
 

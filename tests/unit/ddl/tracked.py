@@ -1,10 +1,13 @@
 """Tables as a tracker has them, in short forms for tests."""
 
+from dataclasses import replace
+
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.model import Table
 
 MYSQL = Server(Flavour.MYSQL, (9, 7, 0))
 MYSQL_5 = Server(Flavour.MYSQL, (5, 7, 44))
@@ -20,6 +23,13 @@ def after(*statements: str, server: Server = MYSQL, session: SessionDefaults = S
     for statement in statements:
         tracker = tracker.after(parse(statement, session.sql_mode, "shop"), session)
     return tracker
+
+
+def table_of(definition: str, name: TableName = T, *, server: Server = MYSQL) -> Table:
+    """Return the table of `CREATE TABLE name (definition)`."""
+    session = replace(SESSION, sql_mode=0)
+    statement = parse(f"CREATE TABLE {name.quoted()} ({definition})", session.sql_mode, name.schema)
+    return Tracker.of(server, {}, {name.schema: "utf8mb4_bin"}).after(statement, session).table(name)
 
 
 def columns(tracker: Tracker, name: TableName = T) -> list[str]:

@@ -1,6 +1,5 @@
 """The SQL text of the merger."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -19,19 +18,17 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.schema.model import Table
+from tests.unit.ddl.tracked import table_of
 
 
-def table(name: str, *key: str) -> Table:
-    columns = (
-        Column("id", 0, "bigint", "bigint", False),
-        Column("na`me", 1, "varchar", "varchar(9)", True, charset="utf8mb4", collation="utf8mb4_general_ci"),
-    )
-    return Table(TableName("shop", name), columns, (Index("PRIMARY", key, prefixes=(None,) * len(key)),) if key else ())
+def table(name: str, key: str = "") -> Table:
+    text = "`na``me` varchar(9) COLLATE utf8mb4_general_ci"
+    return table_of(f"id bigint NOT NULL, {text}{key and f', PRIMARY KEY ({key})'}", TableName("shop", name))
 
 
 ITEM = TableMapping(table("item_01", "id"), table("item", "id"))
-PAIR = TableMapping(table("pair", "na`me", "id"), table("pair", "na`me", "id"))
+PAIR = TableMapping(table("pair", "`na``me`, id"), table("pair", "`na``me`, id"))
 LOG = TableMapping(table("log"), table("log"))
 ROWS = [(b"1", b"'a'"), (b"2", b"NULL")]
 
@@ -100,20 +97,13 @@ def test_an_image_is_compared_byte_by_byte_also_where_a_collation_is_not() -> No
     ],
 )
 def test_an_image_of_other_types(kind: str, literal: str, condition: str) -> None:
-    column = Column("c", 0, re.split(r"\W", kind)[0], kind, True, charset="latin1" if "enum" in kind else None)
-    one = Table(TableName("shop", "log"), (column,), ())
+    one = table_of(f"c {kind}", TableName("shop", "log"))
     sql = delete_image(TableMapping(one, one), (literal.encode(),), 1).sql.decode()
     assert sql == f"DELETE FROM `shop`.`log` WHERE {condition} LIMIT 1"
 
 
-COMPUTED = Table(
-    TableName("shop", "sums"),
-    (
-        Column("id", 0, "int", "int", False),
-        Column("twice", 1, "int", "int", True, generated=True),
-        Column("e", 2, "enum", "enum('a')", True, charset="latin1"),
-    ),
-    (Index("PRIMARY", ("id",), prefixes=(None,)),),
+COMPUTED = table_of(
+    "id int PRIMARY KEY, twice int AS (2 * id), e enum('a') CHARACTER SET latin1", TableName("shop", "sums")
 )
 SUMS = TableMapping(COMPUTED, COMPUTED)
 
@@ -181,13 +171,11 @@ def test_statements_end_at_rows_or_bytes() -> None:
     assert list(write_rows(ITEM, [], Verb.INSERT)) == []
 
 
-@pytest.mark.parametrize("key", [("id",), ()])
+@pytest.mark.parametrize("key", [", PRIMARY KEY (id)", ""])
 @pytest.mark.parametrize("verb", [Verb.UPSERT, Verb.REPLACE])
-def test_rows_whose_enum_is_empty_are_deleted_in_tidb_before_they_are_written(verb: Verb, key: tuple[str, ...]) -> None:
+def test_rows_whose_enum_is_empty_are_deleted_in_tidb_before_they_are_written(verb: Verb, key: str) -> None:
     """Without a key no row can be replaced."""
-    columns = (Column("id", 0, "int", "int", False), Column("e", 1, "enum", "enum('','a')", True, charset="utf8mb4"))
-    keys = (Index("PRIMARY", key, prefixes=(None,)),) if key else ()
-    one = Table(TableName("shop", "t"), columns, keys)
+    one = table_of(f"id int NOT NULL, e enum('','a'){key}")
     both = TableMapping(one, one)
     rows = [(b"1", b"'a'"), (b"2", b"''"), (b"3", b"0")]
 

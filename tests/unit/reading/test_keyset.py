@@ -5,21 +5,10 @@ import sqlite3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, read_key, write_key
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from tests.unit.ddl.tracked import table_of
 
-
-def table(*columns: Column, key: tuple[str, ...], prefixes: tuple[int | None, ...] = ()) -> Table:
-    primary = Index("PRIMARY", key, prefixes=prefixes or (None,) * len(key))
-    return Table(TableName("shop", "t"), columns, (primary,))
-
-
-def integer(name: str, position: int) -> Column:
-    return Column(name, position, "int", "int(11)", nullable=False)
-
-
-THREE = table(*(integer(name, position) for position, name in enumerate("abc")), key=("a", "b", "c"))
+THREE = table_of("a int, b int, c int, PRIMARY KEY (a, b, c)")
 keys = st.sets(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=40)
 
 
@@ -53,7 +42,7 @@ def test_pages_of_a_composite_key_give_every_row_once_in_order(
 
 
 def test_the_steps_of_a_two_column_key() -> None:
-    order = KeyOrder.of(table(integer("a", 0), integer("b", 1), key=("a", "b")))
+    order = KeyOrder.of(table_of("a int, b int, PRIMARY KEY (a, b)"))
     assert order is not None
 
     assert list(order.steps(None, 1, 9)) == [b"`a` >= 1 AND `a` <= 9"]
@@ -61,15 +50,12 @@ def test_the_steps_of_a_two_column_key() -> None:
 
 
 def test_keys_that_the_server_orders_otherwise_than_it_compares_do_not_page() -> None:
-    enum = Column("e", 0, "enum", "enum('b','a')", nullable=False, charset="utf8mb4", collation="utf8mb4_bin")
-    text = Column("t", 0, "varchar", "varchar(99)", nullable=False, charset="utf8mb4", collation="utf8mb4_bin")
-    number = Column("f", 0, "double", "double", nullable=False)
-
-    assert KeyOrder.of(table(enum, key=("e",))) is None
-    assert KeyOrder.of(table(number, key=("f",))) is None
-    assert KeyOrder.of(table(text, key=("t",), prefixes=(10,))) is None
-    assert KeyOrder.of(Table(TableName("a", "b"), (text,), ())) is None
-    order = KeyOrder.of(table(text, key=("t",)))
+    text = "t varchar(99) NOT NULL"
+    assert KeyOrder.of(table_of("e enum('b','a') PRIMARY KEY")) is None
+    assert KeyOrder.of(table_of("f double PRIMARY KEY")) is None
+    assert KeyOrder.of(table_of(f"{text}, PRIMARY KEY (t(10))")) is None
+    assert KeyOrder.of(table_of(text)) is None
+    order = KeyOrder.of(table_of(f"{text}, PRIMARY KEY (t)"))
     assert order is not None
     assert not order.splittable
 

@@ -6,42 +6,17 @@ from functools import cache
 import pytest
 
 from airflow_provider_dm.engine.errors import InvariantBroken
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.errors import ExpressionNotSupported, ExpressionOutOfRange, UnknownColumn
 from airflow_provider_dm.engine.rules.expressions.compiled import compiled
 from airflow_provider_dm.engine.rules.expressions.expression_session import ExpressionSession
 from airflow_provider_dm.engine.schema.codec import Value
 from airflow_provider_dm.engine.schema.collation_weights import CollationWeights
-from airflow_provider_dm.engine.schema.model import Column, Table
+from tests.unit.ddl.tracked import table_of
 
-
-def column(name: str, data_type: str, column_type: str = "", **more: object) -> Column:
-    return Column(name, 0, data_type, column_type or data_type, True, **more)  # type: ignore[arg-type]
-
-
-def table(*columns: Column) -> Table:
-    from dataclasses import replace
-
-    return Table(TableName("s", "t"), tuple(replace(one, position=at) for at, one in enumerate(columns)), ())
-
-
-BIN = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
-T = table(
-    column("a", "int"),
-    column("u", "bigint", "bigint unsigned"),
-    column("d", "decimal", "decimal(10,2)", numeric_precision=10, numeric_scale=2),
-    column("f", "float"),
-    column("v", "varchar", "varchar(20)", **BIN),
-    column("ci", "varchar", "varchar(20)", charset="utf8mb4", collation="utf8mb4_0900_ai_ci"),
-    column("sp", "varchar", "varchar(20)", charset="utf8mb4", collation="utf8mb4_spanish_ci"),
-    column("l", "varchar", "varchar(20)", charset="latin1", collation="latin1_swedish_ci"),
-    column("dt", "datetime", "datetime(3)", datetime_precision=3),
-    column("t", "time"),
-    column("y", "year"),
-    column("e", "enum", "enum('x-small','Small')", charset="utf8mb4", collation="utf8mb4_0900_ai_ci"),
-    column("b", "blob"),
-    column("ts", "timestamp"),
-    column("j", "json"),
+T = table_of(
+    "a int, u bigint unsigned, d decimal(10,2), f float, v varchar(20), ci varchar(20) COLLATE utf8mb4_0900_ai_ci, "
+    "sp varchar(20) COLLATE utf8mb4_spanish_ci, l varchar(20) COLLATE latin1_swedish_ci, dt datetime(3), t time, "
+    "y year, e enum('x-small','Small') COLLATE utf8mb4_0900_ai_ci, b blob, ts timestamp NULL, j json"
 )
 NULLS: tuple[Value, ...] = (None,) * len(T.columns)
 

@@ -12,8 +12,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.text_rows import TextCells, split_row
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.verify.row_bytes import RowForm, packed, source_form, target_form
+from tests.unit.ddl.tracked import table_of
 
 cells = st.tuples(*[st.none() | st.binary(max_size=400)] * 3)
 
@@ -32,28 +32,13 @@ def test_a_packet_without_conversions_is_canonical(row: TextCells) -> None:
 
 
 def test_wider_types_of_the_target_compare_equal() -> None:
-    key = (Index("PRIMARY", ("id",), prefixes=(None,)),)
-    source = Table(
+    source = table_of(
+        "id int(6) unsigned zerofill PRIMARY KEY, d decimal(9,2), at datetime, bits bit(4), "
+        "text varchar(9) COLLATE latin1_bin",
         TableName("a", "t"),
-        (
-            Column("id", 0, "int", "int(6) unsigned zerofill", nullable=False),
-            Column("d", 1, "decimal", "decimal(9,2)", nullable=True, numeric_scale=2),
-            Column("at", 2, "datetime", "datetime", nullable=True, datetime_precision=0),
-            Column("bits", 3, "bit", "bit(4)", nullable=True),
-            Column("text", 4, "varchar", "varchar(9)", nullable=True, charset="latin1", collation="latin1_bin"),
-        ),
-        key,
     )
-    target = Table(
-        TableName("b", "t"),
-        (
-            Column("text", 0, "text", "text", nullable=True, charset="utf8mb4", collation="utf8mb4_bin"),
-            Column("id", 1, "bigint", "bigint(20)", nullable=False),
-            Column("bits", 2, "bit", "bit(20)", nullable=True),
-            Column("d", 3, "decimal", "decimal(12,4)", nullable=True, numeric_scale=4),
-            Column("at", 4, "datetime", "datetime(6)", nullable=True, datetime_precision=6),
-        ),
-        key,
+    target = table_of(
+        "text text, id bigint PRIMARY KEY, bits bit(20), d decimal(12,4), at datetime(6)", TableName("b", "t")
     )
     mapping = TableMapping(source, target)
 
@@ -81,7 +66,7 @@ def test_wider_types_of_the_target_compare_equal() -> None:
     ],
 )
 def test_json_is_compared_as_values_where_the_target_has_no_decimals(written: bytes, shown: bytes) -> None:
-    table = Table(TableName("a", "t"), (Column("j", 0, "json", "json", nullable=True),), ())
+    table = table_of("j json")
     mapping = TableMapping(table, table)
 
     def bytes_of(flavour: Flavour, value: bytes) -> bytes:
