@@ -11,7 +11,8 @@ from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.schema import strings
 from airflow_provider_dm.engine.schema.codec import check_source_column, codec_for, row_literals, row_reader
 from airflow_provider_dm.engine.schema.errors import MalformedValue, UnknownCharacter, UnsupportedColumnType
-from airflow_provider_dm.engine.schema.model import Column, Table
+from airflow_provider_dm.engine.schema.model import Column
+from tests.unit.ddl.tracked import table_of
 
 NAME = TableName("shop", "orders")
 
@@ -149,15 +150,7 @@ def test_without_an_exact_comparison_there_is_no_key_form(described: Column) -> 
 
 
 def test_a_row_is_converted_from_select_to_literals() -> None:
-    table = Table(
-        NAME,
-        (
-            Column("id", 0, "int", "int(10) unsigned zerofill", False),
-            Column("weird`name", 1, "float", "float", True),
-            Column("note", 2, "text", "text", True, charset="utf8mb4"),
-        ),
-        (),
-    )
+    table = table_of("id int(10) unsigned zerofill NOT NULL, `weird``name` float, note text")
     select, read = row_reader(table)
     assert select == "`id`, `weird``name` * 1e0, `note`"
     row = read((b"0000000042", b"0.10000000149011612", None))

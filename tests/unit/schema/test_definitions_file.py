@@ -7,15 +7,11 @@ import pytest
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.definitions_file import read_definitions, write_definitions
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from tests.unit.ddl.tracked import table_of
 
 TABLES = (
-    Table(
-        TableName("shop", "größe"),
-        (Column("id", 0, "int", "int(11)", nullable=False), Column("e", 1, "enum", "enum('ö')", True, "utf8mb4")),
-        (Index("PRIMARY", ("id",), prefixes=(None,)),),
-    ),
-    Table(TableName("shop", "keyless"), (Column("v", 0, "text", "text", True, "latin1"),), ()),
+    table_of("id int PRIMARY KEY, e enum('ö')", TableName("shop", "größe")),
+    table_of("v text CHARACTER SET latin1", TableName("shop", "keyless")),
 )
 
 

@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.sync.write import disputed
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, make_waves
 from airflow_provider_dm.engine.sync.write.disputed import ExchangedMarks, disputed_values
+from tests.unit.ddl.tracked import table_of
 from tests.unit.sync.test_change import Logged, fold, plan_of
 
 COLLATION = "utf8mb4_general_ci"
@@ -167,9 +168,8 @@ def test_a_released_value_that_no_row_needs_causes_no_wave_1(after: Row | None, 
 
 def test_wave_1_leaves_a_row_whose_spelling_is_changed_and_changed_back() -> None:
     """Safe mode may end before wave 2, which leaves out such a row without it: the other spelling deletes this row."""
-    key, text = Index("PRIMARY", ("c",), prefixes=(None,)), ("varchar", "varchar(9)")
-    columns = (Column("c", 0, *text, False, "utf8mb4", COLLATION), Column("x", 1, *text, True, "utf8mb4", COLLATION))
-    table = Table(TableName("shop", "t"), columns, (key, *KEYS["one"]))
+    text = f"varchar(9) COLLATE {COLLATION}"
+    table = table_of(f"c {text} PRIMARY KEY, x {text}, UNIQUE KEY x (x)")
     plan = replace(plan_of(table), targets=(target_part(map_table(table, table), {COLLATION: FOLD}),), safe=True)
     log: list[Logged] = [(0, (b"a", b"1"), (b"A", b"1")), (0, (b"A", b"1"), (b"a", b"1"))]
     waves = make_waves(plan, fold(plan, log))

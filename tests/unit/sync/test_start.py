@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.rules.mapping import map_table
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.sync.errors import SourceWentBack
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.sync.start.opening import (
     plan_to_begin_with,
     shared_targets,
 )
+from tests.unit.ddl.tracked import table_of
 from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import TARGETS
 
@@ -137,16 +138,7 @@ def into(target: Table, *, compact: bool = True) -> SyncPlan:
     return SyncPlan((SourcePart(WIDE, 0, None),), (part,), 2, ALL, compact=compact)
 
 
-def with_column(table: Table, column: Column) -> Table:
-    return replace(table, columns=tuple(column if one.name == column.name else one for one in table.columns))
-
-
-WIDE = Table(
-    TableName("shop", "w"),
-    (Column("id", 0, "int", "int(11)", False), Column("v", 1, "bigint", "bigint(20)", True)),
-    (Index("PRIMARY", ("id",)),),
-)
-NARROW = with_column(WIDE, Column("v", 1, "int", "int(11)", False))
+WIDE, NARROW = (table_of(f"id int PRIMARY KEY, v {kind}") for kind in ("bigint", "int NOT NULL"))
 UNIQUE = (*WIDE.unique_keys, Index("u", ("v",)))
 
 
