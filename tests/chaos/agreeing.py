@@ -20,16 +20,9 @@ import pymysql
 from testbed import Server
 from tests.beside import beside
 from tests.chaos.moving import Place, reconnect
+from tests.chaos.sharding import Form, literal, make_ddl
 
-TABLE: Final = "id int NOT NULL PRIMARY KEY, v varchar(20) NOT NULL"
-KINDS: Final = {
-    "int NOT NULL DEFAULT 7": "bigint NOT NULL DEFAULT 7",
-    "smallint": "int",
-    "varchar(20) DEFAULT 'x'": "varchar(60) DEFAULT 'x'",
-    "varchar(30)": "text",
-    "decimal(8,2) NOT NULL DEFAULT 1.5": "decimal(12,2) NOT NULL DEFAULT 1.5",
-}
-"""Types of columns that are added, and what they are made."""
+TABLE: Final = "id int NOT NULL PRIMARY KEY, u int NOT NULL DEFAULT 1, v varchar(20)"
 SPAN: Final = 1_000_000
 """Numbers that the rows of one shard have for themselves."""
 AHEAD: Final = 3
@@ -38,40 +31,6 @@ MOST: Final = 6
 HELD: Final = 300
 """Transactions that are held back at once, so that a re-sync takes a while."""
 PAUSE_SECONDS: Final = 0.1
-
-
-@dataclass(frozen=True)
-class Form:
-    """The columns and plain keys of a shard, without those that all forms have."""
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """Each with its only column."""
-
-    def grown(self, number: int, chance: random.Random) -> tuple[str, Form]:
-        """Return a change, the one of this number, and the form after it."""
-        columns, keys = dict(self.columns), dict(self.keys)
-        name, old = f"c{number}", chance.choice([*columns, ""])
-        match chance.randrange(6):
-            case 0 if old:
-                del columns[old]
-                return f"DROP COLUMN {old}", Form(columns, {k: c for k, c in keys.items() if c != old})
-            case 1 if old and columns[old] in KINDS:
-                columns[old] = KINDS[columns[old]]
-                gone = [key for key, column in keys.items() if column == old]  # a TEXT has no key without a length
-                drops = [f"DROP KEY {key}" for key in gone]
-                kept = {key: column for key, column in keys.items() if column != old}
-                return ", ".join([*drops, f"MODIFY COLUMN {old} {columns[old]}"]), Form(columns, kept)
-            case 2 if old:
-                kind = columns.pop(old)
-                renamed = {key: name if column == old else column for key, column in keys.items()}
-                return f"CHANGE COLUMN {old} {name} {kind}", Form({**columns, name: kind}, renamed)
-            case 3 if old and columns[old] != "text":
-                return f"ADD KEY k{number} ({old})", Form(columns, {**keys, f"k{number}": old})
-            case _:
-                kind = chance.choice(list(KINDS))
-                place = chance.choice(["", " FIRST", " AFTER id"])
-                return f"ADD COLUMN {name} {kind}{place}", Form({**columns, name: kind}, keys)
 
 
 @dataclass
@@ -100,7 +59,9 @@ class Agreeing:
     transactions: int = 0
     changes: list[str] = field(default_factory=list)
     _acting: threading.Lock = field(default_factory=threading.Lock)
-    _forms: list[Form] = field(default_factory=lambda: [Form()])
+    _forms: list[Form] = field(default_factory=lambda: [{}])
+    """Before the first statement, and after each."""
+    _keys: list[str] = field(default_factory=list)
     _shards: list[Shard] = field(default_factory=list)
     _connections: dict[str, pymysql.connections.Connection[Any]] = field(default_factory=dict)
 
@@ -112,7 +73,7 @@ class Agreeing:
                 shard.ids = [shard.number * SPAN + one for one in range(rows)]
                 shard.next_id = rows
                 values = ", ".join(f"({one}, 'first')" for one in shard.ids)
-                self._execute(shard, f"INSERT INTO {shard.place.table} VALUES {values}")
+                self._execute(shard, f"INSERT INTO {shard.place.table} (id, v) VALUES {values}")
 
     @property
     def ddls(self) -> int:
@@ -163,14 +124,14 @@ class Agreeing:
 
     def _change(self, shard: Shard) -> None:
         if shard.made == len(self.changes):
-            change, form = self._forms[-1].grown(len(self.changes), self.chance)
-            self.changes.append(change)
-            self._forms.append(form)
+            ddl = make_ddl(self._forms[-1], self._keys, len(self.changes), self.chance)
+            self.changes.append(", ".join(ddl.specs))
+            self._forms.append(ddl.form)
         self._execute(shard, f"ALTER TABLE {shard.place.table} {self.changes[shard.made]}")
         shard.made += 1
 
     def _write(self, shard: Shard) -> None:
-        table, columns = shard.place.table, self._forms[shard.made].columns
+        table, columns = shard.place.table, self._forms[shard.made]
         some = [self.chance.choice(shard.ids) for _ in range(3)] if shard.ids else []
         listed = ", ".join(map(str, some))
         match self.chance.randrange(4):
@@ -192,8 +153,7 @@ class Agreeing:
         self.transactions += 1
 
     def _value(self, kind: str) -> str:
-        number = self.chance.randrange(1000)
-        return f"'w{number}'" if kind.startswith(("varchar", "text")) else str(number)
+        return literal(kind, self.chance.randrange(1000))
 
     def _execute(self, shard: Shard, sql: str) -> None:
         connection = self._connections[shard.place.source]

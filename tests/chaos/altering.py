@@ -30,6 +30,7 @@ from testbed import Server
 from tests.beside import beside
 from tests.chaos.ghosts import gh_ost, pt_osc
 from tests.chaos.moving import reconnect
+from tests.chaos.sharding import literal
 
 NAMES: Final = ("a", "b", "c", "d", "Ea", "f f", "g", "order")
 """The names of columns: few, so that a dropped one comes back as another."""
@@ -288,26 +289,9 @@ class Life:
 
     def _literal(self, kind: str) -> str:
         number = self.chance.randrange(40)
-        name = kind.partition("(")[0].partition(" ")[0]
-        match name:
-            case _ if name.endswith(("char", "text", "binary", "blob")):
-                return f"'{self.chance.choice(WORDS)}{self.chance.choice(['', number])}'"
-            case "datetime" | "timestamp":
-                return f"'2024-02-{number % 28 + 1:02} 12:34:{number:02}.{number:03}'"
-            case "date":
-                return f"'2024-02-{number % 28 + 1:02}'"
-            case "time":
-                return f"'-12:{number:02}:00.{number:02}'"
-            case "enum" | "set":
-                return self.chance.choice(kind.partition("(")[2].rstrip(")").split(","))
-            case "decimal":
-                return f"{number}.{number:03}"
-            case "double":
-                return f"{number}.25"
-            case "year":
-                return str(2000 + number)
-            case _:
-                return str(number)
+        if kind.partition("(")[0].partition(" ")[0].endswith(("char", "text", "binary", "blob")):
+            return f"'{self.chance.choice(WORDS)}{self.chance.choice(['', number])}'"
+        return literal(kind, number)
 
     # Tables
 

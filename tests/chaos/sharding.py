@@ -92,14 +92,15 @@ def make_family(name: str, chance: random.Random, *, ddls: int) -> Family:
     made, keys = [], list[str]()
     form: Form = {}
     for turn in range(ddls):
-        ddl = _ddl(form, keys, turn, chance)
+        ddl = make_ddl(form, keys, turn, chance)
         made.append(ddl)
         form = ddl.form
     family.ddls = made
     return family
 
 
-def _ddl(form: Form, keys: list[str], turn: int, chance: random.Random) -> Ddl:
+def make_ddl(form: Form, keys: list[str], turn: int, chance: random.Random) -> Ddl:
+    """Make up a statement, the one of this number, about tables of a form that have these keys beside their own."""
     match chance.randrange(9):
         case 0 if form:
             gone = chance.choice(list(form))
@@ -138,19 +139,24 @@ def _definition(name: str, kind: str, form: Form, chance: random.Random) -> str:
 
 def literal(kind: str, number: int) -> str:
     """Return a value of the type."""
-    match kind.partition("(")[0]:
-        case "datetime":
-            return f"'2024-02-{number % 28 + 1:02} 12:34:56.{number % 1000:03}'"
+    match kind.partition("(")[0].partition(" ")[0]:
+        case "datetime" | "timestamp":
+            return f"'2024-02-{number % 28 + 1:02} 12:34:{number % 60:02}.{number % 1000:03}'"
         case "date":
             return f"'2024-02-{number % 28 + 1:02}'"
-        case "enum":
-            return f"'{'pqr'[number % 3]}'"
+        case "time":
+            return f"'-12:{number % 60:02}:00.{number % 100:02}'"
+        case "enum" | "set":
+            members = kind.partition("(")[2].rstrip(")").split(",")
+            return members[number % len(members)]
         case "varchar" | "text" | "mediumtext":
             return f"'é{number}'"
         case "varbinary":
             return f"'b{number % 1000}'"
         case "decimal" | "double":
             return f"{number % 1000}.25"
+        case "year":
+            return str(2000 + number % 100)
         case _:
             return str(number)
 
