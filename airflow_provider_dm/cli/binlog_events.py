@@ -1,9 +1,7 @@
-"""`binlog events`: a page of a source's log, or of its relay log, for users.
+"""`binlog events`: a page of a source's log for users.
 
     dmctl binlog events --source-file SOURCE.yaml                                   the source's newest file
     dmctl binlog events --source-file SOURCE.yaml --from mysql-bin.000003:4711 --until mysql-bin.000004 --rows
-    dmctl binlog events --source-file SOURCE.yaml --relay --table shop.orders       the relay log's newest sub-directory
-    dmctl binlog events --source-file SOURCE.yaml --relay --sub-dir UUID.000001     an older one, before a failover
 
 `--from` is a position at which an event begins, preferably a transaction: rows whose table map is before it are not
 shown. `next` in the answer is the `--from` of the next page.
@@ -16,20 +14,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.inputs import add_password_argument, named_variables, source_endpoint
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source
-from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
 
 def add_events(actions: Verbs) -> None:
-    parser = actions.add("events", show_events, "show a page of a source's log, or of its relay log")
+    parser = actions.add("events", show_events, "show a page of a source's log")
     parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, required=True)
     add_password_argument(parser)
     parser.add_argument("--from", metavar="FILE[:POSITION]", type=_place, dest="begin", help="default: the newest file")
@@ -37,19 +33,12 @@ def add_events(actions: Verbs) -> None:
     parser.add_argument("--table", metavar="SCHEMA.TABLE", type=_table, help="its rows, and statements that name it")
     parser.add_argument("--rows", action="store_true", help="with the values of rows, which may be secret")
     parser.add_argument("--limit", metavar="N", type=int, default=100, help="default: %(default)s")
-    parser.add_argument(
-        "--relay", action="store_true", help="read one sub-directory of the relay log, by default from its beginning"
-    )
-    parser.add_argument("--relay-dir", metavar="DIR", type=Path, help="read this relay directory")
-    parser.add_argument("--sub-dir", metavar="DIR", help="sub-directory of the relay log; default: the newest one")
-    meta.add_arguments(parser)
 
 
 def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print the page. Raises ConfigError, InvalidInput, and errors of connecting and reading."""
     config = load_source(arguments.source_file)
-    of_relay = arguments.relay or arguments.relay_dir or arguments.sub_dir
-    page = _relay_page(arguments, config, output) if of_relay else _page(arguments, config)
+    page = _page(arguments, config)
     body = {"source": config.source_id, "events": list(page.events), "next": page.following}
     more = f"\nmore: --from {page.following}" if page.following else ""
     output.answer(body, "\n".join(map(line_of, page.events)) + more)
@@ -81,29 +70,6 @@ def _page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
     with connected(endpoint) as connection:
         end = current_location(connection)
     return server_page(endpoint, _wanted(arguments, arguments.begin or Location(end.file, BINLOG_HEADER_SIZE)))
-
-
-def _relay_page(arguments: argparse.Namespace, config: SourceConfig, output: Output) -> Any:
-    from airflow_provider_dm.engine.audit.event_pages import relay_page
-    from airflow_provider_dm.engine.relay.reader import RelayReader
-    from airflow_provider_dm.launch.workdir import shared_relay
-
-    root = arguments.relay_dir or shared_relay(meta.root_of(arguments), config.source_id, config.relay_dir)
-    held = RelayReader(root).held()
-    folders = list(dict.fromkeys(file.folder for file in held))
-    folder = arguments.sub_dir or (folders[-1] if folders else "")
-    files = [file for file in held if file.folder == folder]
-    begin = arguments.begin or (Location(files[0].name, BINLOG_HEADER_SIZE) if files else None)
-    names = [one.name for one in files]
-    if begin is None or begin.file not in names:
-        raise InvalidInput(
-            f"the relay log in {root / folder} does not hold {begin.file if begin is not None else 'anything'}.",
-            f"Give --from, --relay-dir or --sub-dir (there are: {', '.join(folders) or 'none'}), "
-            "or leave --relay out to read the source itself.",
-        )
-    if len(folders) > 1:
-        output.print_line(f"sub-directory {folder} of the relay log's {', '.join(folders)}: see --sub-dir")
-    return relay_page(files[names.index(begin.file) :], _wanted(arguments, begin))
 
 
 def _wanted(arguments: argparse.Namespace, begin: Location) -> Any:

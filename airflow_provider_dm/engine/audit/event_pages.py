@@ -1,7 +1,4 @@
-"""A page of a log's events for users, read from a server or a relay log by python-mysql-replication.
-
-    BinLogStreamReader ── connection ─┬─ a server                    (_Recording)
-                                      └─ files of a relay directory  (_Files: the bytes that a server would send)
+"""A page of a server's log for users, read by python-mysql-replication.
 
 A page is only displayed. An event that the library cannot read is shown by its type and location with the error, and
 the page continues. Values are shown as the library returns them, with column names if binlog_row_metadata is FULL.
@@ -12,11 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import re
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
-from zlib import crc32
 
 import pymysql
 from pymysql.constants.COMMAND import COM_BINLOG_DUMP
@@ -33,7 +28,6 @@ from pymysqlreplication.event import (
 )
 from pymysqlreplication.row_event import DeleteRowsEvent, RowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
 
-from airflow_provider_dm.engine.binlog.boundary import read_format
 from airflow_provider_dm.engine.binlog.events import (
     EVENTS,
     FORMAT_DESCRIPTION,
@@ -44,11 +38,9 @@ from airflow_provider_dm.engine.binlog.events import (
     EventRole,
 )
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
-from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.mysql.connection import login
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
@@ -60,7 +52,6 @@ Json = dict[str, Any]
 _DUMP: Final = bytes([COM_BINLOG_DUMP])
 _FLAGS_AT: Final = 9
 _SEND_ANNOTATE: Final = 2
-_EOF: Final = b"\xfe\0\0\2\0"
 _LOGGER: Final = "pymysqlreplication"
 _FOUR_GIB: Final = 1 << 32
 _CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRowsEvent: "delete"}
@@ -108,24 +99,13 @@ class _ReceivedHeaders:
 
 def server_page(endpoint: Endpoint, wanted: PageRequest) -> EventPage:
     """Return a page of a server's log. Raises InvalidInput, and TLS errors."""
-    received = _ReceivedHeaders()
-
-    def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
-        return _Recording(received, database=db, **settings)  # the library passes PyMySQL's old name
-
     try:
-        return _page(wanted, received, login(endpoint), connect)
+        return _page(wanted, login(endpoint))
     except pymysql.err.MySQLError as error:
         raise InvalidInput(
             f"the source does not send its binlog from {wanted.begin}: {error.args[-1] if error.args else error}.",
             "Give --from as FILE or FILE:POSITION, the beginning of an event in a file that the source still has.",
         ) from error
-
-
-def relay_page(files: Sequence[LogFile], wanted: PageRequest) -> EventPage:
-    """Return a page of a relay log. `files`: from the file of `begin` on. Raises the errors of reading files."""
-    received = _ReceivedHeaders()
-    return _page(wanted, received, {}, lambda **_settings: _Files(files, wanted.begin.position, received))
 
 
 class _Recording(GuardedConnection):
@@ -152,7 +132,12 @@ class _Recording(GuardedConnection):
 # Reading
 
 
-def _page(wanted: PageRequest, received: _ReceivedHeaders, settings: Json, connect: Callable[..., Any]) -> EventPage:
+def _page(wanted: PageRequest, settings: Json) -> EventPage:
+    received = _ReceivedHeaders()
+
+    def connect(db: str | None = None, **more: Any) -> GuardedConnection:
+        return _Recording(received, database=db, **more)  # the library passes PyMySQL's old name
+
     logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # the library warns about logs without column names
     stream = BinLogStreamReader(
         connection_settings=settings,
@@ -295,95 +280,3 @@ def _text(value: bytes | str) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return f"0x{value.hex()}"
-
-
-# A relay log presented as a server
-
-
-class _Cursor:
-    """A cursor with a server's results for the first queries of the library."""
-
-    def __init__(self, *, checksum: bool) -> None:
-        self.checksum = checksum
-        self.sql = ""
-
-    def execute(self, sql: str, _arguments: object = None) -> None:
-        self.sql = sql.upper()
-
-    def fetchone(self) -> Any:
-        """Return the checksum algorithm, or FULL as binlog_row_metadata: the library uses existing metadata."""
-        if "BINLOG_CHECKSUM" in self.sql:
-            return ("binlog_checksum", "CRC32" if self.checksum else "NONE")
-        return {"Value": "FULL"} if "ROW_METADATA" in self.sql else None
-
-    def fetchall(self) -> list[Any]:
-        return []
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-@dataclass
-class _Files:
-    """A connection that returns the events of a relay log's files, from `position` in the first file on."""
-
-    files: Sequence[LogFile]
-    position: int
-    received: _ReceivedHeaders
-    charset: str = "utf8mb4"
-    events: Iterator[bytes] | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        self.checksum, self.flavour = False, Flavour.MYSQL
-        if self.files:
-            with Window(self.files[0].path, self.files[0].size) as window:
-                log_format = read_format(window, self.files[0].name)
-            if log_format is not None:
-                self.checksum, self.flavour = log_format.checksum, log_format.flavour
-
-    def get_server_info(self) -> str:
-        return "10.0-MariaDB" if self.flavour is Flavour.MARIADB else "8.0"
-
-    def cursor(self, _kind: object = None) -> _Cursor:
-        return _Cursor(checksum=self.checksum)
-
-    def close(self) -> None:
-        """Do nothing: a file is open only while it is being read."""
-
-    def _write_bytes(self, _request: bytes) -> None:
-        self.events = self._all_events()
-
-    def _read_packet(self) -> MysqlPacket:
-        event = next(self.events or iter(()), None)
-        if event is None:
-            return MysqlPacket(_EOF, self.charset)
-        return self.received.record(MysqlPacket(b"\0" + event, self.charset))
-
-    def _all_events(self) -> Iterator[bytes]:
-        begin = self.position
-        for one in self.files:
-            yield self._rotate_event(one)
-            with open(one.path, "rb") as file:
-                for at, event in _events_of(file, one.size):
-                    if at >= begin or event[4] == FORMAT_DESCRIPTION:
-                        yield event
-            begin = BINLOG_HEADER_SIZE
-
-    def _rotate_event(self, file: LogFile) -> bytes:
-        """Return the artificial rotate event that a server sends before a file."""
-        body = struct.pack("<Q", BINLOG_HEADER_SIZE) + file.name.encode()
-        size = HEADER_SIZE + len(body) + 4 * self.checksum
-        event = struct.pack("<IBIIIH", 0, ROTATE, 0, size, 0, ARTIFICIAL_FLAG) + body
-        return event + struct.pack("<I", crc32(event)) if self.checksum else event
-
-
-def _events_of(file: Any, size: int) -> Iterator[tuple[int, bytes]]:
-    at = BINLOG_HEADER_SIZE
-    while at + HEADER_SIZE <= size:
-        file.seek(at)
-        head = file.read(HEADER_SIZE)
-        length = EventHeader.parse(head).size
-        if length < HEADER_SIZE or at + length > size:
-            return
-        yield at, head + file.read(length - HEADER_SIZE)
-        at += length

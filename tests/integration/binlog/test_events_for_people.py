@@ -1,4 +1,4 @@
-"""`dmctl binlog events`: the same page of a server's log and of its relay log, read by mysql-replication."""
+"""`dmctl binlog events`: a page of a server's log, read by mysql-replication."""
 
 import json
 import re
@@ -16,10 +16,10 @@ from testbed import Server
 def ask(source: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
     file = tmp_path / "source.yaml"
     login = f"{{host: {source.host}, port: {source.port}, user: {source.user}}}"
-    file.write_text(f"source-id: one\nenable-relay: true\nfrom: {login}\n")
+    file.write_text(f"source-id: one\nfrom: {login}\n")
 
     def ask(*words: object, code: int = 0) -> dict[str, Any]:
-        argv = ["binlog", "events", "--source-file", file, "--work-dir", tmp_path / "work", "--json", *words]
+        argv = ["binlog", "events", "--source-file", file, "--json", *words]
         assert main(list(map(str, argv))) == code
         found: dict[str, Any] = json.loads(capsys.readouterr().out)
         return found
@@ -27,7 +27,7 @@ def ask(source: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> C
     return ask
 
 
-def test_a_page_of_both_logs(source: Server, schema: str, tmp_path: Path, ask: Callable[..., dict[str, Any]]) -> None:
+def test_pages_of_a_log(source: Server, schema: str, ask: Callable[..., dict[str, Any]]) -> None:
     source.sql(f"CREATE TABLE `{schema}`.t (id INT PRIMARY KEY, v VARCHAR(20)); FLUSH BINARY LOGS")
     file = source.sql("SHOW BINARY LOGS")[-1][0]
     source.sql(
@@ -70,20 +70,4 @@ def test_a_page_of_both_logs(source: Server, schema: str, tmp_path: Path, ask: C
     inside = next(one["at"] for one in page["events"] if one.get("change") == "update")
     assert "table map" in ask("--from", inside)["events"][0]["unread"]
 
-    folder = tmp_path / "work" / "relay" / "one" / "uuid.000001"
-    folder.mkdir(parents=True)
-    (folder / file).write_bytes((source.datadir / file).read_bytes())
-    (folder.parent / "server-uuid.index").write_text("uuid.000001\n")
-    held = ask("--relay")["events"]
-    assert [{key: value for key, value in one.items() if key != "flags"} for one in held] == page["events"]
-    assert ask("--relay", "--from", second, "--rows")["events"] == ask("--from", second, "--rows")["events"]
-    assert "does not hold mysql-bin.099999" in ask("--relay", "--from", "mysql-bin.099999", code=1)["msg"]
-
-    newer = folder.with_name("uuid.000002")
-    newer.mkdir()
-    (newer / "other-bin.000001").write_bytes((source.datadir / file).read_bytes())
-    (folder.parent / "server-uuid.index").write_text("uuid.000001\nuuid.000002\n")
-    assert ask("--relay")["events"][0]["at"] == "other-bin.000001:4"
-    assert ask("--sub-dir", folder.name)["events"] == held
-    assert "(there are: uuid.000001, uuid.000002)" in ask("--relay", "--from", file, code=1)["msg"]
     assert "does not send its binlog from mysql-bin.099999" in ask("--from", "mysql-bin.099999", code=1)["msg"]
