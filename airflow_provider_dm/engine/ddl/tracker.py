@@ -298,3 +298,20 @@ class Tracker:
 
     def _stored(self, name: TableName) -> TableName:
         return stored_name(name, self.server)
+
+
+def difference_of_copy(
+    tracker: Tracker, real: TableName, created: ddl.CreateTable, session: SessionDefaults
+) -> str | None:
+    """Describe the first difference in columns or unique keys between `real` and a table that a statement creates, as
+    pt-online-schema-change does by the text of SHOW CREATE TABLE; None if there is none."""
+    try:
+        made, known = tracker.after(created, session).table(created.table), tracker.table(real)
+    except (CannotTrack, KeyError) as error:
+        return f"a part that is not known ({error})"
+    if [one.name.lower() for one in made.columns] != [one.name.lower() for one in known.columns]:
+        return "its columns, or their order"
+    for ours, theirs in zip(made.columns, known.columns, strict=True):
+        if replace(ours, name=theirs.name) != theirs or ours.expression != theirs.expression:
+            return f"the column {ours.name}"
+    return None if made.unique_keys == known.unique_keys else "its unique keys"

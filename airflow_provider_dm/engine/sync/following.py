@@ -28,7 +28,14 @@ from airflow_provider_dm.engine.ddl.conversions import unlike
 from airflow_provider_dm.engine.ddl.errors import NotRead, Unreadable
 from airflow_provider_dm.engine.ddl.partitions import partitions_shown, removes_partitions
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
-from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, CreateTableLike, Statement
+from airflow_provider_dm.engine.ddl.statements import (
+    AlterDatabase,
+    CreateDatabase,
+    CreateTable,
+    CreateTableLike,
+    Statement,
+)
+from airflow_provider_dm.engine.ddl.tracker import difference_of_copy
 from airflow_provider_dm.engine.ddl.zones import ANY_RULES, AT_ITS_SECOND
 from airflow_provider_dm.engine.downstream.contested_row import assign_to_dropped
 from airflow_provider_dm.engine.downstream.copy_progress import add_chunks, forget_chunks, load_chunks
@@ -124,7 +131,7 @@ class Following:
         if memory is None:
             memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
             memory = memory.under_rules(self.source.rules.block_allow)
-        after, action = self._meaning(parsed, ddl, state.plan, memory)
+        after, action = self._meaning(parsed, ddl, state, memory)
         not_understood = isinstance(action, RelevantDdl) and action.statement is None
         if not_understood and is_ignored_by_filter(parsed, ddl, self.source.rules.events):
             log.warning("DDL at %s cannot be parsed, and a filter rule skips it", ddl.at)
@@ -132,10 +139,15 @@ class Following:
         return DdlMeaning(ddl, action, memory, after)
 
     def _meaning(
-        self, parsed: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan, memory: OnlineDdls
+        self, parsed: Statement | NotRead | Unreadable, ddl: DdlStatement, state: LoopState, memory: OnlineDdls
     ) -> tuple[OnlineDdls, SkipDdl | RelevantDdl | ApplyDdl]:
         rules = self.source.rules.block_allow
-        tables = {table.name: table for table in plan.tables()}
+        tables = {table.name: table for table in state.plan.tables()}
+
+        def difference(real: TableName, created: CreateTable) -> str | None:
+            tracker = (state.tables or load_tables(self.source)).tracker
+            return difference_of_copy(tracker, real, created, self._defaults(ddl, created, tracker.server))
+
         if isinstance(parsed, Unreadable) and not isinstance(parsed, NotRead):
             return memory, judge_ddl(parsed, ddl, rules, tables)
         after, outcome = online_step(
@@ -144,7 +156,8 @@ class Following:
             LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
             rules=rules,
             tables=tables,
-            applied=plan.applied_up_to(ddl.end.sort_key),
+            difference=difference,
+            applied=state.plan.applied_up_to(ddl.end.sort_key),
         )
         match outcome:
             case SkipDdl() | ApplyDdl():

@@ -13,9 +13,12 @@ from typing import Final
 
 import pytest
 
-from airflow_provider_dm.engine.ddl.statements import ForeignKey
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.server import SessionDefaults, server_of
+from airflow_provider_dm.engine.ddl.statements import CreateTable, ForeignKey
+from airflow_provider_dm.engine.ddl.tracker import Tracker, difference_of_copy
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.catalogue import create_statement, read_tables
 from testbed import Server
 from tests.integration.binlog.reading import FreshSchema
 from tests.integration.ddl.oracle import CANNOT_TRACK, COMPARED, Oracle
@@ -124,3 +127,33 @@ def test_the_text_of_a_table_makes_the_same_table(source: Server, fresh_schema: 
             oracle.tracker.table(name).columns,
             oracle.tracker.table(name).unique_keys,
         )
+
+
+SHOWN: Final = r"""CREATE TABLE `real` (id int PRIMARY KEY, a varchar(20) DEFAULT 'x', `b c` int unsigned, j json,
+    g varchar(200) AS (concat(a, 'B c', 'it''s "x"', 'd\\e', '', '(x)', '\n', x'41')), t timestamp(3) NULL,
+    h int AS ((`b c` + 1) * 2), k varchar(20) AS (if(a LIKE 'x\%', 'Y', NULL)) STORED, UNIQUE KEY u (a(5), `b c`))"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("", "", None),
+        ("DEFAULT 'x'", "DEFAULT 'y'", None),
+        ("'B c'", "'b c'", "the column g"),
+        ("`b c` + 1) * 2", "`b c` + 1) * 3", "the column h"),
+        ("varchar(20)", "varchar(21)", "the column a"),
+        ("(5)", "(6)", "its unique keys"),
+        ("`t`", "`s`", "its columns, or their order"),
+    ],
+)
+def test_the_shown_text_of_a_table_makes_a_copy(
+    source: Server, fresh_schema: FreshSchema, before: str, after: str, what: str | None
+) -> None:
+    real = TableName(fresh_schema(source), "real")
+    source.sql(SHOWN, database=real.schema)
+    with source.connect() as connection:
+        tracker = Tracker.of(server_of(connection), {real: create_statement(connection, real)}, {})
+        text = create_statement(connection, real).replace("`real`", "`_real_new`", 1).replace(before, after, 1)
+    created = parse(text, 0, real.schema)
+    assert isinstance(created, CreateTable)
+    assert difference_of_copy(tracker, real, created, SessionDefaults(explicit_timestamp_defaults=True)) == what

@@ -1,16 +1,19 @@
 """Helpers of the tests of online DDL: rules, tables and a log in a few words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, OnlineDdlConfig
 from airflow_provider_dm.engine.ddl.errors import NotRead
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import Statement
+from airflow_provider_dm.engine.ddl.server import Server
+from airflow_provider_dm.engine.ddl.statements import CreateTable, Statement
+from airflow_provider_dm.engine.ddl.tracker import AS_SHOWN, Tracker, difference_of_copy
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import GhostOutcome, StopAtDdl
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Difference, GhostOutcome, StopAtDdl
 from airflow_provider_dm.engine.rules.online_ddl.step import step
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
@@ -33,6 +36,29 @@ def table(name: str) -> Table:
 SHOP = (table("t"), table("u"))
 
 
+def copies_of(tables: Mapping[TableName, Table]) -> Difference:
+    """Compare by the model of a server's tables."""
+
+    def difference(real: TableName, created: CreateTable) -> str | None:
+        parts = [*map(_column, tables[real].columns), *map(_key, tables[real].unique_keys)]
+        text = f"CREATE TABLE x ({', '.join(parts)}) ENGINE=InnoDB"
+        tracker = Tracker.of(Server(Flavour.MARIADB, (11, 8, 0)), {real: text}, {real.schema: "utf8mb4_bin"})
+        return difference_of_copy(tracker, real, created, AS_SHOWN)
+
+    return difference
+
+
+def _column(column: Column) -> str:
+    collation = f" CHARACTER SET {column.charset} COLLATE {column.collation}" if column.charset else ""
+    rest = f"AS ({column.expression})" if column.generated else "NULL" if column.nullable else "NOT NULL"
+    return f"`{column.name}` {column.column_type}{collation} {rest}"
+
+
+def _key(key: Index) -> str:
+    parts = [f"`{name}`" + (f"({length})" if length else "") for name, length in key.parts]
+    return f"{'PRIMARY KEY' if key.primary else f'UNIQUE KEY `{key.name}`'} ({', '.join(parts)})"
+
+
 def parsed(sql: str, sql_mode: int = 0, schema: str = "shop") -> Statement | NotRead:
     try:
         return parse(sql, sql_mode, schema)
@@ -49,7 +75,9 @@ def follow(
     for sql in log:
         text = LoggedText(sql, 0, "shop")
         before = memory
-        memory, outcome = step(memory, parsed(sql), text, rules=of or rules(), tables=known)
+        memory, outcome = step(
+            memory, parsed(sql), text, rules=of or rules(), tables=known, difference=copies_of(known)
+        )
         assert not isinstance(outcome, StopAtDdl) or memory == before
         outcomes.append(outcome)
     return memory, outcomes

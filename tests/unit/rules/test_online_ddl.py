@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     recorded,
 )
 from airflow_provider_dm.engine.rules.online_ddl.step import step
-from tests.unit.rules.online_ddl_machine import SHOP, follow, last, rules, table
+from tests.unit.rules.online_ddl_machine import SHOP, copies_of, follow, last, rules, table
 
 LIKE = "CREATE TABLE _t_gho LIKE t"
 ALTER = "ALTER TABLE _t_gho ADD COLUMN b int"
@@ -76,7 +76,7 @@ def test_a_change_of_a_ghost_keeps_its_sql_mode() -> None:
     memory, _ = follow(OnlineDdls(), [LIKE])
     text = LoggedText('ALTER TABLE "_t_gho" ADD COLUMN "b" int', client_mode := 4, "shop")
     known = {one.name: one for one in SHOP}
-    memory, _ = step(memory, text.read(), text, rules=rules(), tables=known)
+    memory, _ = step(memory, text.read(), text, rules=rules(), tables=known, difference=copies_of(known))
     _, outcomes = follow(memory, [SWAP])
     assert isinstance(outcomes[0], ApplyDdl)
     assert [one.text.sql_mode for one in outcomes[0].changes] == [client_mode]
@@ -340,12 +340,12 @@ def test_a_ghost_of_a_table_that_the_task_does_not_have() -> None:
 )
 def test_a_rename_of_tables_that_dm_has_applied_already_stops_nothing(log: list[str]) -> None:
     """A ghost of which nothing is remembered, as the task began under way of the tool."""
-    memory = OnlineDdls()
-    applied = [TableName("shop", name) for name in ("t", "backup")]
+    memory, of = OnlineDdls(), rules()
+    applied, known = [TableName("shop", name) for name in ("t", "backup")], {one.name: one for one in SHOP}
     for sql in log:
-        text = LoggedText(sql, 0, "shop")
+        text, copies = LoggedText(sql, 0, "shop"), copies_of(known)
         memory, outcome = step(
-            memory, parse(sql, 0, "shop"), text, rules=rules(), tables={one.name: one for one in SHOP}, applied=applied
+            memory, parse(sql, 0, "shop"), text, rules=of, tables=known, difference=copies, applied=applied
         )
         assert isinstance(outcome, SkipDdl | OrdinaryDdl), outcome
     assert memory == OnlineDdls()
@@ -355,6 +355,14 @@ def test_a_ghost_is_outdated_after_a_rename_that_dm_has_applied() -> None:
     memory, _ = follow(OnlineDdls(), ["CREATE TABLE _t_new LIKE t"])
     text = LoggedText(SWAP, 0, "shop")
     tables = {one.name: one for one in SHOP}
-    memory, _ = step(memory, parse(SWAP, 0, "shop"), text, rules=rules(), tables=tables, applied=[SHOP[0].name])
+    memory, _ = step(
+        memory,
+        parse(SWAP, 0, "shop"),
+        text,
+        rules=rules(),
+        tables=tables,
+        difference=copies_of(tables),
+        applied=[SHOP[0].name],
+    )
     _, outcomes = follow(memory, ["RENAME TABLE t TO _t_old, _t_new TO t"])
     assert isinstance(outcomes[0], StopAtDdl)

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, Onlin
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, OrdinaryDdl, StopAtDdl
 from airflow_provider_dm.engine.rules.online_ddl.step import step
 from airflow_provider_dm.engine.schema.model import Column, Table
-from tests.unit.rules.online_ddl_machine import parsed, rules, table
+from tests.unit.rules.online_ddl_machine import copies_of, parsed, rules, table
 
 NAMES = ("t", "u", "_t")
 """`_t`: whose ghosts have names that those of `t` may have as well."""
@@ -143,8 +143,9 @@ class Task:
     def take(self, sql: str) -> str | None:
         """Take a statement of the log as the loop does; return why it stops."""
         statement = parsed(sql)
+        text, copies = LoggedText(sql, 0, "shop"), copies_of(self.tables)
         self.memory, outcome = step(
-            self.memory, statement, LoggedText(sql, 0, "shop"), rules=rules(do_dbs=["shop"]), tables=self.tables
+            self.memory, statement, text, rules=rules(do_dbs=["shop"]), tables=self.tables, difference=copies
         )
         match outcome:
             case StopAtDdl(why):

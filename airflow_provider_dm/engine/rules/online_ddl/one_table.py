@@ -32,7 +32,6 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     recorded,
     statement_head,
 )
-from airflow_provider_dm.engine.rules.online_ddl.same_definition import definition_difference
 from airflow_provider_dm.engine.schema.charsets import UNSURE
 
 
@@ -101,11 +100,11 @@ def _made(view: DdlView, statement: Statement | NotRead, ghost: TableName) -> Gh
     match statement:
         case CreateTableLike(like=like):
             return GhostState((like,))
-        case CreateTable(definition=definition):
+        case CreateTable():
             reals = view.known_reals(ghost)
             if not reals:
                 return GhostState(flaw="the task has no table of which it could be a copy")
-            differences = {real: definition_difference(definition, view.tables[real]) for real in reals}
+            differences = {real: view.difference(real, statement) for real in reals}
             if alike := tuple(real for real, what in differences.items() if what is None):
                 return GhostState(alike)
             return GhostState(flaw=f"its CREATE TABLE differs from {reals[0]} in {differences[reals[0]]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
@@ -78,6 +78,10 @@ GhostStep: TypeAlias = tuple[OnlineDdls, GhostOutcome]
 CREATING: Final = (CreateTable, CreateTableLike, CreateTableSelect, CreateSequence)
 
 
+Difference: TypeAlias = Callable[[TableName, CreateTable], str | None]
+"""Describes how a table that a statement creates differs from a table of the task; None if it does not."""
+
+
 class TableRole(Enum):
     """The role of a table in the task."""
 
@@ -105,6 +109,7 @@ class DdlView:
     text: LoggedText
     rules: BlockAllowRules
     tables: Mapping[TableName, Table]
+    difference: Difference
     applied: Collection[TableName] = ()
 
     def role(self, table: TableName) -> TableRole:

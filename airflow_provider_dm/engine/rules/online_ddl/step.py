@@ -14,7 +14,7 @@ renamed away and not replaced yet: its current name. A flaw has no effect until 
 as most ghosts with a flaw are dropped: by a run of the tool that was aborted and is started again.
 
 DM relies on names alone; here that is not enough, since a change that is lost here is lost for good. A ghost has to be
-known from its CREATE on; its definition must equal that of the real table at that time (`same_definition`); the real
+known from its CREATE on; its definition must equal that of the real table at that time (`Difference`); the real
 table must not have been altered, truncated or replaced since; it must have been renamed away; and the changes have to
 give the same rows (`ghost_changes`). Otherwise the outcome is Stop with the reason.
 
@@ -35,6 +35,7 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, Onlin
 from airflow_provider_dm.engine.rules.online_ddl.one_table import judge_alter, judge_each, judge_table
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     DdlView,
+    Difference,
     GhostOutcome,
     GhostStep,
     OrdinaryDdl,
@@ -53,6 +54,7 @@ def step(
     *,
     rules: BlockAllowRules,
     tables: Mapping[TableName, Table],
+    difference: Difference,
     applied: Collection[TableName] = (),
 ) -> tuple[OnlineDdls, GhostOutcome]:
     """Return the state after a statement of the log, and the statement's outcome.
@@ -62,7 +64,7 @@ def step(
     state has to be saved with the location after the statement, for any outcome but Stop, which returns the given
     state.
     """
-    view = DdlView(memory, text, rules, tables, applied)
+    view = DdlView(memory, text, rules, tables, difference, applied)
     named = statement.about.tables if isinstance(statement, NotRead) else statement.tables
     if not rules.tools:
         return OnlineDdls(), OrdinaryDdl(statement)  # an outdated state must not be used when it is turned on again
