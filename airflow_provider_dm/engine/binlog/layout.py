@@ -55,11 +55,6 @@ class Layout:
         return LayoutArrays.of(self.cells)
 
     @property
-    def bitmap_size(self) -> int:
-        """Bytes of NULL bits before the cells of an image."""
-        return (len(self.cells) + 7) // 8
-
-    @property
     def everything(self) -> range:
         """All columns of the table."""
         return range(len(self.cells) - self.table.hidden)

@@ -24,10 +24,5 @@ class LogFile:
         except OSError:
             return True
 
-    @property
-    def folder(self) -> str:
-        """The name of the file's sub-directory."""
-        return Path(self.path).parent.name
-
     def __str__(self) -> str:
-        return f"{self.folder}/{self.name}"
+        return f"{Path(self.path).parent.name}/{self.name}"

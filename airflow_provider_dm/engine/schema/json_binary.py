@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from pymysqlreplication.constants import FIELD_TYPE
 
@@ -45,10 +45,6 @@ _INLINED: Final = {2: frozenset({_LITERAL, _INT16, _UINT16}), 4: frozenset({_LIT
 _BASE64_LINE: Final = 76
 
 
-Node: TypeAlias = "bytes | list[Node] | dict[bytes, Node]"
-"""A parsed document; scalars are stored as their text."""
-
-
 def json_text(data: bytes) -> bytes:
     r"""Return a binary document as the server's text. Raises MalformedValue.
 
@@ -57,13 +53,6 @@ def json_text(data: bytes) -> bytes:
     >>> json_text(b"\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"), json_text(b"")
     (b'{"a": 1}', b'null')
     """
-    return _text(_parse(data))
-
-
-# From binary to nodes
-
-
-def _parse(data: bytes) -> Node:
     if not data:
         return b"null"
     try:
@@ -88,8 +77,8 @@ class _Document:
             raise MalformedValue("overlapping values")
         return self.data[start:end]
 
-    def value(self, kind: int, start: int, depth: int) -> Node:
-        """Return the value of a type that begins at `start`. `depth`: that of a container at this position."""
+    def value(self, kind: int, start: int, depth: int) -> bytes:
+        """Return the text of a value at `start`. `depth`: that of a container at this position."""
         if kind in _INTEGERS:
             size, signed = _INTEGERS[kind]
             return b"%d" % int.from_bytes(self.take(start, size), "little", signed=signed)
@@ -115,7 +104,7 @@ class _Document:
                 return self.take(start + index + 1, length)
         raise MalformedValue("a length of more than five bytes")
 
-    def container(self, kind: int, start: int, depth: int) -> Node:
+    def container(self, kind: int, start: int, depth: int) -> bytes:
         if depth > MAX_DEPTH:
             raise MalformedValue(f"more than {MAX_DEPTH} nested containers")
         width = 2 if kind in (_SMALL_OBJECT, _SMALL_ARRAY) else 4
@@ -125,9 +114,10 @@ class _Document:
             raise MalformedValue(f"a container of {size} bytes")
         entries = start + 2 * width
         if kind in (_SMALL_ARRAY, _LARGE_ARRAY):
-            return [self.entry(start, entries + index * (1 + width), width, depth) for index in range(count)]
+            elements = [self.entry(start, entries + index * (1 + width), width, depth) for index in range(count)]
+            return b"[" + b", ".join(elements) + b"]"
         values = entries + count * (width + 2)
-        members: dict[bytes, Node] = {}
+        members: dict[bytes, bytes] = {}
         for index in range(count):
             pointer = self.take(entries + index * (width + 2), width + 2)
             offset, length = int.from_bytes(pointer[:width], "little"), int.from_bytes(pointer[width:], "little")
@@ -135,10 +125,10 @@ class _Document:
             if key in members:
                 raise MalformedValue("an object with a duplicate key")
             members[key] = self.entry(start, values + index * (1 + width), width, depth)
-        return members
+        return b"{" + b", ".join([quoted(key) + b": " + value for key, value in members.items()]) + b"}"
 
-    def entry(self, start: int, at: int, width: int, depth: int) -> Node:
-        """Return the value of an entry of the container that begins at `start`."""
+    def entry(self, start: int, at: int, width: int, depth: int) -> bytes:
+        """Return the text of an entry of the container that begins at `start`."""
         entry = self.take(at, 1 + width)
         kind = entry[0]
         if kind in _INLINED[width]:
@@ -175,17 +165,6 @@ _PACKED: Final[dict[int, Callable[[int], bytes]]] = {
     FIELD_TYPE.DATETIME: temporal.packed_datetime_text,
     FIELD_TYPE.TIMESTAMP: temporal.packed_datetime_text,
 }
-
-
-# From nodes to text
-
-
-def _text(node: Node) -> bytes:
-    if isinstance(node, bytes):
-        return node
-    if isinstance(node, list):
-        return b"[" + b", ".join(map(_text, node)) + b"]"
-    return b"{" + b", ".join([quoted(key) + b": " + _text(value) for key, value in node.items()]) + b"}"
 
 
 _ESCAPED: Final = re.compile(rb'["\\\x00-\x1f]')
