@@ -54,8 +54,8 @@ class TableSchema:
             )
         if now.extracted != self.extracted:
             raise RulesChanged(
-                f"the rows of {name} have the extracted values {dict(self.extracted)} so far, and the routes now give "
-                f"{dict(now.extracted)}.",
+                f"the rows of {name} have the extracted values {_shown(self.extracted)} so far, "
+                f"and the routes now give {_shown(now.extracted)}.",
                 "Change the routes back, or migrate in full with a task of another name.",
             )
 
@@ -133,6 +133,10 @@ def _schema(definition: str, target: TableName, skip_until: str) -> TableSchema:
     saved = json.loads(definition)
     extracted = tuple((column, value) for column, value in saved["extracted"])
     return TableSchema(Table.from_json(saved["table"]), target, skip_until, extracted)
+
+
+def _shown(extracted: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{column} = '{value}'" for column, value in extracted) or "(none)"
 
 
 def _json(schema: TableSchema) -> str:
