@@ -214,10 +214,7 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         **_place("syncerBinlog", applied),
         "blockingDDLs": [ddl for group in groups if not group.get("unsynced") for ddl in group.get("DDLs", ())],
         "unresolvedGroups": [_group_json(group) for group in groups],
-        "synced": applied is not None
-        and master is not None
-        and (applied.file, applied.position) == (master.file, master.position)
-        and not holds_back(subtask, run),
+        "synced": _is_synced(subtask, run, relay),
         # "local": from the source's relay log; "remote": pulled for this task.
         "binlogType": str(shown.get("binlog_type", "local")),
         # None: unknown.
@@ -242,6 +239,18 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         # Not in DM: whether the requested end is after the source's newest file, and may never be reached.
         "goalFar": str(shown.get("goal_far", "")),
     }
+
+
+def _is_synced(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> bool:
+    """Return True if the target has all that the source had written seconds ago: as the sync reports or, if none works,
+    by the end that the relay reports. False if neither works, because the source may have written since.
+    """
+    if run is not None and lives(run) and (caught_up := progress_of(subtask, run).get("caught_up")) is not None:
+        return bool(caught_up)
+    if relay is None or relay.master is None or relay_stage(relay) is not Stage.RUNNING or subtask.applied is None:
+        return False
+    applied, end = subtask.applied, relay.master
+    return (applied.file, applied.position) == (end.file, end.position) and not holds_back(subtask, run)
 
 
 def holds_back(subtask: SubtaskStatus, run: Run | None) -> bool:

@@ -31,6 +31,9 @@ def relay(**changes: Any) -> RelayStatus:
     return RelayStatus(**{**known, **changes})
 
 
+RELAY = relay()
+
+
 def subtask(unit: Unit = Unit.SYNC, stage: Stage = Stage.RUNNING, applied: Location | None = None) -> SubtaskStatus:
     return SubtaskStatus("test", "mysql-replica-01", unit, stage, None, applied, NOW)
 
@@ -41,8 +44,8 @@ def run(*, age: float = 1.0, error: dict[str, Any] | None = None) -> Run:
     return Run("r", "test", "incremental_sync", holder, Stage.RUNNING, NOW, NOW, age, progress=looked, error=error)
 
 
-def shown_of(one: SubtaskStatus, last: Run | None) -> dict[str, Any]:
-    (shown,) = source_status("mysql-replica-01", relay(), [(one, last)])["subTaskStatus"]
+def shown_of(one: SubtaskStatus, last: Run | None, pulled: RelayStatus | None = RELAY) -> dict[str, Any]:
+    (shown,) = source_status("mysql-replica-01", pulled, [(one, last)])["subTaskStatus"]
     found: dict[str, Any] = shown
     return found
 
@@ -53,6 +56,27 @@ def test_a_syncing_subtask_shows_where_it_is_and_that_it_is_synced() -> None:
     assert (shown["name"], shown["stage"], shown["unit"]) == ("test", "Running", "Sync")
     assert shown["sync"]["syncerBinlog"] == shown["sync"]["masterBinlog"] == "(mysql-bin.000005, 916)"
     assert shown["sync"]["synced"] is True
+
+
+@pytest.mark.parametrize(
+    ("caught_up", "pulled", "synced"),
+    [
+        (True, None, True),  # without a relay log, the sync itself has seen the end of the source's log
+        (False, RELAY, False),
+        (None, RELAY, True),  # the sync has ended there; the relay still reports
+        (None, None, False),
+        (None, relay(stage=Stage.STOPPED), False),
+        (None, relay(heartbeat_age_seconds=90.0), False),
+    ],
+)
+def test_a_source_is_synced_only_by_a_recent_report(
+    caught_up: bool | None, pulled: RelayStatus | None, synced: bool
+) -> None:
+    progress = {"unresolved_groups": [], "caught_up": bool(caught_up)}
+    last = replace(run(age=1.0 if caught_up is not None else 3600.0), progress={"mysql-replica-01": progress})
+
+    shown = shown_of(subtask(applied=Location("mysql-bin.000005", 916, GTIDS)), last, pulled)
+    assert shown["sync"]["synced"] is synced
 
 
 def test_a_subtasks_own_error_is_shown_before_its_runs_error() -> None:
