@@ -187,7 +187,7 @@ def sync_task(airflow: Airflow, source: Server, *, name: str, source_id: str, sc
 
     The tables of the source are as empty as the target's.
     """
-    file, position = source.sql("SHOW BINARY LOG STATUS")[0][:2]
+    file, position = source.log_end()
     task = {
         "name": name,
         "task-mode": "incremental",

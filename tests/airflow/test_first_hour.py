@@ -236,7 +236,7 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
 
     # A task in the background, and a DDL statement that stops it.
     do("dmctl start-task orders.yaml -s mysql-01.yaml")
-    file, place = source.sql("SHOW MASTER STATUS")[0][:2]
+    file, place = source.log_end()
     source.sql("INSERT INTO shop.orders VALUES (3, 'c')")
     do(
         "dmctl binlog events --source-file mysql-01.yaml --from mysql-bin.000003:4711 --table shop.orders --rows",
@@ -290,7 +290,7 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         for _ in range(3):
             source.sql("FLUSH BINARY LOGS")
-        newest = source.sql("SHOW MASTER STATUS")[0][0]
+        newest = source.log_end()[0]
         folder = work / "relay" / "mysql-01"
         wait_for(lambda: list(folder.glob(f"*/{newest}")))
         sub_dir = next(folder.glob("*.000001")).name

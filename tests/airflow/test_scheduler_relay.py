@@ -59,7 +59,7 @@ def deferred(airflow: Airflow, mariadb_source: Server) -> Iterator[Deferred]:
     for conn_id in ("deferred_source", "marked_source"):
         where = {"host": server.host, "port": server.port}
         airflow.api.put_connection(conn_id, conn_type="dm_database", **where, login="canary_deferred", password=CANARY)
-    file = str(server.sql("SHOW MASTER STATUS")[0][0])
+    file = server.log_end()[0]
     base, _, number = file.rpartition(".")
     goal, far = (f"{base}.{int(number) + more:06d}:4" for more in (1, 1000))
     stopped_run = airflow.api.trigger(STOPPED_DAG, {"goal": goal})

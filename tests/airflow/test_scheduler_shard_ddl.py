@@ -52,8 +52,8 @@ def servers(airflow: Airflow, mariadb_source: Server, mysql_source: Server, mysq
 def task_file(airflow: Airflow, servers: Servers) -> str:
     """The task, from the end of both logs on: the tables are as empty as the target's."""
     instances = []
-    for source, statement in (("mariadb-01", "SHOW MASTER STATUS"), ("mysql-02", "SHOW BINARY LOG STATUS")):
-        file, position = servers[source].sql(statement)[0][:2]
+    for source in ("mariadb-01", "mysql-02"):
+        file, position = servers[source].log_end()
         meta = {"binlog-name": file, "binlog-pos": position}
         rules = {"block-allow-list": "ours", "route-rules": ["merge"]}
         instances.append({"source-id": source, "meta": meta, **rules})

@@ -232,7 +232,7 @@ def begin_replica(source: Server, replica: Server, written: Written) -> None:
     """Fill the tables and name the log; no thread of the replica is started."""
     _replicate(replica, "STOP SLAVE; RESET SLAVE ALL")
     if replica.flavour == "mysql":  # it skips transactions whose GTIDs it has
-        replica.sql("RESET BINARY LOGS AND GTIDS")
+        replica.reset_log()
     refill(replica, written)
     how = "master_use_gtid=no, master_ssl=0" if replica.flavour == "mariadb" else "get_master_public_key=1"
     _replicate(

@@ -28,7 +28,7 @@ def test_a_wrong_start_is_corrected_and_the_checkpoint_is_kept(
     schema = fresh_schema(source, mysql_target)
     for server in (source, mysql_target):
         server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
-    file, position = source.sql("SHOW MASTER STATUS")[0][:2]
+    file, position = source.log_end()
     ((gtids,),) = source.sql("SELECT @@gtid_binlog_pos")
     source.sql("INSERT INTO t VALUES (1, 1); FLUSH BINARY LOGS; INSERT INTO t VALUES (2, 2)", database=schema)
     (tmp_path / "wrong").mkdir()
@@ -50,7 +50,7 @@ def test_a_wrong_start_is_corrected_and_the_checkpoint_is_kept(
     assert done.code == 0, done.err[-4000:]
 
     source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
-    purge_before(source, source.sql("SHOW MASTER STATUS")[0][0])
+    purge_before(source, source.log_end()[0])
     (tmp_path / "work" / "meta.db").unlink()
     again = dmctl("run", *right.arguments, "--no-verify")
 

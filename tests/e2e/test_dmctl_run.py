@@ -191,7 +191,7 @@ def damage_relay_log(dmctl: Dmctl, file: Path, source: Server, schema: str) -> N
     """Pull a row whose bytes are then changed in the relay log, and a file after it."""
     source.sql(f"INSERT INTO `{schema}`.things VALUES (3, 'q', REPEAT('q', 900), 0, 'x', NULL); FLUSH BINARY LOGS")
     source.sql(f"INSERT INTO `{schema}`.things VALUES (4, 'd', NULL, 0, 'x', NULL)")
-    ((newest, position, *_),) = source.sql("SHOW BINARY LOG STATUS")
+    newest, position = source.log_end()
     relay = dmctl.work / "relay" / "mysql-01"
     with dmctl.started("start-relay", "-s", "mysql-01", "--source-file", file) as process:
         wait_until(lambda: [path.stat().st_size for path in relay.glob(f"*/{newest}")] == [position], process)

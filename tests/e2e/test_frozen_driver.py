@@ -154,7 +154,7 @@ def slow(world: World) -> Iterator[int]:
 def relay(world: World) -> Iterator[None]:
     """The log that an incremental task reads; it begins now."""
     world.target.sql(f"CREATE DATABASE `{world.schema}`; CREATE TABLE `{world.schema}`.t (id INT PRIMARY KEY)")
-    file, position = world.source.sql("SHOW MASTER STATUS")[0][:2]
+    file, position = world.source.log_end()
     world.meta = {"binlog-name": file, "binlog-pos": position}
     spec = relay_spec(source_spec(world.upstream, PassedSecrets()))
     process = RelayProcess.start(spec, os.environ, world.folder / "relay.log")

@@ -37,7 +37,8 @@ WRITING: Final = "READ-COMMITTED"
 @dataclass(frozen=True)
 class Pin:
     """One variable. `why`: the effect of another value, as the end of a sentence. `users`: a user may choose another
-    value. `ignored`: another value in the user's settings is not an error, but it is not sent.
+    value. `ignored`: another value in the user's settings is not an error, but it is not sent. `writing`: only sessions
+    that write need it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Pin:
     families: Families = field(default_factory=lambda: MYSQL | MARIADB)
     users: bool = False
     ignored: bool = False
+    writing: bool = False
 
 
 _CUT_OFF: Final = "results would be cut off"
@@ -94,8 +96,9 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("time_zone", "+00:00", "a TIMESTAMP would be another moment", ignored=True),
     Pin("sql_mode", SQL_MODE, "values would be changed instead of refused"),
     Pin("old_mode", "UTF8_IS_UTF8MB3", "utf8 would be another character set", {Flavour.MARIADB: (10, 6, 1)}),
+    # MySQL 5.7, which has it off, lets only SUPER set it.
     Pin("explicit_defaults_for_timestamp", 1, "NULL would become the time of writing",
-        {Flavour.MYSQL: (), Flavour.MARIADB: (10, 8, 2), Flavour.TIDB: ()}),
+        {Flavour.MYSQL: (), Flavour.MARIADB: (10, 8, 2), Flavour.TIDB: ()}, writing=True),
     Pin("tidb_skip_utf8_check", 0, "invalid bytes would be stored as text", TIDB, ignored=True),
     Pin("tidb_skip_ascii_check", 0, "invalid bytes would be stored as text", TIDB, ignored=True),
     Pin("tidb_allow_remove_auto_inc", 1, "DDL that removes AUTO_INCREMENT from a column would be refused", TIDB),
@@ -190,7 +193,7 @@ def settings(
     found = []
     for pin in PINNED:
         since = pin.families.get(flavour)
-        if since is not None and since <= version:
+        if since is not None and since <= version and not (pin.writing and isolation == READING):
             pinned = isolation if pin.name == "transaction_isolation" else pin.value
             found.append(_setting(pin, pinned, chosen.pop(pin.name, None), flavour, version))
     return [*found, *(Setting(name, _typed(value), chosen=True) for name, value in chosen.items())]

@@ -8,8 +8,8 @@ from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import Epoch, EpochLimits
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
-from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
+from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.blocks import blocks
@@ -45,8 +45,7 @@ def raw_rows(connection: Connection, table: Table) -> list[Row]:
 
 
 def here(connection: Connection) -> Location:
-    mariadb = server_info(connection).flavour is Flavour.MARIADB
-    ((file, position, *_),) = query(connection, "SHOW MASTER STATUS" if mariadb else "SHOW BINARY LOG STATUS")
+    file, position, *_ = query(connection, "SHOW BINARY LOGS")[-1]
     return Location(text(file), int(position))
 
 

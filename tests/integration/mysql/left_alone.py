@@ -17,9 +17,10 @@ LEFT_ALONE: Final[Mapping[str, str]] = {
         "binlog_alter_two_phase binlog_annotate_row_events binlog_direct_non_transactional_updates binlog_format "
         "binlog_row_image binlog_row_value_options binlog_rows_query_log_events binlog_transaction_compression "
         "binlog_transaction_compression_level_zstd default_master_connection group_replication_consistency "
-        "gtid_domain_id max_relay_log_size server_id session_track_gtids skip_parallel_replication "
+        "gtid_domain_id innodb_support_xa max_relay_log_size server_id session_track_gtids skip_parallel_replication "
         "sql_slave_skip_counter wsrep_causal_reads wsrep_on wsrep_osu_method wsrep_retry_autocommit "
-        "wsrep_sync_wait wsrep_trx_fragment_size wsrep_trx_fragment_unit xa_detach_on_prepare"
+        "transaction_write_set_extraction wsrep_sync_wait wsrep_trx_fragment_size wsrep_trx_fragment_unit "
+        "xa_detach_on_prepare"
     ),
     "a wait that ends is an error that is retried, and the time that others wait for our locks is their setting": (
         "deadlock_search_depth_long deadlock_search_depth_short deadlock_timeout_long deadlock_timeout_short "
@@ -31,15 +32,16 @@ LEFT_ALONE: Final[Mapping[str, str]] = {
         "histogram_generation_max_mem_size histogram_size histogram_type innodb_parallel_read_threads "
         "innodb_tmpdir internal_tmp_mem_storage_engine join_buffer_size join_buffer_space_limit join_cache_level "
         "max_heap_table_size max_length_for_sort_data max_rowid_filter_size max_seeks_for_key max_tmp_tables "
-        "mrr_buffer_size new_mode optimizer_adjust_secondary_key_costs optimizer_extra_pruning_depth "
-        "optimizer_join_limit_pref_ratio optimizer_max_sel_arg_weight optimizer_max_sel_args "
-        "optimizer_max_subgraph_pairs optimizer_prune_level optimizer_scan_setup_cost optimizer_search_depth "
-        "optimizer_selectivity_sampling_limit optimizer_switch optimizer_use_condition_selectivity "
-        "optimizer_where_cost preload_buffer_size query_alloc_block_size query_cache_strip_comments "
-        "query_cache_type query_cache_wlock_invalidate query_prealloc_size range_alloc_block_size "
-        "read_buffer_size read_rnd_buffer_size rowid_merge_buff_size secondary_engine_cost_threshold "
-        "set_operations_buffer_size sort_buffer_size tmp_disk_table_size tmp_memory_table_size tmp_table_size "
-        "transaction_alloc_block_size transaction_prealloc_size use_stat_tables"
+        "mrr_buffer_size multi_range_count new new_mode optimizer_adjust_secondary_key_costs "
+        "optimizer_extra_pruning_depth optimizer_join_limit_pref_ratio optimizer_max_sel_arg_weight "
+        "optimizer_max_sel_args optimizer_max_subgraph_pairs optimizer_prune_level optimizer_scan_setup_cost "
+        "optimizer_search_depth optimizer_selectivity_sampling_limit optimizer_switch "
+        "optimizer_use_condition_selectivity optimizer_where_cost preload_buffer_size query_alloc_block_size "
+        "query_cache_strip_comments query_cache_type query_cache_wlock_invalidate query_prealloc_size "
+        "range_alloc_block_size read_buffer_size read_rnd_buffer_size rowid_merge_buff_size "
+        "secondary_engine_cost_threshold set_operations_buffer_size sort_buffer_size tmp_disk_table_size "
+        "tmp_memory_table_size tmp_table_size transaction_alloc_block_size transaction_prealloc_size "
+        "use_stat_tables"
     ),
     "at READ COMMITTED, as we write, it does nothing": ("innodb_snapshot_isolation"),
     "exhausted memory causes an error that names the cause": (
@@ -76,7 +78,7 @@ LEFT_ALONE: Final[Mapping[str, str]] = {
         "optimizer_trace_limit optimizer_trace_max_mem_size optimizer_trace_offset print_identified_with_as_hex "
         "profiling profiling_history_size progress_report_time session_track_schema session_track_state_change "
         "session_track_system_variables session_track_transaction_info slow_query_log sql_log_off sql_warnings "
-        "terminology_use_previous thread_pool_priority warning_count"
+        "show_old_temporals terminology_use_previous thread_pool_priority warning_count"
     ),
     "they are of the connection, and cannot be set or mean nothing to this client": (
         "external_user in_transaction interactive_timeout last_gtid max_allowed_packet max_user_connections "

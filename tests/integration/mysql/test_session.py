@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.errors import SessionRefused
-from airflow_provider_dm.engine.mysql.pinned import PINNED, Setting
+from airflow_provider_dm.engine.mysql.pinned import PINNED, READING, WRITING, Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
 from testbed import Server, ServerSpec
 from testbed.tidb import tidb_config
@@ -27,8 +27,8 @@ def endpoint(server: Server, user: str = "", **session: str) -> Endpoint:
     return Endpoint("one", server.host, server.port, user or server.user, password, session=tuple(session.items()))
 
 
-def variables(at: Endpoint) -> dict[str, str]:
-    with connected(at) as connection:
+def variables(at: Endpoint, isolation: str = READING) -> dict[str, str]:
+    with connected(at, isolation=isolation) as connection:
         return {name.decode(): value.decode() for name, value in query(connection, "SHOW SESSION VARIABLES")}
 
 
@@ -71,7 +71,7 @@ def test_hostile_globals_do_not_reach_us(flavour: str, series: str, start_own: S
     for server in (hostile, calm):
         server.create_user("plain", "pw", privileges="SELECT")
     for user in ("", "plain"):
-        ours, theirs = variables(endpoint(hostile, user)), variables(endpoint(calm, user))
+        ours, theirs = (variables(endpoint(server, user), WRITING) for server in (hostile, calm))
         different = {
             name: (ours[name], theirs[name]) for name in PINNED_NAMES & ours.keys() if ours[name] != theirs[name]
         }

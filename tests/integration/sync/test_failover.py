@@ -33,12 +33,6 @@ OPTIONS = {
 }
 
 
-RESET = {
-    "mysql": "STOP REPLICA; RESET REPLICA ALL; RESET BINARY LOGS AND GTIDS",
-    "mariadb": "STOP SLAVE; RESET SLAVE ALL; RESET MASTER; SET GLOBAL gtid_slave_pos = ''",
-}
-
-
 @pytest.fixture(scope="module")
 def servers(source: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Server]]:
     """Two servers for all tests. (`source` is only the flavour.)"""
@@ -54,10 +48,13 @@ def replicas(servers: Sequence[Server]) -> tuple[Server, Server]:
     a, b = servers
     for server in servers:
         server.start()
-        server.sql(RESET[server.flavour].partition(";")[0])
+        server.sql("STOP SLAVE" if server.flavour == "mariadb" else "STOP REPLICA")
         for (name,) in server.sql("SHOW DATABASES WHERE `Database` LIKE 't\\_%' OR `Database` = 'apart'"):
             server.sql(f"DROP DATABASE `{name}`")
-        server.sql(RESET[server.flavour])
+        server.sql("RESET SLAVE ALL" if server.flavour == "mariadb" else "RESET REPLICA ALL")
+        server.reset_log()
+        if server.flavour == "mariadb":
+            server.sql("SET GLOBAL gtid_slave_pos = ''")
     replicate(a, b)
     return a, b
 

@@ -79,7 +79,7 @@ def pair(source: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 def kit(pair: Sequence[Server], mariadb_target: Server, new_kit: NewKit) -> MovedKit:
     """A server at the source's address; `kit.other` has written more, in files of the same names. Both begin anew."""
     for server in pair:
-        server.sql("RESET MASTER" if server.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
+        server.reset_log()
     own, other = pair
     made = new_kit(MovedKit, own, mariadb_target, other=other)
     other.sql(f"CREATE DATABASE `{made.schema}`; FLUSH BINARY LOGS")

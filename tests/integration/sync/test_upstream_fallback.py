@@ -245,8 +245,7 @@ def test_an_upstream_that_was_reset_is_not_read(
     """The checkpoint lies between two transactions of its new log, too. A private log is removed after each run."""
     (own,) = start_own(ServerSpec("reset", flavour))
     kit = new_kit(TailKit, own, mariadb_target, shared=shared)
-    reset = "RESET MASTER" if flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS"
-    own.sql(reset)
+    own.reset_log()
     (kit.folder / "first-file").write_text("mysql-bin.000001")
     kit.create_wide()
     kit.begin()
@@ -255,7 +254,8 @@ def test_an_upstream_that_was_reset_is_not_read(
     kit.relays[-1].kill()
     if not shared:
         shutil.rmtree(kit.relay_dir)
-    own.sql(f"SELECT SLEEP(1.1); {reset}")  # a first event is known by its second
+    own.sql("SELECT SLEEP(1.1)")  # a first event is known by its second
+    own.reset_log()
     own.sql("CREATE TABLE wode (id bigint NOT NULL PRIMARY KEY, v longtext NOT NULL)", database=kit.schema)
     for number in (2, 3):
         kit.write(f"INSERT INTO wide VALUES ({number}, 'a')")

@@ -160,7 +160,7 @@ TOOLS = {"pt_osc": "pt-online-schema-change 3.2.1", "gh_ost": "gh-ost, the state
 def _pt_osc(server: Server) -> Iterator[str]:
     common = ("--no-version-check", "--recursion-method=none", "--chunk-size=2", "--no-check-unique-key-change")
     for run in PT_OSC:
-        begun, table = _here(server), _table(server, run.table)
+        begun, table = server.log_end(), _table(server, run.table)
         options = [*common, *run.options, *([] if "--dry-run" in run.options else ["--execute"])]
         with tempfile.TemporaryDirectory() as folder:
             if run.killed:
@@ -180,17 +180,12 @@ def _pt_osc(server: Server) -> Iterator[str]:
 
 def _gh_ost(server: Server) -> Iterator[str]:
     for name, alter, statements in GH_OST:
-        begun, table = _here(server), _table(server, "t")
+        begun, table = server.log_end(), _table(server, "t")
         for statement in statements:
             server.sql(statement, database="shop")
         yield f"\n== {name} | t: {alter} | exit 0"
         yield f"table: {table}"
         yield from _logged(server, begun)
-
-
-def _here(server: Server) -> tuple[str, int]:
-    status = server.sql("SHOW MASTER STATUS" if server.flavour == "mariadb" else "SHOW BINARY LOG STATUS")[0]
-    return str(status[0]), int(status[1])
 
 
 def _table(server: Server, name: str) -> str:
