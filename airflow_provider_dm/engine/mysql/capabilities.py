@@ -45,8 +45,8 @@ class Capabilities:
     """Integers and YEAR are shown with a display width: `int(11)`."""
     shows_geomcollection: bool = False
     """The catalogue calls a GEOMETRYCOLLECTION `geomcollection`."""
-    numbers_tables: bool = False
-    """information_schema.innodb_tables gives each table a number, which no later table of the same name has."""
+    table_numbers: str = ""
+    """The view of information_schema in which each table has a number that no later table of its name has."""
     weighs_text: bool = True
     """WEIGHT_STRING returns the weights by which text is compared. TiDB's have not been verified."""
 
@@ -184,7 +184,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             dumps_by_gtid=True,
             utf8mb4_default="utf8mb4_0900_ai_ci",
             shows_geomcollection=True,
-            numbers_tables=True,
+            table_numbers="innodb_tables",
             flush_waits=True,
             savepoints_release_locks=True,
             gb18030=True,
@@ -282,7 +282,11 @@ _BEFORE: Final[tuple[tuple[Flavour, Version, dict[str, Any]], ...]] = (
     (Flavour.MYSQL, (8, 0, 19), {"row_alias": False, "shows_widths": True}),
     (Flavour.MYSQL, (8, 0, 16), {"keeps_checks": False}),
     (Flavour.MYSQL, (8,), {"utf8mb4_default": "utf8mb4_general_ci"}),
-    (Flavour.MYSQL, (8,), {"shows_geomcollection": False, "numbers_tables": False, "keeps_descending": False}),
+    (
+        Flavour.MYSQL,
+        (8,),
+        {"shows_geomcollection": False, "table_numbers": "innodb_sys_tables", "keeps_descending": False},
+    ),
     (Flavour.MARIADB, (11, 1), {"isolation_is_tx": True}),
     (Flavour.MARIADB, (10, 8), {"keeps_descending": False}),
     (Flavour.TIDB, (6, 5), {"transaction_limits": (f"SELECT {_TOTAL}",)}),

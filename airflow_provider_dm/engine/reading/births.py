@@ -4,11 +4,11 @@
     the same text, another creation time                   altered and altered back, replaced by an equal one, or
     renamed
 
-`CREATE_TIME` in the catalogue changes with every ALTER, RENAME, DROP and CREATE, on both MySQL and MariaDB; it does
-not change with TRUNCATE, which does not matter here. Its unit is a second, so a table altered within the current second
-is *young*: another ALTER in the same second would be invisible. `settled_births` waits until no table is young. Two
-equal tables created in the same second can still swap names: MySQL gives each table a number (`TABLE_ID`, a new one
-with TRUNCATE as well), which an account with the privilege PROCESS may read.
+`CREATE_TIME` in the catalogue changes with every ALTER, RENAME, DROP and CREATE, on both MySQL and MariaDB. Its unit is
+a second, so a table altered within the current second is *young*: another ALTER in the same second would be invisible.
+`settled_births` waits until no table is young. Two things remain: equal tables created in the same second can swap
+names, and TRUNCATE, after which an older snapshot fails, shows no row to one of MySQL 5.7. MySQL gives each table a
+number (`TABLE_ID`, a new one with TRUNCATE as well), which an account with the privilege PROCESS may read.
 
 SHOW CREATE TABLE comes first, because it waits for DDL that is being committed, and the later statements see that DDL.
 Another server (after a failover) has other creation times for the same tables, so there only the text is compared.
@@ -25,7 +25,15 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
+from airflow_provider_dm.engine.mysql.connection import (
+    Connection,
+    ServerInfo,
+    connected,
+    query,
+    query_whole,
+    server_info,
+    text,
+)
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
@@ -40,9 +48,9 @@ _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 _NOW: Final = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)"
 _SECOND: Final = "COALESCE(UNIX_TIMESTAMP(create_time), 0)"
 _ONE_SECOND: Final = f"SELECT {_SECOND} FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-_NUMBERS: Final = "SELECT name, table_id FROM information_schema.innodb_tables"
+_NUMBERS: Final = "SELECT name, table_id FROM information_schema.{}"
 _NUMBER: Final = (
-    "SELECT /*+ MAX_EXECUTION_TIME(5000) */ name, table_id FROM information_schema.innodb_tables "
+    "SELECT /*+ MAX_EXECUTION_TIME(5000) */ name, table_id FROM information_schema.{} "
     "WHERE SUBSTRING_INDEX(LOWER(name), '#p#', 1) = LOWER(%s)"
 )
 """Waits for pending DDL. That DDL may wait for our own snapshot, so the statement needs a time limit."""
@@ -68,9 +76,9 @@ class Birth:
 
     @classmethod
     def of(cls, value: str) -> Birth:
-        """Parse the text of a birth, also one without a number, as older releases wrote it."""
-        shown, second, asked, server, *number = value.split(" ")
-        return cls(shown, int(second), int(asked), server, *map(int, number))
+        """Parse the text of a birth."""
+        shown, second, asked, server, number = value.split(" ")
+        return cls(shown, int(second), int(asked), server, int(number))
 
     def is_same(self, other: Birth) -> bool:
         if self.shown != other.shown or self.server != other.server:
@@ -109,7 +117,7 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
         existing = [name for name, value in shown.items() if value is not None]
         seconds = _seconds(connection, existing)
         info = server_info(connection)
-        numbers = _numbers(connection) if info.capabilities.numbers_tables else {}
+        numbers = _numbers(connection, info)
         ((milliseconds,),) = query(connection, _NOW)
     now = int(milliseconds) / 1000
     tables = {
@@ -135,9 +143,9 @@ def check_birth(endpoint: Endpoint, name: TableName, birth: str) -> None:
         connection = source_connection(endpoint)
         shown = _shown(connection, name)
         rows = query(connection, _ONE_SECOND, (name.schema, name.table)) if shown is not None else ()
-        uuid = server_info(connection).server_uuid
-        number = _numbers(connection, name).get(name, 0) if expected.number else 0
-        return next((Birth(str(shown), int(second), 0, uuid, number) for (second,) in rows), None)
+        info = server_info(connection)
+        number = _numbers(connection, info, name).get(name, 0) if expected.number else 0
+        return next((Birth(str(shown), int(second), 0, info.server_uuid, number) for (second,) in rows), None)
 
     found = with_retries(endpoint, now)
     if found is None or not expected.is_same(found):
@@ -168,14 +176,17 @@ def _seconds(connection: Connection, names: Collection[TableName]) -> dict[Table
     return {name: second for name, second in seconds.items() if name in wanted}
 
 
-def _numbers(connection: Connection, only: TableName | None = None) -> dict[TableName, int]:
-    """Return the numbers of the tables whose names have plain characters only; none if the account may not read them.
+def _numbers(connection: Connection, server: ServerInfo, only: TableName | None = None) -> dict[TableName, int]:
+    """Return the numbers of the tables whose names have plain characters only; none if the account may not read them,
+    or the server has none.
 
     A partitioned table has the lowest number of its partitions.
     """
     numbers: dict[TableName, int] = {}
+    view = server.capabilities.table_numbers
     try:
-        rows = query(connection, _NUMBERS) if only is None else query(connection, _NUMBER, ("/".join(only),))
+        arguments = ("/".join(only),) if only else ()
+        rows = query(connection, (_NUMBER if only else _NUMBERS).format(view), arguments) if view else []
     except pymysql.err.MySQLError:
         return numbers
     for shown, number in rows:

@@ -27,7 +27,7 @@ DDL: Final[dict[str, str | dict[str, str]]] = {
     "ALTER TABLE t DROP COLUMN b": FAILS,
     "ALTER TABLE t MODIFY a BIGINT": FAILS,
     "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a)": FAILS,
-    "TRUNCATE TABLE t": FAILS,
+    "TRUNCATE TABLE t": FAILS,  # on MySQL 5.7 WRONG, so the tables' numbers are asked for
     "TRUNCATE TABLE t; INSERT INTO t VALUES (9, 9, 9, 9)": FAILS,
     "DROP TABLE t": FAILS,
     "DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, c INT)": FAILS,

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
 from testbed import Server
 from tests.conftest import FreshSchema
 
@@ -57,15 +57,20 @@ def _keeps_checks(on: Session) -> bool:
             on.rows(f"SET GLOBAL {on.can.checks_need} = OFF")
 
 
-def _key_visibility(on: Session) -> tuple[str, str]:
+def _key_visibility(on: Session) -> tuple[str, str] | None:
     pairs = [("VISIBLE", "INVISIBLE"), ("NOT IGNORED", "IGNORED")]
-    (found,) = [pair for pair in pairs if on.takes(KEY, *(f"ALTER TABLE t ALTER INDEX k {word}" for word in pair))]
-    return found
+    found = [pair for pair in pairs if on.takes(KEY, *(f"ALTER TABLE t ALTER INDEX k {word}" for word in pair))]
+    return found[0] if found else None
 
 
 def _collations(on: Session) -> frozenset[str] | None:
     found = {text(row[0]) for row in on.rows("SHOW COLLATION")}
     return on.can.collations and frozenset(found | {name.replace("utf8_", "utf8mb3_") for name in found})
+
+
+def _table_numbers(on: Session) -> str:
+    views = ("innodb_tables", "innodb_sys_tables") if on.can.flavour is Flavour.MYSQL else ()
+    return next((view for view in views if on.takes(f"SELECT table_id FROM information_schema.{view} LIMIT 1")), "")
 
 
 PROBES: Final[dict[str, Callable[[Session], object]]] = {
@@ -83,7 +88,7 @@ PROBES: Final[dict[str, Callable[[Session], object]]] = {
     "shows_geomcollection": lambda on: (
         on.cell("CREATE TABLE t (a GEOMETRYCOLLECTION)", f"SELECT data_type {COLUMN}") == "geomcollection"
     ),
-    "numbers_tables": lambda on: on.takes("SELECT table_id FROM information_schema.innodb_tables LIMIT 1"),
+    "table_numbers": _table_numbers,
     "row_alias": lambda on: on.takes(
         "CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (1) AS n ON DUPLICATE KEY UPDATE a = n.a"
     ),
