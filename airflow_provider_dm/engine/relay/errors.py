@@ -95,8 +95,9 @@ class BinlogPurged(UpstreamError):
     hint = (
         "Nothing is skipped automatically. If every task of the source needs a location that the upstream still has "
         "(`dmctl purge-relay -s SOURCE --inactive --dry-run` names the oldest need), move the relay directory away and "
-        "start the relay again: it begins with the oldest need. A task that needs an earlier location cannot continue: "
-        f"release it by `dmctl stop-task`, and {MIGRATE_AGAIN}."
+        "start the relay again: it begins with the oldest need; if there is none, without a relay-binlog-name that is "
+        "purged. A task that needs an earlier location cannot continue: release it by `dmctl stop-task`, and "
+        f"{MIGRATE_AGAIN}."
     )
 
 

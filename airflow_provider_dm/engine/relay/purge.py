@@ -237,7 +237,8 @@ def plan_purge(log: RelayLog, needs: Sequence[LogNeed], *requests: PurgeRequest)
     delete, stays = log.files[: min(wanted, floor)], next(iter(log.files[floor:wanted]), None)
     if stays is None:
         return PurgePlan(delete, PurgeReport.of(delete, None, ""))
-    why = "; ".join(str(need) for need in needs if need.order <= stays.order) or f"{stays} is the newest file"
+    users = [need for need in needs if need.order <= stays.order]
+    why = "; ".join(map(str, users or (f"{stays} is the newest file", *needs[:1])))  # needs after it: the oldest one
     return PurgePlan(delete, PurgeReport.of(delete, stays, why))
 
 

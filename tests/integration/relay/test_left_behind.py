@@ -9,9 +9,12 @@ import pytest
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.errors import RelayStartsTooLate, TaskFellBehind
+from airflow_provider_dm.engine.relay.purge import Inactive
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.service import run_relay
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.launch.relay_purge import purge_relay_log
 from testbed import Server, ServerSpec
 from tests.binlogs import purge_before
 from tests.conftest import StartServers
@@ -19,7 +22,6 @@ from tests.integration.relay.conftest import KitOf, RelayKit, is_settled
 from tests.integration.relay.test_gtid import held_files, rows
 from tests.waiting import wait_for
 
-"""`relay-binlog-name` stays: it is the first file, which is purged, and must not count again."""
 HELD = [(1, f"mysql-bin.{number:06d}") for number in (1, 2, 3)]
 
 
@@ -89,9 +91,23 @@ def test_the_log_stays_until_it_is_moved_away(kit: RelayKit, tmp_path: Path) -> 
     assert "move the relay directory away" in error.workaround
     assert contents(kit) == before
 
+    kept = purge_relay_log(kit.store, kit.source_id, PurgeOrder(Inactive(), preview=True)).kept
+    assert kept.endswith(f"mysql-bin.000003 is the newest file; task shop (Stopped) needs {place}")
+
     kit.root.rename(tmp_path / "away")
-    kit.catch_up()
+    kit.catch_up()  # its relay-binlog-name, which is purged, does not count
     goes_on_from(kit, place)
+
+
+def test_without_a_need_a_purged_name_is_removed_as_well(kit: RelayKit, tmp_path: Path) -> None:
+    hold(kit)
+    place = leave_behind(kit)
+    kit.root.rename(tmp_path / "away")
+    error = kit.fails_with()
+    assert (error.code, kit.first_file in error.message) == ("DM-4022", True)
+    assert "without a relay-binlog-name that is purged" in error.workaround
+    kit.catch_up(relay_binlog_name="")
+    assert held_files(kit)[0][1] > place.file
 
 
 def test_a_private_log(kit: RelayKit) -> None:
