@@ -5,22 +5,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.copy import begin_load, page, read_round, snapshot_reader, source_load
-from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
-from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
-from airflow_provider_dm.engine.downstream.rounds import close_round
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.binlog_status import current_location
-from airflow_provider_dm.engine.reading.births import read_births
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from testbed import Server
+from tests.before import before
 from tests.integration.copy.migrations import Migration, set_page_rows
 from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
@@ -67,7 +64,7 @@ class Kit:
         """Copy, and let `what` happen once at a moment. The more schemas are copied, the more pages are read before."""
         once, whole = iter([what]), page.PageReader.page
 
-        def happen() -> None:
+        def happen(*_: object) -> None:
             next(once, lambda: None)()
             patch.setattr(page.PageReader, "page", whole)  # no further round is cut short
 
@@ -75,24 +72,24 @@ class Kit:
             set_page_rows(patch, 2)
             match at:
                 case "before F0":
-                    patch.setattr(begin_load, "current_location", _first(current_location, happen))
+                    before(patch, begin_load, "current_location", happen)
                 case "before the snapshots":
-                    patch.setattr(Gathering, "gather", _first(Gathering.gather, happen))
+                    before(patch, Gathering, "gather", happen)
                 case "behind the lock":
-                    patch.setattr(source_load, "read_births", _first(read_births, happen))
+                    before(patch, source_load, "read_births", happen)
                 case "before the first page":
-                    patch.setattr(Gathering, "open", _first(Gathering.open, happen))
+                    before(patch, Gathering, "open", happen)
                 case "between pages":
-                    patch.setattr(page.PageReader, "page", _at(3 * schemas, page.PageReader.page, happen))
+                    before(patch, page.PageReader, "page", _at(3 * schemas, happen))
                 case "behind the last page":
-                    patch.setattr(source_load, "close_round", _at(1, close_round, happen))
+                    before(patch, source_load, "close_round", _at(1, happen))
                 case "between rounds":
                     _cut_short(patch, 2 * schemas)
-                    patch.setattr(SourceLoad, "_follow", _at(1, SourceLoad._follow, happen))
+                    before(patch, SourceLoad, "_follow", _at(1, happen))
                 case "on resume":
                     _cut_short(patch, 2 * schemas)
                     begun = threading.Event()
-                    patch.setattr(page.PageReader, "page", _page_of_a(2 * schemas, page.PageReader.page, begun.set))
+                    before(patch, page.PageReader, "page", _page_of_a(2 * schemas, begun.set))
                     assert not self.migration.go(stop=begun.is_set).complete
                     happen()
             outcome = self.migration.go()
@@ -121,36 +118,22 @@ class Kit:
             assert rows_of(target, schema, table) == rows_of(source, schema, table), table
 
 
-def _first(step: Callable[..., Any], happen: Callable[[], None]) -> Callable[..., Any]:
-    def stepped(*arguments: Any, **named: Any) -> Any:
-        happen()
-        return step(*arguments, **named)
+def _at(number: int, happen: Callable[[], None]) -> Callable[..., None]:
+    """Let it happen before a call, the first being 0."""
+    calls, lock = count(), threading.Lock()
 
-    return stepped
-
-
-def _at(number: int, step: Callable[..., Any], happen: Callable[[], None]) -> Callable[..., Any]:
-    calls, lock = iter(range(1_000_000)), threading.Lock()
-
-    def stepped(*arguments: Any, **named: Any) -> Any:
+    def called(*_: object, **_named: object) -> None:
         with lock:
             if next(calls) == number:
                 happen()
-        return step(*arguments, **named)
 
-    return stepped
+    return called
 
 
-def _page_of_a(number: int, step: Callable[..., page.Page], happen: Callable[[], None]) -> Callable[..., page.Page]:
+def _page_of_a(number: int, happen: Callable[[], None]) -> Callable[..., None]:
     """Let it happen when so many pages of tables `a` are copied."""
-    calls = iter(range(1_000_000))
-
-    def stepped(reader: page.PageReader, *arguments: Any) -> page.Page:
-        if reader.table.name.table == "a" and next(calls) == number:
-            happen()
-        return step(reader, *arguments)
-
-    return stepped
+    at = _at(number, happen)
+    return lambda reader, *_: at() if reader.table.name.table == "a" else None
 
 
 def hold_pages(
@@ -160,29 +143,25 @@ def hold_pages(
 
     `begins`: done when a round begins; `holds`: done when a page is held.
     """
-    reads, opens = page.PageReader.page, Gathering.open
     readers, pages = dict[object, snapshot_reader.SnapshotReader](), list[int]()
 
-    def copied(job: ChunkJob, by: snapshot_reader.SnapshotReader, *arguments: Any) -> ChunkProgress:
+    def copied(_job: ChunkJob, by: snapshot_reader.SnapshotReader, *_: object) -> None:
         readers[by.connection] = by
-        return copy_chunk(job, by, *arguments)
 
-    def counted(of: page.PageReader, snapshot: Any, *arguments: Any) -> page.Page:
+    def counted(_of: page.PageReader, snapshot: Any, *_: object) -> None:
         pages.append(1)
         if len(pages) > at_once:
             holds()
             while not readers[snapshot].is_over:
                 time.sleep(0.01)
-        return reads(of, snapshot, *arguments)
 
-    def opened(gathering: Gathering) -> None:
+    def opened(_: Gathering) -> None:
         pages.clear()
         begins()
-        opens(gathering)
 
-    patch.setattr(read_round, "copy_chunk", copied)
-    patch.setattr(page.PageReader, "page", counted)
-    patch.setattr(Gathering, "open", opened)
+    before(patch, read_round, "copy_chunk", copied)
+    before(patch, page.PageReader, "page", counted)
+    before(patch, Gathering, "open", opened)
     patch.setattr(source_load, "ROUND_POLL_SECONDS", 0.05)
     patch.setattr(snapshot_reader, "WATCH_SECONDS", 0.05)
 

@@ -12,17 +12,17 @@ from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.table_definitions import Definition, save_definitions
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
+from tests.before import before
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import MOMENTS, SETUP, Kit
 from tests.integration.copy.migrations import differences
@@ -175,12 +175,6 @@ def test_an_emptied_table_whose_key_changes_needs_a_user(
     one_kit: Kit, kind: OperatorKind, dies_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is done in the place of the statement, the table is copied anew."""
-    send = ddl_execution._send
-
-    def sends(connection: Connection, sql: str) -> object:
-        if "TRUNCATE" in sql:
-            _dies()
-        return send(connection, sql)
 
     def happen() -> None:
         one_kit.write((*WRITES, KEY, "INSERT INTO a VALUES (4, 'n')"))
@@ -188,7 +182,7 @@ def test_an_emptied_table_whose_key_changes_needs_a_user(
             if dies_at == "the commit":
                 patch.setattr(Following, "_commit", _dies)
             else:
-                patch.setattr(ddl_execution, "_send", sends)
+                before(patch, ddl_execution, "_send", lambda _, sql: _dies() if "TRUNCATE" in sql else None)
             one_kit.migration.stops(ZeroDivisionError)
         ((rows,),) = one_kit.migration.target.sql("SELECT COUNT(*) FROM a", database=one_kit.schema)
         assert (rows == 0) == (dies_at == "the commit")
@@ -276,12 +270,7 @@ def test_a_table_is_dropped_before_a_round_has_read_its_definition(
     one_kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drops = iter(("DROP TABLE b",))
-
-    def read(connection: Connection, names: Sequence[TableName]) -> dict[TableName, Table]:
-        one_kit.write(tuple(drops))
-        return read_tables(connection, names)
-
-    monkeypatch.setattr(source_load, "read_tables", read)
+    before(monkeypatch, source_load, "read_tables", lambda *_: one_kit.write(tuple(drops)))
     one_kit.migration.finish()
     assert next(drops, None) is None
     one_kit.sync()

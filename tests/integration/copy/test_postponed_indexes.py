@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from testbed import Server
+from tests.before import before
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import Kit
 from tests.integration.copy.migrations import Migration, differences, merging
@@ -112,15 +113,13 @@ def test_postponed_indexes_are_built_although_a_user_has_added_another(
     mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
 ) -> None:
     migration, schema = large(mysql_source, mysql_target, fresh_schema)
-    send = ddl_execution._send
 
-    def crash_at_build(connection: Connection, sql: str) -> object:
+    def crash_at_build(_: Connection, sql: str) -> None:
         if "ADD KEY" in sql:
             raise Crash
-        return send(connection, sql)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ddl_execution, "_send", crash_at_build)
+        before(patch, ddl_execution, "_send", crash_at_build)
         migration.stops(Crash)
     mysql_target.sql("ALTER TABLE t ADD KEY by_u (u, a)", database=schema)
 

@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.mysql.errors import AccessDenied
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
+from tests.before import before
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, assert_same
 
@@ -88,13 +89,8 @@ def test_an_error_that_stops_all_readers_is_raised_at_once(
 def test_without_a_log_a_table_that_is_dropped_stops_the_load(
     migration: Migration, source: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema, begins = str(migration.schemas["one"][0]), SourceLoad.run
-
-    def drops(load: SourceLoad) -> bool:
-        source.sql(f"DROP TABLE {schema}.two")
-        return begins(load)
-
-    monkeypatch.setattr(SourceLoad, "run", drops)
+    schema = str(migration.schemas["one"][0])
+    before(monkeypatch, SourceLoad, "run", lambda _: source.sql(f"DROP TABLE {schema}.two"))
     migration.stops(SchemaChangedDuringCopy, match="it was dropped or renamed")
 
 

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,11 @@ from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
 from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
 from airflow_provider_dm.engine.downstream.errors import Fenced, NoTargetTable
 from airflow_provider_dm.engine.downstream.session import target_connection
-from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
+from tests.before import before
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import hold_pages
 from tests.integration.copy.migrations import Migration, assert_same, set_page_rows
@@ -139,14 +140,13 @@ def test_chunks_of_a_reader_that_is_lost_are_copied_by_another_one(
 ) -> None:
     filled(source, schema)
     monkeypatch.setattr(page, "MOST_ROWS", 200)
-    reading, calls = SnapshotReader.reading, iter(range(1_000_000))
+    calls = count()
 
-    def loses(reader: SnapshotReader, table: TableName) -> AbstractContextManager[Connection]:
+    def loses(reader: SnapshotReader, _table: TableName) -> None:
         if next(calls) == 3:
             source.sql(f"KILL {reader.me}")
-        return reading(reader, table)
 
-    monkeypatch.setattr(SnapshotReader, "reading", loses)
+    before(monkeypatch, SnapshotReader, "reading", loses)
     migration = Migration.of(target, source, schema)
 
     result = migration.finish()

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_dm.engine.copy import page
 from testbed import Server
+from tests.before import before
 from tests.beside import beside
 from tests.integration.copy.migrations import differences, set_page_rows
 from tests.integration.merge.conftest import EACH_TRANSACTION, PLAIN, UNIQUE, Shops
@@ -128,14 +129,12 @@ def test_a_value_that_moves_within_one_source_is_no_collision(
         waited.append(one_source.meta_rows("dm_contested_row"))
 
     pages = iter(range(100))
-    real = page.PageReader.page
 
-    def shifted(self: page.PageReader, *arguments: object) -> page.Page:
-        if self.table.name.table == "o_0" and next(pages) == 6:
+    def shifted(reader: page.PageReader, *_: object) -> None:
+        if reader.table.name.table == "o_0" and next(pages) == 6:
             shift()
-        return real(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(page.PageReader, "page", shifted)
+    before(monkeypatch, page.PageReader, "page", shifted)
     one_source.load()
     waited.append(one_source.meta_rows("dm_contested_row"))
     one_source.sync()

@@ -3,9 +3,10 @@
 import os
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -63,19 +64,39 @@ class Strike(DmError):
     """A task that fails in the middle of its work."""
 
 
-def strike_at_random(monkeypatch: pytest.MonkeyPatch, seed: int, share: float, *, batch_rows: int) -> list[Strike]:
-    """Let that share of the statements fail, in transactions of so many rows; the list has those that did."""
-    chance, strikes = random.Random(seed), list[Strike]()
+def before_row_statements(patch: pytest.MonkeyPatch, happen: Callable[[SqlStatement], object]) -> None:
+    """Let something happen before each statement about rows of the target."""
 
-    def fragile(connection: Connection, statement: SqlStatement) -> int:
-        if chance.random() < share:
-            strikes.append(Strike())
-            raise strikes[-1]
+    def executed(connection: Connection, statement: SqlStatement) -> int:
+        happen(statement)
         return execute(connection, statement)
 
-    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=fragile))
-    monkeypatch.setattr(apply, "BATCH_ROWS", batch_rows)
+    patch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=executed))
+
+
+def strike(patch: pytest.MonkeyPatch, struck: Iterator[bool], *, batch_rows: int) -> list[Strike]:
+    """Let statements fail, in transactions of so many rows: `struck` says which. The list has those that did."""
+    strikes = list[Strike]()
+
+    def happen(_: SqlStatement) -> None:
+        if next(struck):
+            strikes.append(Strike())
+            raise strikes[-1]
+
+    before_row_statements(patch, happen)
+    patch.setattr(apply, "BATCH_ROWS", batch_rows)
     return strikes
+
+
+def strike_at_random(patch: pytest.MonkeyPatch, seed: int, share: float, *, batch_rows: int) -> list[Strike]:
+    """Let that share of the statements fail."""
+    chance = random.Random(seed)
+    return strike(patch, (chance.random() < share for _ in count()), batch_rows=batch_rows)
+
+
+def strike_once(patch: pytest.MonkeyPatch, number: int, *, batch_rows: int) -> None:
+    """Let the statement of this number fail."""
+    strike(patch, (one == number for one in count(1)), batch_rows=batch_rows)
 
 
 def rows_of(server: Server, schema: str, table: str) -> list[tuple[object, ...]]:

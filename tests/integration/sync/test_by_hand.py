@@ -6,10 +6,10 @@ from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.errors import DdlRefused
 from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_in
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, OperatorState, SqlPattern
-from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported
 from airflow_provider_dm.engine.sync.following import Following
+from tests.before import before
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
 
@@ -102,13 +102,7 @@ def dies(*_arguments: object) -> None:
 def test_statements_are_executed_before_rows_and_of_ddl(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run may have executed the DDL and died before the user came: it is executed once."""
     sent: list[str] = []
-    send = ddl_execution._send
-
-    def sending(connection: Connection, sql: str) -> object:
-        sent.append(sql)
-        return send(connection, sql)
-
-    monkeypatch.setattr(ddl_execution, "_send", sending)
+    before(monkeypatch, ddl_execution, "_send", lambda _, sql: sent.append(sql))
     begin(one_kit)
     place = one_kit.upstream()
     create = f"CREATE TABLE `{one_kit.schema}`.beside (id int PRIMARY KEY)"

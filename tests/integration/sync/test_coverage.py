@@ -10,16 +10,15 @@ from airflow_provider_dm.engine.binlog.changes import RowChange
 from airflow_provider_dm.engine.copy.page import PageReader
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.mysql.connection import connected
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, write_key
 from airflow_provider_dm.engine.reading.source_session import read, source_connection
-from airflow_provider_dm.engine.reading.text_rows import TextCells
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter, PartlyCovered, coverages
 from testbed import Server
+from tests.before import before
 from tests.conftest import FreshSchema
 from tests.jobs import endpoint
 
@@ -226,12 +225,7 @@ def test_the_source_is_queried_if_nothing_else_decides(
 ) -> None:
     """Of (int, text) keys those that have the number of the border, so many in a statement as are allowed."""
     asked: list[bytes] = []
-
-    def recorded(of: Endpoint, sql: bytes) -> list[TextCells]:
-        asked.append(sql)
-        return read(of, sql)
-
-    monkeypatch.setattr(key_comparison, "read", recorded)
+    before(monkeypatch, key_comparison, "read", lambda _, sql: asked.append(sql))
     keys = Keys(source, fresh_schema(source), PAIRS[0], [("1", "2", "3"), [f"w{n:03}" for n in range(500)]])
     (last,) = [row for row in keys.all_rows() if row[:2] == (b"2", b"w100")]
 

@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.downstream.row_statements import SqlStatement, Verb
-from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.sync.write.apply import WaveWriter
-from tests.integration.sync.conftest import SyncKit, random_transactions
+from tests.before import before
+from tests.integration.sync.conftest import SyncKit, before_row_statements, random_transactions
 
 MODES: dict[str, dict[str, Any]] = {
     "as DM does by default": {"compact": False, "multiple-rows": False, "batch": 20, "worker-count": 4},
@@ -52,14 +49,13 @@ def striking(statements: int, strike: Callable[[], None]) -> None:
     """Let something happen before a statement about rows."""
     left = statements
 
-    def execute_until(connection: Connection, statement: SqlStatement) -> int:
+    def happen(_: SqlStatement) -> None:
         nonlocal left
         left -= 1
         if left < 0:
             strike()
-        return execute(connection, statement)
 
-    apply.target_access = lambda target: replace(target_access(target), execute=execute_until)  # type: ignore[attr-defined]
+    before_row_statements(pytest.MonkeyPatch(), happen)
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
@@ -98,12 +94,7 @@ def swap(kit: SyncKit) -> None:
 
 def test_one_row_a_statement_and_each_change_is_written(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[SqlStatement] = []
-
-    def listening(connection: Connection, statement: SqlStatement) -> int:
-        written.append(statement)
-        return execute(connection, statement)
-
-    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=listening))
+    before_row_statements(monkeypatch, written.append)
     one_kit.instance_keys = {"syncer": MODES["as DM does by default"]}
     one_kit.begin_with("plain", "keyless")
     one_kit.write("INSERT INTO plain VALUES (1, 'a'), (2, 'b')", "UPDATE plain SET v = 'c'", "UPDATE plain SET v = 'd'")
@@ -121,18 +112,12 @@ def test_batch_is_the_most_rows_of_a_target_transaction(
     one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch, mode: dict[str, Any]
 ) -> None:
     transactions: list[int] = []
-    run_all = WaveWriter._run_all
 
-    def counted(connection: Connection, statement: SqlStatement) -> int:
+    def count(statement: SqlStatement) -> None:
         transactions[-1] += statement.rows
-        return execute(connection, statement)
 
-    def begun(self: WaveWriter, *args: Any, **options: Any) -> Any:
-        transactions.append(0)
-        return run_all(self, *args, **options)
-
-    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=counted))
-    monkeypatch.setattr(WaveWriter, "_run_all", begun)
+    before_row_statements(monkeypatch, count)
+    before(monkeypatch, WaveWriter, "_run_all", lambda *_, **__: transactions.append(0))
     one_kit.instance_keys = {"syncer": {"batch": 50, "worker-count": 1, **mode}}
     one_kit.begin_with("plain")
     for number in range(400):

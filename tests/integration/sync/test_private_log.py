@@ -4,23 +4,16 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 
 from airflow_provider_dm.cli.main import main
-from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
-from airflow_provider_dm.engine.downstream.session import execute
-from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.records import Stage
-from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
 from tests.beside import beside
 from tests.binlogs import purge_before
 from tests.integration.binlog.walking import end_xa
-from tests.integration.sync.conftest import SOURCE_ID, NewKit
+from tests.integration.sync.conftest import SOURCE_ID, NewKit, Strike, strike_once
 from tests.integration.sync.tail_kit import MIB, TailKit
 from tests.waiting import wait_for
 
@@ -138,25 +131,12 @@ def test_nothing_is_pulled_far_after_the_end_of_a_run(kit: TailKit) -> None:
     kit.sync_and_compare()
 
 
-class Strike(DmError):
-    """A task that fails in the middle of its work."""
-
-
 def test_half_an_epoch_is_completed_from_a_log_that_is_smaller_than_it(
     one_kit: TailKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log was lost as well: all of the epoch has to be pulled again before any of it may be applied."""
-    kit, calls = one_kit, 0  # buckets, marks and the spool: none of them knows what kind of server the log is from
-
-    def fragile(connection: Connection, statement: SqlStatement) -> int:
-        nonlocal calls
-        calls += 1
-        if calls == 20:
-            raise Strike
-        return execute(connection, statement)
-
-    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=fragile))
-    monkeypatch.setattr(apply, "BATCH_ROWS", 10)
+    kit = one_kit  # buckets, marks and the spool: none of them knows what kind of server the log is from
+    strike_once(monkeypatch, 20, batch_rows=10)
     kit.limit = 64 * MIB
     kit.create_wide()
     kit.begin()

@@ -10,20 +10,16 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.downstream.errors import NoTargetTable, TargetWarned
-from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
-from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
-from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.records import OperatorKind
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.errors import BinlogDisabled, BinlogStatusDenied
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
-from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
 from tests.dm_tables import DmTable
-from tests.integration.sync.conftest import SOURCE_ID, TABLES, SyncKit, rows_of
+from tests.integration.sync.conftest import SOURCE_ID, TABLES, SyncKit, before_row_statements, rows_of
 from tests.integration.sync.test_by_hand import begin, given, wanted
 from tests.integration.sync.test_dm_checkpoint import plain_info, refusal
 from tests.jobs import endpoint
@@ -63,13 +59,9 @@ def test_a_column_that_became_too_narrow_in_the_middle_of_a_run_is_widened(
 ) -> None:
     one_kit.begin_with("plain")
     one_kit.write("INSERT INTO plain VALUES (1, 'ab  ')")
-
-    def narrowed(connection: Connection, statement: SqlStatement) -> int:
-        one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(2)")
-        return execute(connection, statement)
-
+    narrow = f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(2)"
     with monkeypatch.context() as patch:
-        patch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=narrowed))
+        before_row_statements(patch, lambda _: one_kit.target.sql(narrow))
         one_kit.stops(TargetWarned, match="Widen the target's column to the source's type, then resume")
     assert rows_of(one_kit.target, one_kit.schema, "plain") == []
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(40)")

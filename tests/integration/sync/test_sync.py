@@ -1,26 +1,19 @@
 """Incremental sync on real servers, in this process: the target becomes equal to the source, or the sync stops."""
 
-from dataclasses import replace
-
 import pytest
 
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.config.rule_models import TablePattern
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.row_statements import SqlStatement
-from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
-from airflow_provider_dm.engine.merge.servers import target_access
-from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.errors import RulesChanged, TargetKeyNotKept
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.errors import DdlNotSupported, MissingRow, SourceWentBack, UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
-from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
 from tests.beside import beside
 from tests.integration.conftest import loads_of
-from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
+from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random, strike_once
 from tests.waiting import wait_for
 
 WGS_84 = (
@@ -336,17 +329,7 @@ def test_rows_in_the_transaction_of_a_skipped_statement_are_applied(
         ):
             cursor.execute(statement)
     kit.write("UPDATE plain SET v = 'x' WHERE id = 1001")
-    written = 0
-
-    def fragile(connection: Connection, statement: SqlStatement) -> int:
-        nonlocal written
-        written += 1
-        if written == 3:
-            raise Strike
-        return execute(connection, statement)
-
-    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=fragile))
-    monkeypatch.setattr(apply, "BATCH_ROWS", 1)
+    strike_once(monkeypatch, 3, batch_rows=1)
     goal = str(kit.upstream())
     kit.stops(Strike, until=goal)
 
