@@ -50,7 +50,7 @@ class AnotherStatement(Unreadable):
 
 
 class CannotTrack(Exception):
-    """A table's definition, or the difference between two definitions, is uncertain; the argument is the reason."""
+    """A table's definition is uncertain; the argument is the reason."""
 
 
 class NotKnown(CannotTrack):

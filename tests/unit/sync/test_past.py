@@ -106,6 +106,25 @@ def test_the_target_may_have_more_than_the_source_had() -> None:
     assert made == ["id int", "n int"]
 
 
+@pytest.mark.parametrize("servers", [(MYSQL, MYSQL), (MARIADB, MARIADB)])
+@pytest.mark.parametrize(
+    ("ours", "theirs", "alter"),
+    [
+        (", m int, v int", ", n bigint, v bigint", "RENAME COLUMN n TO m"),
+        (", m int, v int, KEY k (m, v)", ", n int, v bigint", "RENAME COLUMN n TO m"),
+        (", m bigint, v int, KEY k (m)", ", n int, v bigint", "CHANGE n m bigint"),
+        (", n int, v int, KEY l (n)", ", n bigint, v bigint", "RENAME KEY k TO l"),
+        (", v int, m int", ", n bigint, v bigint", "RENAME COLUMN n TO m"),
+    ],
+)
+def test_a_rename_takes_nothing_from_the_target(
+    servers: tuple[Server, Server], ours: str, theirs: str, alter: str
+) -> None:
+    """Which has wider types and no keys."""
+    found = columns_at_start(ours, theirs, f"ALTER TABLE a {alter}", servers=servers)
+    assert sorted(one.replace("(11)", "") for one in found) == ["id int", "n int", "v int"]
+
+
 def test_another_order_in_the_target() -> None:
     found = columns_at_start(
         ", x int, y date, w int", ", gone int, y date, x int", "ALTER TABLE a ADD w int, DROP gone"

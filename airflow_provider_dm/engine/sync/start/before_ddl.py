@@ -1,7 +1,7 @@
 """Reconstructs the definition of a table before the DDL in a part of the log, from today's definitions. Pure.
 
     the first clause about a column or a key       before the DDL
-    none                                           as in the source's table of today
+    none, or only renames                          as in the source's table of today, under its old name
     it adds the column or the key                  it did not exist
     any other, also ADD … IF NOT EXISTS            as in the target's table
 
@@ -142,23 +142,33 @@ def definition_before(
     existed, had_key = _first_clauses(statements, _names_of), _first_clauses(statements, _key_names_of)
     converted = any(isinstance(spec, ConvertCharset) for specs in statements for spec in specs)
     now = {} if today is None else {one.name.lower(): one for one in today.definition.columns}
+    first, altered = _first_names(statements, _names_of)
+    kept = {
+        first.get(name, name): one
+        for name, one in now.items()
+        if first.get(name, name) not in altered and not (converted and one.type.name in CHARACTER_TYPES)
+    }
     columns: dict[str, ColumnDefinition] = {}
     for one in target.definition.columns:
         name = one.name.lower()
-        if existed.get(name, today is None or name in now):
-            kept = name in now and name not in existed and not (converted and now[name].type.name in CHARACTER_TYPES)
-            columns[name] = now[name] if kept else _as_column_of(server, target.server, one)
+        if name in kept:
+            columns[name] = kept[name] if kept[name] is now.get(name) else replace(kept[name], name=one.name)
+        elif existed.get(name, today is None or name in now):
+            columns[name] = _as_column_of(server, target.server, one)
     theirs = [key for key in _keys(target) if had_key.get(_key_name(key), True) and _fits(key, columns)]
     if today is None:
         return TableDefinition(tuple(columns.values()), tuple(theirs), _options(server, target))
     changed = {name for specs in statements for one in specs if isinstance(one, SetOptions) for name, _ in one.options}
     defaults = converted or not changed.isdisjoint(("CHARSET", "COLLATE"))
     options = _options(server, target) if defaults else today.definition.options
-    ours = [key for key in _keys(today) if _key_name(key) not in had_key and _fits(key, columns)]
+    first_keys, _ = _first_names(statements, _key_names_of)
+    ours = [key for one in _keys(today) if (key := _under_first_names(one, first_keys, first)) and _fits(key, columns)]
     others = [one for one in today.definition.constraints if not isinstance(one, KeyDefinition)]
-    named = [key for key in theirs if _key_name(key) in had_key]
+    names = set(map(_key_name, ours))
+    named = [key for key in theirs if _key_name(key) in had_key and _key_name(key) not in names]
+    order_now = [str(first.get(name, name)) for name in now]
     reason = "the DDL since then does not produce the source's table of today"
-    for order, keys in product((list(columns), _as_ordered(list(columns), list(now))), (theirs, ours + named)):
+    for order, keys in product((list(columns), _as_ordered(list(columns), order_now)), (theirs, ours + named)):
         definition = replace(
             today.definition,
             columns=tuple(columns[name] for name in order),
@@ -251,6 +261,38 @@ def _first_clauses(
         for _, made in names:
             existed = {**dict.fromkeys((name.lower() for name in made), False), **existed}
     return existed
+
+
+def _first_names(
+    statements: Iterable[Sequence[Spec]], names_of: Callable[[Spec], tuple[list[str], list[str]]]
+) -> tuple[dict[str, str | None], set[str | None]]:
+    """Return for each name that the clauses make the first name of what has it, None for what they add; and the first
+    names of what clauses other than renames use. All in lower case.
+    """
+    first: dict[str, str | None] = {}
+    altered: set[str | None] = {None}
+    for specs in statements:
+        made: dict[str, str | None] = {}
+        for spec in specs:
+            used, new = names_of(spec)
+            before = [first.get(name.lower(), name.lower()) for name in used]
+            made |= dict.fromkeys((name.lower() for name in new), before[0] if before else None)
+            if not isinstance(spec, RenameColumn | RenameKey):
+                altered |= set(before)
+        first |= made
+    return first, altered
+
+
+def _under_first_names(
+    key: KeyDefinition, names: Mapping[str, str | None], columns: Mapping[str, str | None]
+) -> KeyDefinition | None:
+    """Return a key of today under its first name, with the first names of its columns; None if it was added."""
+    own = _key_name(key)
+    first = names.get(own, own)
+    if first is None:
+        return None
+    parts = tuple(replace(part, column=columns.get(str(part.column).lower()) or part.column) for part in key.parts)
+    return replace(key, name=key.name if first == own else first, parts=parts)
 
 
 def _names_of(spec: Spec) -> tuple[list[str], list[str]]:
