@@ -114,6 +114,7 @@ def test_the_target_may_have_more_than_the_source_had() -> None:
         (", m int, v int, KEY k (m, v)", ", n int, v bigint", "RENAME COLUMN n TO m"),
         (", m bigint, v int, KEY k (m)", ", n int, v bigint", "CHANGE n m bigint"),
         (", n int, v int, KEY l (n)", ", n bigint, v bigint", "RENAME KEY k TO l"),
+        (", n int, v int, KEY k (v)", ", n bigint, v bigint", "DROP KEY k, ADD KEY k (v)"),
         (", v int, m int", ", n bigint, v bigint", "RENAME COLUMN n TO m"),
     ],
 )

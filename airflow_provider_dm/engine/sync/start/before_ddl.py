@@ -161,7 +161,9 @@ def definition_before(
     changed = {name for specs in statements for one in specs if isinstance(one, SetOptions) for name, _ in one.options}
     defaults = converted or not changed.isdisjoint(("CHARSET", "COLLATE"))
     options = _options(server, target) if defaults else today.definition.options
+    in_target = set(map(_key_name, theirs))
     first_keys, _ = _first_names(statements, _key_names_of)
+    first_keys = {key: one for key, one in first_keys.items() if one or key in in_target or not had_key[key]}  # rebuilt
     ours = [key for one in _keys(today) if (key := _under_first_names(one, first_keys, first)) and _fits(key, columns)]
     others = [one for one in today.definition.constraints if not isinstance(one, KeyDefinition)]
     names = set(map(_key_name, ours))
