@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities, capabilities_of
@@ -20,6 +20,9 @@ class Server:
     flavour: Flavour
     version: tuple[int, ...]
     lower_case_table_names: int = 0
+    explicit_timestamps: bool | None = None
+    """The server's explicit_defaults_for_timestamp, if its log lacks that of sessions: of MySQL 5.7, where only SUPER
+    sets it, and of MariaDB before 10.8.2, where it is fixed at the server's start."""
 
     @property
     def mariadb(self) -> bool:
@@ -33,8 +36,12 @@ class Server:
 def server_of(connection: Connection) -> Server:
     """Read the properties of a server by which its statements are resolved."""
     info = server_info(connection)
-    ((number,),) = query(connection, "SELECT @@global.lower_case_table_names")
-    return Server(info.flavour, info.version_number, int(number))
+    ((lower_case,),) = query(connection, "SELECT @@global.lower_case_table_names")
+    server = Server(info.flavour, info.version_number, int(lower_case))
+    if info.version_number >= ((10, 8, 2) if server.mariadb else (8,)):
+        return server
+    ((explicit,),) = query(connection, "SELECT @@global.explicit_defaults_for_timestamp")
+    return replace(server, explicit_timestamps=bool(explicit))
 
 
 @dataclass(frozen=True, slots=True)

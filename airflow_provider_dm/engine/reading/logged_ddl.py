@@ -95,5 +95,5 @@ def explicit_timestamps(session: Session, server: Server | None) -> bool | None:
     if session.explicit_timestamp_defaults is not None:
         return session.explicit_timestamp_defaults
     if server is None or not server.mariadb or server.version < (10, 8, 2) or session.flags is None:
-        return None
+        return server.explicit_timestamps if server is not None else None
     return bool(session.flags & EXPLICIT_TIMESTAMPS)
