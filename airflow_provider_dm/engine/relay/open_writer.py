@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.durable import disk_errors
 from airflow_provider_dm.engine.relay.errors import GtidsPurged, StreamLost, UpstreamLacks, UpstreamSwitched
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.recovery import recover
@@ -132,14 +133,18 @@ class WriterOpener:
         return RelayWriter(self.directory, sub_dir, info.flavour, file, carried=ours)
 
     def give_up(self, needed: Location | None) -> bool:
-        """Remove a log of which no part is needed: everything before this location. Return False if it is needed."""
+        """Remove a log of which no part is needed: everything before this location. Return False if it is needed.
+
+        Raises RelayDiskFailed.
+        """
         held = self.writer
         if needed is None or held is None or needed.sort_key <= held.location().sort_key:
             return False
         self.writer = None
         held.close(save=False)
-        for sub_dir in self.directory.sub_dirs():
-            shutil.rmtree(self.directory.folder(sub_dir))
+        with disk_errors(self.directory.root):
+            for sub_dir in self.directory.sub_dirs():
+                shutil.rmtree(self.directory.folder(sub_dir))
         log.warning(
             "the task needs the log from %s on, and its relay log ended at %s: it begins again", needed, held.file
         )

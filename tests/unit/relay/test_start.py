@@ -1,6 +1,7 @@
 """The location at which a relay begins or continues."""
 
 from dataclasses import replace
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import FIRST_PAUSE_SECONDS, pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.errors import BinlogPurged, UpstreamLogDiffers, UpstreamSwitched
-from airflow_provider_dm.engine.relay.open_writer import held_writer
+from airflow_provider_dm.engine.relay.errors import BinlogPurged, RelayDiskFailed, UpstreamLogDiffers, UpstreamSwitched
+from airflow_provider_dm.engine.relay.open_writer import WriterOpener, held_writer
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 BINLOGS = [BinlogSize(f"mysql-bin.{number:06d}", 1000) for number in (5, 6, 7)]
@@ -148,3 +149,23 @@ def test_pauses_grow_by_the_checkers_keys() -> None:
         assert longest / 2 <= min(found) < max(found) <= longest
     steady = CheckerConfig.model_validate({"backoff-factor": 1, "backoff-jitter": False})
     assert pause_seconds(steady, 5000) == 1
+
+
+@pytest.mark.parametrize(("number", "behind"), [(4, True), (5, False), (7, False), (8, False)])
+def test_a_file_is_left_behind_if_the_upstreams_log_begins_later(number: int, behind: bool) -> None:
+    assert start.is_left_behind(file(number), BINLOGS) is behind
+    assert not start.is_left_behind(file(number), [])
+    assert not start.is_left_behind(BinlogFile("log", number), BINLOGS)
+
+
+def test_a_log_that_cannot_be_removed_is_an_error_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: Path) -> None:
+        raise OSError(EIO, "broken", str(folder))
+
+    directory = RelayDirectory(tmp_path)
+    opener = WriterOpener(config(), directory, lambda: None, str)
+    opener.writer = RelayWriter(directory, directory.add("0-7"), Flavour.MARIADB, file(5))
+    assert not opener.give_up(Location("mysql-bin.000005", 4))
+    monkeypatch.setattr("shutil.rmtree", fail)
+    with pytest.raises(RelayDiskFailed):
+        opener.give_up(NEEDED)
