@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities, capabilities_of
-from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info
+from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 STRICT_TRANS_TABLES: Final = 1 << 21
@@ -40,8 +40,9 @@ def server_of(connection: Connection) -> Server:
     server = Server(info.flavour, info.version_number, int(lower_case))
     if info.version_number >= ((10, 8, 2) if server.mariadb else (8,)):
         return server
-    ((explicit,),) = query(connection, "SELECT @@global.explicit_defaults_for_timestamp")
-    return replace(server, explicit_timestamps=bool(explicit))
+    # Without rows it is off: MySQL before 5.6.6 and MariaDB before 10.1.8 lack the variable.
+    rows = query(connection, "SHOW GLOBAL VARIABLES LIKE 'explicit_defaults_for_timestamp'")
+    return replace(server, explicit_timestamps=any(text(value) == "ON" for _, value in rows))
 
 
 @dataclass(frozen=True, slots=True)

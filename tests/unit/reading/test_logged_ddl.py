@@ -3,7 +3,9 @@
 import pytest
 
 from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
+from airflow_provider_dm.engine.ddl import server as servers
 from airflow_provider_dm.engine.ddl.server import Server
+from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps
 
@@ -30,3 +32,27 @@ def test_the_log_decides_and_before_it_had_the_variable_the_server(
     session: Session, server: Server | None, explicit: bool | None
 ) -> None:
     assert explicit_timestamps(session, server) is explicit
+
+
+@pytest.mark.parametrize(
+    ("version", "shown", "explicit"),
+    [
+        ("10.6.23-MariaDB", [(b"explicit_defaults_for_timestamp", b"ON")], True),
+        ("10.6.23-MariaDB", [(b"explicit_defaults_for_timestamp", b"OFF")], False),
+        ("10.0.38-MariaDB", [], False),  # it has no such variable
+        ("10.11.19-MariaDB", None, None),
+    ],
+)
+def test_an_old_server_is_asked(
+    version: str, shown: list[tuple[bytes, bytes]] | None, explicit: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: object, sql: str) -> object:
+        if "lower_case_table_names" in sql:
+            return [(0,)]
+        assert shown is not None
+        assert sql.startswith("SHOW GLOBAL VARIABLES LIKE")  # an unknown variable is no error
+        return shown
+
+    monkeypatch.setattr(servers, "server_info", lambda _: ServerInfo(Flavour.MARIADB, version, 7, "0-7"))
+    monkeypatch.setattr(servers, "query", answer)
+    assert servers.server_of(object()).explicit_timestamps is explicit  # type: ignore[arg-type]
