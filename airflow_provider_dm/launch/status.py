@@ -243,13 +243,16 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
 
 def _is_synced(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> bool:
     """Return True if the target has all that the source had written seconds ago: as the sync reports or, if none works,
-    by the end that the relay reports. False if neither works, because the source may have written since.
+    by the end that the relay reports. False if neither works, or the relay has lost the source, which may have
+    written since.
     """
     if run is not None and lives(run) and (caught_up := progress_of(subtask, run).get("caught_up")) is not None:
         return bool(caught_up)
-    if relay is None or relay.master is None or relay_stage(relay) is not Stage.RUNNING or subtask.applied is None:
+    if relay is None or relay_stage(relay) is not Stage.RUNNING or relay.error is not None:
         return False
     applied, end = subtask.applied, relay.master
+    if applied is None or end is None:
+        return False
     return (applied.file, applied.position) == (end.file, end.position) and not holds_back(subtask, run)
 
 

@@ -67,6 +67,7 @@ def test_a_syncing_subtask_shows_where_it_is_and_that_it_is_synced() -> None:
         (None, None, False),
         (None, relay(stage=Stage.STOPPED), False),
         (None, relay(heartbeat_age_seconds=90.0), False),
+        (None, relay(error={"ErrCode": "DM-4020"}), False),  # it reports the end that it knew before it lost the source
     ],
 )
 def test_a_source_is_synced_only_by_a_recent_report(
