@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
-from airflow_provider_dm.engine.copy.errors import NotGathered
+from airflow_provider_dm.engine.copy.errors import NotGathered, ReadLockNotPermitted
 from airflow_provider_dm.engine.copy.snapshot import HeldLock, SourceLock, read_under_lock
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import (
@@ -38,11 +39,13 @@ from airflow_provider_dm.engine.mysql.binlog_status import (
     location_if_shown,
     location_of_end,
 )
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.reading.source_session import READ_TIMEOUT_SECONDS, source_error
+from airflow_provider_dm.engine.schema.catalogue import list_tables
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +56,12 @@ READY_SECONDS: Final = 2.0
 """A reader that is not ready this long after the first one does not take part."""
 DONE_SECONDS: Final = 0.3
 """How long the read lock waits for the snapshots of readers that were ready."""
+LOCATED_SECONDS: Final = 30.0
+"""The same limit if no read lock is held."""
 POLL_SECONDS: Final = 0.02
+POSITION_BITS: Final = 64
+_BITS: Final = 96
+"""A file's number and a position in it."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,10 @@ class ReaderGroup:
 
     def name(self, word: str) -> str:
         return f"dm-{self.token}-{word}"
+
+    def bits(self, number: int) -> list[str]:
+        """Return the names by which a reader reports a location: one for each bit of the file's number and position."""
+        return [self.name(f"bit-{number}-{bit}") for bit in range(_BITS)]
 
 
 @dataclass(frozen=True)
@@ -112,17 +124,27 @@ def gathering(
 ) -> Iterator[Gathering]:
     """Hold the user locks of one gather on the source. When the block, or this process, ends, all readers end.
 
-    Raises NotSupportedYet (`consistency` snapshot and none: without a lock snapshots are at different locations),
-    ServerUnreachable, AccessDenied.
+    With `consistency` snapshot and none no lock is taken, which requires a server that locates snapshots (MariaDB).
+
+    Raises NotSupportedYet, ServerUnreachable, AccessDenied.
     """
-    if consistency in LOCKLESS:
-        raise NotSupportedYet(f"consistency: {consistency}", source.name, "Choose auto, lock or flush.")
     with connected(source, read_timeout=READ_TIMEOUT_SECONDS) as connection:
+        if consistency in LOCKLESS and not server_info(connection).capabilities.snapshots_are_located:
+            raise NotSupportedYet(f"consistency: {consistency} on MySQL", source.name, "Choose auto, lock or flush.")
         group = ReaderGroup(secrets.token_hex(8), readers)
         for word in ("driver", "go"):
             take_user_lock(connection, group.name(word))
         ((me,),) = query(connection, "SELECT CONNECTION_ID()")
         yield Gathering(source, group, consistency, connection, int(me), reads_log)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The snapshots that were opened under a lock. `readers`: reader -> its connection."""
+
+    at: Location
+    readers: dict[int, int]
+    tables: frozenset[TableName]
 
 
 @dataclass
@@ -150,16 +172,51 @@ class Gathering:
         try:
             with source_errors(self.source):
                 self._wait_for_readers(have_ended)
-                opened = read_under_lock(self.source, tables, self._open, self.consistency)
-                at, readers, existing = opened.value
-                self._admit(readers)
-                if not at.gtid_set:
-                    at = location_of_end(self.connection, BinlogSize(at.file, at.position))
-                return Gathered(at, frozenset(readers), existing, opened.blocked_seconds, opened.attempts)
+                if self.consistency in LOCKLESS:
+                    return self._without_lock(tables)
+                return self._under_lock(tables)
         except BaseException:
             with suppress(DmError):
                 self.close()
             raise
+
+    def _under_lock(self, tables: Collection[TableName]) -> Gathered:
+        try:
+            gathered = read_under_lock(self.source, tables, self._open, self.consistency)
+        except ReadLockNotPermitted as missing:
+            if self.consistency is not Consistency.AUTO or not self._server.snapshots_are_located:
+                raise
+            log.warning("%s: snapshots are opened without a lock: %s", self.source.name, missing.happened())
+            return self._without_lock(tables)
+        opened = gathered.value
+        self._admit(opened.readers)
+        at = opened.at
+        if not at.gtid_set:
+            at = location_of_end(self.connection, BinlogSize(at.file, at.position))
+        return Gathered(at, frozenset(opened.readers), opened.tables, gathered.blocked_seconds, gathered.attempts)
+
+    def _without_lock(self, tables: Collection[TableName]) -> Gathered:
+        """Use the readers whose snapshots happen to be at the same location: all of them at an idle source."""
+        existing = frozenset(list_tables(self.connection)).intersection(tables)
+        readers = self._released("placed", LOCATED_SECONDS)
+        places = dict(zip(readers, self._places(readers), strict=True))
+        ((place, _),) = Counter(places.values()).most_common(1)
+        chosen = {number: readers[number] for number, one in places.items() if one == place}
+        self._admit(chosen)
+        number, position = divmod(place, 1 << POSITION_BITS)
+        base = BinlogFile.parse(self._end(self.connection).name).base
+        at = location_of_end(self.connection, BinlogSize(str(BinlogFile(base, number)), position))
+        return Gathered(at, frozenset(chosen), existing, 0.0, 0)
+
+    def _places(self, readers: Collection[int]) -> list[int]:
+        """Return the locations that the readers report for their snapshots."""
+        held = lock_holders(self.connection, [name for number in readers for name in self.group.bits(number)])
+        starts = range(0, len(held), _BITS)
+        return [sum(1 << bit for bit in range(_BITS) if held[start + bit] is not None) for start in starts]
+
+    @property
+    def _server(self) -> Capabilities:
+        return server_info(self.connection).capabilities
 
     def open(self) -> None:
         """Allow the readers to write pages."""
@@ -195,38 +252,35 @@ class Gathering:
             self._take(f"ready-{number}")
         log.info("%s: readers that are ready: %d of %d", self.source.name, len(ready), self.group.readers)
 
-    def _open(self, held: HeldLock) -> tuple[Location, dict[int, int], frozenset[TableName]]:
-        """Open the snapshots under the lock; return their location, the connection of each reader, and the tables.
-
-        Raises NotGathered, ReadLockNotGranted.
-        """
+    def _open(self, held: HeldLock) -> _Opened:
+        """Open the snapshots under the lock. Raises NotGathered, ReadLockNotGranted."""
         if self._go_released:
             raise NotGathered(self.source.name, "the read lock was lost")
         before = self._end(held.connection)
-        readers = self._snapshots_opened()
+        readers = self._released("done", DONE_SECONDS)
         at = self._place(held)
         if not _is_steady(before, at, held.lock):
             reason = f"under a lock, the binlog moved from {before.name}:{before.size} to {at}"
             raise NotGathered(self.source.name, reason)
-        return at, readers, held.tables
+        return _Opened(at, readers, held.tables)
 
-    def _snapshots_opened(self) -> dict[int, int]:
-        """Release `go`, and return the readers that take `done` in time. Raises NotGathered."""
+    def _released(self, word: str, seconds: float) -> dict[int, int]:
+        """Release `go`, and return the readers that take such a lock in time. Raises NotGathered."""
         expected = self._holders("ready").keys()
         self._go_released = True
         query(self.connection, "SELECT RELEASE_LOCK(%s)", (self.group.name("go"),))
-        until = time.monotonic() + DONE_SECONDS
-        while not (expected <= (done := self._holders("done")).keys() or time.monotonic() > until):
+        until = time.monotonic() + seconds
+        while not (expected <= (done := self._holders(word)).keys() or time.monotonic() > until):
             time.sleep(0.001)
         if not done:
-            raise NotGathered(self.source.name, f"none of {len(expected)} readers was done in {DONE_SECONDS} s")
+            raise NotGathered(self.source.name, f"none of {len(expected)} readers was done in {seconds} s")
         return done
 
     def _place(self, held: HeldLock) -> Location:
         """Return the end of the binlog; without its GTID set if the server would have to compute it, which may take
         long, while the log moves.
         """
-        if server_info(self.connection).capabilities.gtids_at is None or held.lock is SourceLock.GLOBAL:
+        if self._server.gtids_at is None or held.lock is SourceLock.GLOBAL:
             return current_location(held.connection) if self.reads_log else location_if_shown(held.connection)
         return Location(*self._end(held.connection))
 

@@ -29,7 +29,9 @@ from typing import Final, Generic, TypeVar
 import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
-from airflow_provider_dm.engine.copy.errors import ReadLockNotGranted, ReadLockNotPermitted
+from airflow_provider_dm.engine.copy.errors import NotGathered, ReadLockNotGranted, ReadLockNotPermitted
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -49,6 +51,12 @@ FIRST_ATTEMPTS: Final = 3
 LOCK_PAUSE_SECONDS: Final = 2.0
 """Pause between two requests, for the writers."""
 OLD_STATEMENT_SECONDS: Final = 1
+
+PLACE_ANSWERS: Final = 5
+MOST_ANSWERS: Final = 100
+PLACE_SECONDS: Final = 20
+"""How long a reader waits for its turn to read the location of its snapshot."""
+_PLACE_LOCK: Final = "dm-snapshot-place"
 
 WAITING_READER: Final = "SELECT IF(GET_LOCK('dm-"
 """The beginning of the statement by which a reader waits for its driver (gather.py); it uses no table."""
@@ -112,6 +120,37 @@ class ReadUnderLock(Generic[T]):
     value: T
     blocked_seconds: float = 0.0
     attempts: int = 0
+
+
+def snapshot_place(source: str, connection: Connection) -> BinlogSize:
+    """Return file and position of an open snapshot on MariaDB: the server takes both under the lock that orders
+    commits.
+
+    All sessions of the server share the status variables for them (`set_status_variables` in its log.cc), so the answer
+    can be the location of another session that reads them at the same moment. So readers take turns, by a user lock,
+    and a location is accepted if PLACE_ANSWERS successive answers are equal.
+    Raises NotGathered, NotSupportedYet.
+    """
+    if query(connection, f"SELECT GET_LOCK('{_PLACE_LOCK}', {PLACE_SECONDS})") != [(1,)]:
+        raise NotGathered(source, f"other readers took longer than {PLACE_SECONDS} s to read their locations")
+    try:
+        answers: list[BinlogSize] = []
+        while len(answers) < PLACE_ANSWERS or len(set(answers[-PLACE_ANSWERS:])) > 1:
+            if len(answers) == MOST_ANSWERS:
+                raise NotGathered(source, f"the server shows more than one location of a snapshot: {answers[-2:]}")
+            answers.append(_shown_place(connection))
+        return answers[-1]
+    finally:
+        query(connection, f"SELECT RELEASE_LOCK('{_PLACE_LOCK}')")
+
+
+def _shown_place(connection: Connection) -> BinlogSize:
+    rows = query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+    status = {text(name).lower(): text(value) for name, value in rows}
+    file, position = status.get("binlog_snapshot_file", ""), status.get("binlog_snapshot_position", "")
+    if not file:
+        raise NotSupportedYet("a copy from a server without a binlog", "binlog_snapshot_file is empty", "Set log_bin.")
+    return BinlogSize(file, int(position))
 
 
 def read_under_lock(

@@ -23,15 +23,19 @@ import pymysql
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
 from airflow_provider_dm.engine.copy.gather import (
     POLL_SECONDS,
+    POSITION_BITS,
     ReaderGroup,
     lock_holders,
     source_errors,
     take_user_lock,
 )
+from airflow_provider_dm.engine.copy.snapshot import snapshot_place
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, LOCK_WAIT
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import BinlogFile
 from airflow_provider_dm.engine.reading.errors import SourceReadFailed
 from airflow_provider_dm.engine.reading.source_session import READ_TIMEOUT_SECONDS, source_error
 
@@ -151,6 +155,8 @@ class SnapshotReader:
                 return False
         query(self.connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
         take_user_lock(self.connection, done)
+        if server_info(self.connection).capabilities.snapshots_are_located:
+            self._report(number, snapshot_place(self.source.name, self.connection))
         return self._waited_for("shut") and self._holders(f"member-{self.me}") != [None]
 
     def _waited_for(self, word: str) -> bool:
@@ -167,6 +173,13 @@ class SnapshotReader:
 
     def _holders(self, *words: str) -> list[int | None]:
         return lock_holders(self.connection, [self.group.name(word) for word in words])
+
+    def _report(self, number: int, at: BinlogSize) -> None:
+        """Report the location of the snapshot: its bits, each as a user lock."""
+        value = (BinlogFile.parse(at.name).number << POSITION_BITS) | at.size
+        names = [name for bit, name in enumerate(self.group.bits(number)) if value >> bit & 1]
+        query(self.connection, f"SELECT {', '.join(['GET_LOCK(%s, 0)'] * len(names))}", tuple(names))
+        take_user_lock(self.connection, self.group.name(f"placed-{number}"))
 
     def _watch(self) -> None:
         """End the snapshot when the driver has ended, or when DDL waits for it."""

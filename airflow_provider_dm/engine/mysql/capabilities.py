@@ -74,6 +74,8 @@ class Capabilities:
     """innodb_native_foreign_keys decides whether rows changed by a foreign key are logged."""
     lists_prepared: str | None = None
     """Statement that lists prepared XA transactions, with their names in ASCII."""
+    snapshots_are_located: bool = False
+    """A read transaction reports its binlog location, so that a copy needs no lock."""
     flush_waits: bool = False
     """FLUSH TABLES WITH READ LOCK waits for running SELECTs, and PROCESS is needed to see them."""
     savepoints_release_locks: bool = False
@@ -214,6 +216,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             unstated_format="",
             compression_variable="log_bin_compress",
             lists_prepared="XA RECOVER FORMAT='SQL'",
+            snapshots_are_located=True,
             shows_widths=True,
             cuts_keys=True,
             key_visibility=("NOT IGNORED", "IGNORED"),

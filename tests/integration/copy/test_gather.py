@@ -10,7 +10,7 @@ import signal
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location
 from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.errors import SourceRefused
 from testbed import Server
@@ -39,6 +39,7 @@ from tests.integration.copy.test_snapshot import WRITER_SECONDS, insert, long_se
 from tests.jobs import endpoint
 
 READERS = 8
+STATUS_READS = 150
 PROCESSES = multiprocessing.get_context("fork")
 USUAL = "SELECT, RELOAD, PROCESS, LOCK TABLES, REPLICATION CLIENT"
 """What an account for copies has. On MariaDB, `sql_log_bin` takes BINLOG ADMIN as well."""
@@ -244,11 +245,63 @@ def test_with_an_open_transaction_mysql_needs_a_flush_lock(source: Server, table
     assert rows == dict.fromkeys(range(2), bisect_right(commits(source, since), found.location.position))
 
 
+@pytest.mark.parametrize("consistency", [Consistency.SNAPSHOT, Consistency.NONE, Consistency.AUTO])
+@pytest.mark.parametrize("binlog_admin", ["", ", BINLOG ADMIN"])
+def test_mariadb_locates_snapshots_without_a_lock(
+    mariadb_source: Server, schema: str, consistency: Consistency, binlog_admin: str
+) -> None:
+    """With `auto`, for accounts that may take no lock."""
+    mariadb_source.sql("CREATE TABLE t (v INT)", database=schema)
+    tables, here = [TableName(schema, "t")], account(mariadb_source, f"SELECT, BINLOG MONITOR{binlog_admin}")
+    since = end_of(here)
+    with writing(mariadb_source, tables), gathering(here, consistency, READERS) as it:
+        found, rows = gathered_by(it, tables, READERS)
+    assert found.blocked_seconds == 0
+    before = bisect_right(commits(mariadb_source, since), found.location.position)
+    assert rows == {number: before if number in found.readers else None for number in range(READERS)}
+    assert found.location.gtid_set
+
+
+def test_mariadb_shows_a_snapshots_location_while_other_sessions_read_status(
+    mariadb_source: Server, schema: str
+) -> None:
+    """Its sessions share the variables that show it."""
+    mariadb_source.sql("CREATE TABLE t (v INT)", database=schema)
+    since, shown = end_of(endpoint("one", mariadb_source)), list[tuple[BinlogSize, int]]()
+
+    def monitor(ended: threading.Event) -> None:
+        with mariadb_source.connect() as connection:
+            while not ended.is_set():
+                query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+
+    with ExitStack() as stack:
+        stack.enter_context(writing(mariadb_source, [TableName(schema, "t")]))
+        for _ in range(4):
+            stack.enter_context(beside(monitor))
+        connection = stack.enter_context(connected(endpoint("one", mariadb_source)))
+        for _ in range(STATUS_READS):
+            query(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            place = snapshot.snapshot_place("one", connection)
+            ((rows,),) = query(connection, f"SELECT COUNT(*) FROM {quote(schema)}.t")
+            shown.append((place, rows))
+            query(connection, "COMMIT")
+    ends = commits(mariadb_source, since)
+    assert [bisect_right(ends, place.size) for place, _ in shown] == [rows for _, rows in shown]
+
+
+def test_without_a_lock_all_snapshots_of_a_quiet_source_are_taken(mariadb_source: Server, schema: str) -> None:
+    mariadb_source.sql("CREATE TABLE t (v INT); INSERT INTO t VALUES (1)", database=schema)
+    with gathering(endpoint("one", mariadb_source), Consistency.NONE, READERS) as it:
+        found, rows = gathered_by(it, [TableName(schema, "t")], READERS)
+    assert found.location == end_of(endpoint("one", mariadb_source))
+    assert rows == dict.fromkeys(range(READERS), 1)
+
+
 @pytest.mark.parametrize("consistency", [Consistency.SNAPSHOT, Consistency.NONE])
-def test_snapshots_need_a_lock(source: Server, consistency: Consistency) -> None:
-    with pytest.raises(NotSupportedYet, match="Choose auto, lock or flush"):
-        with gathering(endpoint("one", source), consistency, 1):
-            pass
+def test_mysql_needs_a_lock(mysql_source: Server, consistency: Consistency) -> None:
+    here = endpoint("one", mysql_source)
+    with pytest.raises(NotSupportedYet, match="Choose auto, lock or flush"), gathering(here, consistency, 1):
+        pass
 
 
 def test_tables_that_do_not_exist_are_left_out(source: Server, tables: list[TableName]) -> None:
@@ -352,15 +405,15 @@ def test_a_frozen_driver_loses_the_lock(
     source: Server, tables: list[TableName], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server ends the lock's session, the snapshots count for nothing, and the next gather succeeds."""
-    here, opened = endpoint("one", source), Gathering._snapshots_opened
+    here, released = endpoint("one", source), Gathering._released
 
-    def freeze(it: Gathering) -> dict[int, int]:
-        readers = opened(it)
+    def freeze(it: Gathering, word: str, seconds: float) -> dict[int, int]:
+        readers = released(it, word, seconds)
         insert(source, tables[0], 60)  # granted when the server has ended the lock's session
         return readers
 
     with gathering(here, Consistency.AUTO, 1) as it, joined(it), monkeypatch.context() as frozen:
-        frozen.setattr(Gathering, "_snapshots_opened", freeze)
+        frozen.setattr(Gathering, "_released", freeze)
         with pytest.raises(NotGathered, match="the read lock was lost"):  # a second lock would be after the snapshots
             it.gather(tables)
     with gathering(here, Consistency.AUTO, 1) as it, one_reader(it, tables) as reader:
@@ -375,7 +428,7 @@ def test_a_frozen_driver_loses_the_lock(
     [
         (Consistency.LOCK, "RELOAD, PROCESS", "LOCK TABLES"),
         (Consistency.FLUSH, "LOCK TABLES, PROCESS", "RELOAD"),
-        (Consistency.AUTO, "PROCESS", "LOCK TABLES or RELOAD and PROCESS|RELOAD or LOCK TABLES"),
+        (Consistency.AUTO, "PROCESS", "LOCK TABLES or RELOAD and PROCESS"),
         (Consistency.AUTO, "RELOAD", "LOCK TABLES or RELOAD and PROCESS"),
         (Consistency.LOCK, "LOCK TABLES", ""),
         (Consistency.FLUSH, "RELOAD, PROCESS", ""),
@@ -388,7 +441,7 @@ def test_a_lock_that_is_not_permitted_is_named(
 ) -> None:
     here = account(source, f"SELECT, REPLICATION CLIENT, {privileges}")
     with gathering(here, consistency, 1) as it, joined(it):
-        if missing and (source.flavour, privileges) != ("mariadb", "RELOAD"):
+        if missing and (source.flavour == "mysql" or consistency is not Consistency.AUTO):
             with pytest.raises(ReadLockNotPermitted, match=missing):
                 it.gather(tables)
         else:

@@ -50,8 +50,8 @@ def test_settings_that_mariadb_renamed(version: str, tx: bool) -> None:
     assert (found.isolation_is_tx, found.binlog_status) == (tx, "SHOW MASTER STATUS")
 
 
-def test_only_mariadb_locates_gtid_positions() -> None:
-    assert [row.title for row in CAPABILITIES.values() if row.gtids_at] == ["MariaDB"]
+def test_only_mariadb_locates_snapshots_and_gtid_positions() -> None:
+    assert [row.title for row in CAPABILITIES.values() if row.snapshots_are_located or row.gtids_at] == ["MariaDB"]
     assert (MYSQL.executed_gtids, MARIADB.executed_gtids) == ("@@global.gtid_executed", "@@global.gtid_binlog_pos")
 
 

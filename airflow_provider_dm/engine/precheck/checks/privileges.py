@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy.gather import LOCKLESS
 from airflow_provider_dm.engine.copy.snapshot import SourceLock, locks_of
 from airflow_provider_dm.engine.mysql.identifiers import quote
@@ -64,15 +65,20 @@ def _locks(facts: SourceFacts) -> Findings:
     """Check the privileges of the momentary lock under which snapshots are opened, which `consistency` chooses."""
     consistency, server = facts.subtask.mydumper.consistency, facts.info.capabilities
     if consistency in LOCKLESS:
-        what = f"`consistency: {consistency}` is not supported"
-        yield State.FAIL, what, "Choose auto, lock or flush (`consistency` of the mydumper)."
+        if not server.snapshots_are_located:
+            what = f"`consistency: {consistency}` is not supported on {server.title}"
+            yield State.FAIL, what, "Choose auto, lock or flush (`consistency` of the mydumper)."
         return
     locks = locks_of(consistency, server)
     missing = [one for lock in locks if (one := _missing(facts, lock)) is not None]
     if len(missing) < len(locks):
         return
     what = f"snapshots are opened under a momentary lock: {' or '.join(what for what, _ in missing)} is missing"
-    yield State.FAIL, what, missing[0][1]
+    if consistency is Consistency.AUTO and server.snapshots_are_located:
+        what = f"{what}. Without it, only a few readers can copy while the source is written to"
+        yield State.WARN, what, missing[-1][1]
+    else:
+        yield State.FAIL, what, missing[0][1]
 
 
 def _missing(facts: SourceFacts, lock: SourceLock) -> tuple[str, str] | None:
