@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.meta.records import RESUMES_IN_SECONDS, RelaySta
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import has_ended
-from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of
+from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of, sees_source
 from airflow_provider_dm.engine.shard.lock import Lock
 from airflow_provider_dm.launch.ddl_locks import stored_locks
 
@@ -243,14 +243,11 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
 
 def _is_synced(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> bool:
     """Return True if the target has all that the source had written seconds ago: as the sync reports or, if none works,
-    by the end that the relay reports. False if neither works, or the relay has lost the source, which may have
-    written since.
+    by the end of the source's log that the relay reports. False if the relay does not know the end either.
     """
     if run is not None and lives(run) and (caught_up := progress_of(subtask, run).get("caught_up")) is not None:
         return bool(caught_up)
-    if relay is None or relay_stage(relay) is not Stage.RUNNING or relay.error is not None:
-        return False
-    applied, end = subtask.applied, relay.master
+    applied, end = subtask.applied, relay.master if relay is not None and sees_source(relay) else None
     if applied is None or end is None:
         return False
     return (applied.file, applied.position) == (end.file, end.position) and not holds_back(subtask, run)

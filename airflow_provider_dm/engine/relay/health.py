@@ -108,9 +108,16 @@ def error_text(error: Json | None) -> str:
 # Questions of a sync that reads the relay log
 
 
+def sees_source(status: RelayStatus | None) -> bool:
+    """Return True if the end of the source's log in the relay's row is recent. A relay that cannot reach the source, or
+    write its log, reports the end that it knew before.
+    """
+    return status is not None and status.error is None and is_alive(status, FRESH_SECONDS)
+
+
 def is_pulling(status: RelayStatus | None) -> bool:
     """Return True if the relay is pulling, so that the relay log grows."""
-    return status is not None and is_alive(status, FRESH_SECONDS) and status.error is None and _runs(status)
+    return status is not None and sees_source(status) and _runs(status)
 
 
 def silence(status: RelayStatus | None) -> str | None:

@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
-from testbed import Server
-from tests.conftest import FreshSchema
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
 from tests.integration.sync.conftest import SOURCE_ID, NewKit
 from tests.integration.sync.tail_kit import TailKit
 from tests.waiting import wait_for
@@ -69,6 +69,23 @@ def test_two_tasks_read_one_relay_and_see_it_wait(kit: TailKit, fresh_schema: Fr
     assert needed is not None
     assert stopped.needed is not None
     assert needed.sort_key > stopped.needed.sort_key
+
+
+def test_the_lag_grows_while_the_source_cannot_be_reached(
+    start_own: StartServers, mariadb_target: Server, new_kit: NewKit
+) -> None:
+    """The relay works, tries again and again, and reports the end of the log that it knew before."""
+    (own,) = start_own(ServerSpec("lost", "mysql"))
+    kit = new_kit(TailKit, own, mariadb_target, shared=True)
+    kit.begin_with("plain")
+    kit.write("INSERT INTO plain VALUES (1, 'a')")
+    with kit.syncing():
+        wait_for(lambda: kit.applied() and kit.progress.lag_seconds() == 0)
+        own.kill()
+        wait_for(lambda: (kit.progress.lag_seconds() or 0) > 1)
+        assert not kit.progress.to_json()["caught_up"]
+        own.start()
+        wait_for(lambda: kit.progress.lag_seconds() == 0)
 
 
 def test_a_waiting_sync_continues_at_its_location(kit: TailKit) -> None:

@@ -26,6 +26,7 @@ def relay(**changes: Any) -> RelayStatus:
         "relay": Location("mysql-bin.000005", 4, GTIDS),
         "sub_dir": "09bec856-ba95-11ea-850a-58f2b4af5188.000001",
         "host": "worker2",
+        "pid": 7,
         "heartbeat_age_seconds": 1.0,
     }
     return RelayStatus(**{**known, **changes})

@@ -182,7 +182,7 @@ class Tail:
         """Update the progress: the end of the source's log, the bytes after `here`, and the bytes from `held`, the
         location of the first held-back row (None: no row is held back)."""
         status = self._status()
-        fresh = status is not None and health.is_alive(status, health.FRESH_SECONDS)
+        fresh = health.sees_source(status)
         master = status.master if status is not None and fresh else None
         with self._lock:
             shown, reader = self.progress, self._reader()
