@@ -84,20 +84,6 @@ def one_row(log: Log, **options: int) -> Log:
     return log
 
 
-@FLAVOURS
-@pytest.mark.parametrize("checksum", [True, False], ids=["crc32", "no checksum"])
-def test_inserts_updates_and_deletes(flavour: str, checksum: bool, tmp_path: Path) -> None:
-    log = Log(flavour, checksum=checksum)
-    log.transaction(("insert", [order(1), order(-2, None)]), ("update", [order(1), order(1, b"new")]))
-    log.transaction(("delete", [order(1, b"new")]))
-    assert changes(log, tmp_path) == [
-        RowChange(0, None, (b"1", b"x")),
-        RowChange(0, None, (b"-2", None)),
-        RowChange(0, (b"1", b"x"), (b"1", b"new")),
-        RowChange(0, (b"1", b"new"), None),
-    ]
-
-
 def test_rows_of_excluded_tables_are_not_decoded(tmp_path: Path) -> None:
     log = Log()
     log.begin()

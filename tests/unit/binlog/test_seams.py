@@ -110,27 +110,6 @@ def test_rows_that_do_not_end_their_statement_keep_it_together(tmp_path: Path) -
     assert numbers_in(parts) == [b"1", b"4"]
 
 
-def test_small_transactions_around_a_large_one(tmp_path: Path) -> None:
-    log = Log()
-    small = [log.transaction(("insert", [order(n)])) for n in range(3)]
-    size = small[0][1] - small[0][0]
-    large = log.begin()
-    inside = [statement(log, 10 + n) for n in range(20)]
-    log.xid()
-    large_end = log.position
-    after = [log.transaction(("insert", [order(n)])) for n in range(50, 53)]
-    epoch = planned(log, tmp_path, small[0][0], 3 * size)
-    assert epoch.transactions == 7
-    assert numbers_in(epoch.ranges) == [b"%d" % n for n in (0, 1, 2, *range(10, 30), 50, 51, 52)]
-    starts = {large, *(start for start, _ in (*small, *after, *inside))}
-    assert all(one.start in starts for one in epoch.ranges)
-    for one in epoch.ranges:
-        assert one.inside == (large < one.start < large_end)
-        assert one.closes == (large_end if large < one.end < large_end else 0)
-        assert one.last_boundary >= one.end
-    assert all(first.end == second.start for first, second in zip(epoch.ranges, epoch.ranges[1:], strict=False))
-
-
 @given(
     sizes=st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=6), min_size=1, max_size=5),
     range_bytes=st.integers(1, 3000),

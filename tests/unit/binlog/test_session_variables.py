@@ -73,38 +73,3 @@ def test_an_unknown_variable_ends_the_reading_and_is_named() -> None:
 def test_lengths_that_depend_on_the_value(value: bytes) -> None:
     session = read_session(value + b"\x03\x05\x00\x06\x00", "f:4")
     assert session.auto_increment == (5, 6)
-
-
-# As the servers wrote them
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        pytest.param(
-            "000000000c 01 2000a04500000000 06 03737464 03 03000200 04 ff00ff00ff00 07 0400 0c 016500 10 01"
-            "11 5b00000000000000 12 ff00 13 00",
-            Session(
-                flags=0x0C000000,
-                sql_mode=0x45A00020,
-                auto_increment=(3, 2),
-                charsets=(255, 255, 255),
-                explicit_timestamp_defaults=True,
-                utf8mb4_collation=255,
-            ),
-            id="MySQL 9.7, CREATE TABLE",
-        ),
-        pytest.param(
-            "0000000001 01 0000205400000000 06 03737464 83 02 08002f00 2d002e00 04 000900092d00 81 2900000000000000",
-            Session(
-                flags=0x01000000, sql_mode=0x54200000, default_collations=((8, 47), (45, 46)), charsets=(2304, 2304, 45)
-            ),
-            id="MariaDB 11.8, with 131 before 4",
-        ),
-        pytest.param(
-            "0000000001 01 0000205400000000 06 03737464 04 2d002d002d00 81 5800000000000000 82 04 1900000000000000",
-            Session(flags=0x01000000, sql_mode=0x54200000, charsets=(45, 45, 45)),
-            id="MariaDB 10.11, second phase of an ALTER",
-        ),
-    ],
-)
-def test_statements_that_real_servers_logged(variables: str, expected: Session) -> None:
-    assert read_session(bytes.fromhex(variables.replace(" ", "")), "f:4") == expected

@@ -88,30 +88,6 @@ def epochs(files: Sequence[LogFile], lo: Location, *, max_bytes: int = HUGE, par
 
 
 @FLAVOURS
-@pytest.mark.parametrize("max_bytes", [1, HUGE])
-def test_interleaved_ones_count_at_their_commits_and_a_rollback_counts_nothing(
-    flavour: str, max_bytes: int, tmp_path: Path
-) -> None:
-    log = Log(flavour)
-    start = xa_prepare(log, A, 1, 2)
-    insert(log, 3)
-    xa_prepare(log, B, 4)
-    xa_prepare(log, Xid(1, b"c", b""), 5)
-    insert(log, 6)
-    xa_end(log, B)
-    xa_end(log, Xid(1, b"c", b""), "ROLLBACK")
-    insert(log, 7)
-    xa_end(log, A)
-    insert(log, 8)
-    found = epochs([log.file(tmp_path)], Location(log.name, start), max_bytes=max_bytes)
-    assert [number for one in found for number in ids(one)] == [3, 6, 4, 7, 1, 2, 8]
-    assert sum(one.transactions for one in found) == 10
-    assert len(found) == (1 if max_bytes == HUGE else 10)
-    assert (found[-1].prepared or ()) == ()
-    assert found[-1].hi.position == log.position
-
-
-@FLAVOURS
 def test_prepared_transactions_are_part_of_the_epoch_and_of_its_json(flavour: str, tmp_path: Path) -> None:
     log = Log(flavour)
     start = xa_prepare(log, B, 1)

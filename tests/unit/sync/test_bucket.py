@@ -126,16 +126,6 @@ def test_images_are_hashed_without_ambiguity(one: tuple[bytes, bytes], other: tu
     assert (bucket(one) == bucket(other)) == (one == other)
 
 
-@pytest.mark.parametrize("buckets", [1, 7, 64])
-def test_buckets_are_used_evenly(buckets: int) -> None:
-    bucket = bucket_function(part_of(number("a", 0)), buckets)
-    filled = [0] * buckets
-    for value in range(buckets * 2 * RUN):
-        filled[bucket((b"%d" % value,))] += 1
-
-    assert filled == [2 * RUN] * buckets
-
-
 @given(st.lists(st.integers(-(2**63), 2**64 - 1) | st.integers(-100, 2000), min_size=1), st.sampled_from([1, 3, 64]))
 def test_the_buckets_of_many_integers_are_those_of_each(values: list[int], buckets: int) -> None:
     part, rows = part_of(number("a", 0)), [(b"%d" % value,) for value in values]

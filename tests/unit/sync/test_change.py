@@ -63,13 +63,6 @@ ITEM = table("item", ("id", "v"), PRIMARY)
 A, B, C = (b"1", b"a"), (b"1", b"b"), (b"2", b"b")
 
 
-def test_a_moved_key_is_a_delete_and_an_insert() -> None:
-    folded = fold(plan_of(ITEM), [(0, None, A), (0, A, C)])
-
-    assert keyed(folded) == {b"1": Change(None, None), b"2": Change(None, C)}
-    assert folded.changes == 2
-
-
 def test_a_change_that_does_not_follow_stops_and_shows_no_value() -> None:
     with pytest.raises(BrokenChain) as broken:
         fold(plan_of(ITEM), [(0, None, A), (0, B, None)])
@@ -154,15 +147,6 @@ def test_shards_of_different_columns_are_refused(columns: str) -> None:
 
     with pytest.raises(NotSupportedYet, match="different columns"):
         plan_of(ITEM, shard, target=Table(ITEM.name, described, (PRIMARY,)))
-
-
-def test_rows_without_a_key_give_up_their_unique_values_first() -> None:
-    described = tuple(Column(one, at, "int", "int", True) for at, one in enumerate(("u", "v")))
-    plan = plan_of(Table(ITEM.name, described, (Index("u", ("u",), prefixes=(None,)),)))
-
-    waves = make_waves(plan, fold(plan, [(0, A, B)]))
-
-    assert [tables[0].remove for tables in waves.first.values()] == [[(A, 1)]]
 
 
 def test_a_composite_key_is_not_its_joined_text() -> None:

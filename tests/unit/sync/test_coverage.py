@@ -151,18 +151,6 @@ def test_the_restriction_of_a_log_is_the_log_of_the_restriction(
     assert rows == restricted(last)
 
 
-def test_a_key_that_leaves_the_coverage_is_deleted_and_inserted() -> None:
-    chunks = [ChunkProgress(0, ITEM.name, last_key=key(3), rows_copied=3)]
-    here, there, back = (b"3", b"0", b"a"), (b"4", b"0", b"b"), (b"2", b"0", b"c")
-    changes = [RowChange(0, here, there), RowChange(0, there, back), RowChange(0, back, there)]
-
-    assert filtered(ITEM, chunks, changes) == [
-        RowChange(0, here, None),
-        RowChange(0, None, back),
-        RowChange(0, back, None),
-    ]
-
-
 # What coverage is
 
 
@@ -184,14 +172,6 @@ def test_chunks_determine_the_coverage() -> None:
     assert coverages([chunk(0, None, 3), chunk(1, 4, None, done=True)]) == {
         name: PartlyCovered((KeyRange(4, None, None),))
     }
-
-
-def test_a_finished_chunk_covers_the_keys_after_its_last_row() -> None:
-    """Its last page was read at L, and so it has no row there: what comes later is in the log alone."""
-    chunks = [chunk(0, None, 9, key(2), done=True), chunk(1, 10, None)]
-    late, beyond = RowChange(0, None, (b"9", b"0", b"")), RowChange(0, None, (b"10", b"0", b""))
-
-    assert filtered(ITEM, chunks, [late, beyond]) == [late]
 
 
 def test_a_table_without_an_order_is_covered_completely_or_not_at_all() -> None:

@@ -144,17 +144,6 @@ def test_rows_never_collide(name: str, data: st.DataObject, *, folds: bool) -> N
     applied(plan_with(keys, folds=folds), keys, data.draw(logs(keys)), data)
 
 
-def test_values_that_the_target_equates_are_disputed(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = KEYS["one"]
-    log: list[Logged] = [(0, None, (b"1", b"a", None)), (0, (b"1", b"a", None), None), (0, None, (b"2", b"A", None))]
-    plan = plan_with(keys, folds=True)
-    folded = fold(plan, log[1:])
-
-    assert [row for works in make_waves(plan, folded).first.values() for row in works[0].delete] == [(b"1", b"a", None)]
-    monkeypatch.setattr(disputed, "further_marks", lambda _part: (lambda values: hash(values[0]),))
-    assert not make_waves(plan, folded).first
-
-
 @pytest.mark.parametrize(("after", "waits"), [((b"1", b"c", None), False), ((b"1", b"b", b"x"), False), (None, False)])
 def test_a_released_value_that_no_row_needs_causes_no_wave_1(after: Row | None, *, waits: bool) -> None:
     plan = plan_with(KEYS["each"], folds=True)

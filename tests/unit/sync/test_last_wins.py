@@ -169,26 +169,6 @@ def test_the_target_is_what_one_change_after_the_other_makes_of_it(*, compact: b
         assert any(world.counts.values()) == any(serial.counts.values()), seed
 
 
-def harms(plan: SyncPlan) -> bool:
-    """Return True if a history of one source makes the target another one than its log does."""
-    for seed in range(5):
-        rng, serial = random.Random(seed), Serial()
-        world, log = World(rng), log_of(rng, 2, 25)
-        for at in range(0, 25, 5):
-            world.apply(plan, 0, log[at : at + 5])
-            for change in log[at : at + 5]:
-                serial.apply(change)
-        if world.rows() != serial.rows:
-            return True
-    return False
-
-
-def test_tables_of_one_source_that_are_folded_apart_lose_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not harms(plan_of())
-    monkeypatch.setattr(SyncPlan, "contended", frozenset())
-    assert harms(plan_of())
-
-
 def test_an_update_does_not_change_the_row_of_another_table() -> None:
     """An upsert would make (9, 2) its row by the unique value, and count as if it had met its own."""
     for shards in (1, 2):

@@ -148,85 +148,6 @@ def test_a_round_is_opened_where_all_buckets_are_at_one_place(monkeypatch: pytes
     assert harms(quirks=Quirks(opens_anywhere=True))
 
 
-def test_a_page_needs_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = MetaRows.update
-
-    def update(
-        self: MetaRows, connection: Any, ref: Any, changes: str, new: Any, where: str = "", values: Any = ()
-    ) -> int:
-        if self is CHUNKS and "AND round = %s" in where:
-            where, values = where.replace(" AND round = %s", ""), (*values[:2], values[3])
-        return real(self, connection, ref, changes, new, where, values)
-
-    monkeypatch.setattr(MetaRows, "update", update)
-
-    assert harms()
-
-
-def test_before_is_filtered_as_well_as_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = CoverageFilter._covered
-
-    def covered(self: CoverageFilter, change: RowChange, answers: Any) -> RowChange:
-        found = real(self, change, answers)
-        return RowChange(change.table, change.before, found.after)
-
-    monkeypatch.setattr(CoverageFilter, "_covered", covered)
-
-    assert harms()
-
-
-def test_the_last_key_of_a_page_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = KeyComparison.compare
-    monkeypatch.setattr(KeyComparison, "compare", lambda self, *keys: real(self, *keys) or 1)
-
-    assert harms()
-
-
-def test_texts_have_the_order_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_code_points(_source: object, sql: bytes) -> list[tuple[bytes]]:
-        pairs = re.findall(rb"x'([0-9a-f]*)' COLLATE \w+(>=|<=)_utf8mb4 x'([0-9a-f]*)'", sql)
-        return [(b"".join(b"%d" % (left >= right if sign == b">=" else left <= right) for left, sign, right in pairs),)]
-
-    monkeypatch.setattr(key_comparison, "read", by_code_points)
-
-    assert harms(first=330)
-
-
-def test_a_page_of_a_merged_table_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Replacing(OwnerWriter):
-        def insert_new(self, connection: Any, waiting: Collection[bytes], new: OwnerRows) -> int:
-            for statement in write_rows(self.mapping, new.literals, Verb.REPLACE, dialect=self.access.dialect):
-                self.access.execute(connection, statement)
-            return 0
-
-    monkeypatch.setattr(rounds_reader, "OwnerWriter", Replacing)
-
-    assert harms(**KINDS["two sources"])
-
-
-def test_the_model_finds_that_a_changed_key_needs_a_new_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not harms(30)
-    monkeypatch.setattr(chunks_after, "copied_by", lambda _table: None)
-
-    assert harms()
-
-
-def test_rows_of_a_restarted_table_are_removed_from_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = chunks_after.chunks_after
-    monkeypatch.setattr(chunks_after, "chunks_after", lambda *given: replace(real(*given), emptied=()))
-
-    assert harms()
-
-
-def test_the_model_finds_that_uncovered_rows_must_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exact plan would miss the row that an UPDATE finds nowhere; this one writes it."""
-    real = vars(SyncPlan)["parts"].func
-    monkeypatch.setattr(SyncPlan, "parts", property(lambda plan: {} if plan.safe else real(plan)))
-
-    assert not harms(30)
-    assert harms(**KINDS["one source, safe mode"])
-
-
 def test_a_round_is_opened_where_its_snapshots_are() -> None:
     """Births name their server, which is enough where it is asked for them."""
     one, both = Quirks(opens_elsewhere=True), Quirks(opens_elsewhere=True, any_server=True)
@@ -235,31 +156,155 @@ def test_a_round_is_opened_where_its_snapshots_are() -> None:
     assert harms(quirks=both, first=260, **KINDS["one source, failover"])
 
 
-def test_the_model_finds_that_repeated_transactions_must_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Remaining, "of", lambda *_sets: None)
-
-    assert harms(**KINDS["one source, failover"])
+# Rules of the engine, each broken by a patch
 
 
-BROKEN: Final[dict[str, tuple[Any, str, Any]]] = {
-    "the target's DDL waits for shards of the source": (turn, "due_item", lambda group, _tables: _first(group)),
-    "and for rows that wait": (ShardLocks, "_waiting", lambda *_asked, **_of: ""),
-    "and for sources that have not begun": (World, "late", lambda _world: []),
-    "rows of a held shard are passed over": (rounds_driver, "held_tables", lambda *_asked: frozenset()),
-    "they are applied for the keys that are covered": (rounds_driver, "coverages", lambda _chunks: {}),
-    "they are applied once": (rounds_shards, "extent", lambda rows: (min(row.position for row in rows),) * 2),
-}
+def _without_its_round(real: Any) -> Any:
+    def update(
+        self: MetaRows, connection: Any, ref: Any, changes: str, new: Any, where: str = "", values: Any = ()
+    ) -> int:
+        if self is CHUNKS and "AND round = %s" in where:
+            where, values = where.replace(" AND round = %s", ""), (*values[:2], values[3])
+        return int(real(self, connection, ref, changes, new, where, values))
+
+    return update
 
 
-@pytest.mark.parametrize(("owner", "name", "broken"), BROKEN.values(), ids=BROKEN)
-def test_each_rule_of_shard_ddl_is_needed(owner: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, name, broken)
+def _filtered_after_only(real: Any) -> Any:
+    def covered(self: CoverageFilter, change: RowChange, answers: Any) -> RowChange:
+        return RowChange(change.table, change.before, real(self, change, answers).after)
 
-    assert harms(first=64 if name == "_waiting" else 0, **KINDS[LONG])
+    return covered
+
+
+def _by_code_points(_source: object, sql: bytes) -> list[tuple[bytes]]:
+    pairs = re.findall(rb"x'([0-9a-f]*)' COLLATE \w+(>=|<=)_utf8mb4 x'([0-9a-f]*)'", sql)
+    return [(b"".join(b"%d" % (left >= right if sign == b">=" else left <= right) for left, sign, right in pairs),)]
+
+
+class _Replacing(OwnerWriter):
+    def insert_new(self, connection: Any, waiting: Collection[bytes], new: OwnerRows) -> int:
+        for statement in write_rows(self.mapping, new.literals, Verb.REPLACE, dialect=self.access.dialect):
+            self.access.execute(connection, statement)
+        return 0
+
+
+def _wave_1_unmarked(real: Any) -> Any:
+    """Late ones delete what wave 2 has written."""
+
+    def unmarked(transactions: Any, step: Any, act: Any, buckets: Sequence[int], body: Any) -> Any:
+        if act is frontier.FrontierMove.ADVANCE:
+            return real(transactions, step, act, buckets, body)
+        transactions(lambda connection: body(connection, buckets))
+        return tuple(buckets)
+
+    return unmarked
+
+
+def _last_first(real: Any) -> Any:
+    def last_first(
+        marks: ValueMarks, changes: Sequence[dependence.LoggedChange], *, alone: bool
+    ) -> dependence.ChangeOrder:
+        order: dependence.ChangeOrder = real(marks, changes, alone=alone)
+        order.levels = [max(order.levels) - level for level in order.levels]
+        return order
+
+    return last_first
+
+
+def _own_rows(real: Any) -> Any:
+    """The row's own driver may have ended before."""
+    return lambda *given: [row for row in real(*given) if row.source == "source_0"]
 
 
 def _first(group: Group) -> ShardDdl | None:
     return next((one.items[0] for one in group.members if one.items), None)
+
+
+FAILOVER, TWO = KINDS["one source, failover"], KINDS["two sources"]
+PARTS: Final = vars(SyncPlan)["parts"].func
+
+
+def _no_part_if_safe(plan: SyncPlan) -> Any:
+    return {} if plan.safe else PARTS(plan)
+
+
+EACH_CHANGE: Final = {"compact": False}
+BROKEN: Final[dict[str, tuple[Any, str, Any, dict[str, Any]]]] = {
+    "a page needs its round": (MetaRows, "update", _without_its_round(MetaRows.update), {}),
+    "before is filtered as well as after": (
+        *(CoverageFilter, "_covered", _filtered_after_only(CoverageFilter._covered)),
+        {},
+    ),
+    "the last key of a page is covered": (
+        *(KeyComparison, "compare", lambda *keys, real=KeyComparison.compare: real(*keys) or 1),
+        {},
+    ),
+    "texts have the order of the source": (key_comparison, "read", _by_code_points, {"first": 330}),
+    "a page of a merged table replaces nothing": (rounds_reader, "OwnerWriter", _Replacing, TWO),
+    "a changed key needs a new copy": (chunks_after, "copied_by", lambda _table: None, {}),
+    "rows of a restarted table are removed from the target": (
+        *(chunks_after, "chunks_after"),
+        lambda *given, real=chunks_after.chunks_after: replace(real(*given), emptied=()),
+        {},
+    ),
+    # An exact plan would miss the row that an UPDATE finds nowhere; this one writes it.
+    "uncovered rows are not written": (
+        *(SyncPlan, "parts"),
+        property(_no_part_if_safe),
+        KINDS["one source, safe mode"],
+    ),
+    "repeated transactions are skipped": (Remaining, "of", lambda *_sets: None, FAILOVER),
+    "unique values need two waves": (
+        *(causality, "_exact_in_two_waves"),
+        lambda changes, sort, *_is: causality._exact_in_one_wave(changes, sort),
+        {},
+    ),
+    "values are disputed by the rows of all tasks": (
+        *(rounds_waves, "make_waves", lambda plan, folded, _disputed=None: make_waves(plan, folded)),
+        {},
+    ),
+    "frontier and rows are one transaction": (Database, "commits_early", True, {}),
+    "wave 1 has a frontier statement": (
+        *(apply, "fenced_transaction", _wave_1_unmarked(frontier.fenced_transaction)),
+        {},
+    ),
+    # Each change is in the bucket of its own first value, as if there were no groups.
+    "a change is in one bucket with what depends on it": (
+        *(dependence.ChangeOrder, "buckets", lambda self, buckets: (one % buckets for one in self._first)),
+        EACH_CHANGE,
+    ),
+    "changes that depend on each other keep their order": (
+        *(dependence.ChangeOrder, "of", _last_first(dependence.ChangeOrder.of)),
+        EACH_CHANGE,
+    ),
+    "the driver that frees a key moves the waiting row": (
+        *(settling, "lock_rows", _own_rows(contested_row.lock_rows)),
+        TWO,
+    ),
+    "a log changes its rows also while they wait": (OwnerWriter, "_locked", lambda *_: set(), TWO),
+    "the target's DDL waits for shards of the source": (
+        *(turn, "due_item", lambda group, _tables: _first(group)),
+        KINDS[LONG],
+    ),
+    "and for rows that wait": (ShardLocks, "_waiting", lambda *_asked, **_of: "", {"first": 64, **KINDS[LONG]}),
+    "and for sources that have not begun": (World, "late", lambda _world: [], KINDS[LONG]),
+    "rows of a held shard are passed over": (rounds_driver, "held_tables", lambda *_asked: frozenset(), KINDS[LONG]),
+    "they are applied for the keys that are covered": (rounds_driver, "coverages", lambda _chunks: {}, KINDS[LONG]),
+    "they are applied once": (
+        *(rounds_shards, "extent", lambda rows: (min(row.position for row in rows),) * 2),
+        KINDS[LONG],
+    ),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "broken", "options"), BROKEN.values(), ids=BROKEN)
+def test_each_rule_is_needed(
+    owner: Any, name: str, broken: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, broken)
+
+    assert harms(**options)
 
 
 # The frontier
@@ -301,22 +346,6 @@ def test_an_epoch_ends_where_it_did_even_if_the_frontier_only_moved_forward(monk
     assert not harms(30)
 
 
-def test_the_model_finds_that_one_wave_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        causality,
-        "_exact_in_two_waves",
-        lambda changes, sort, _is_disputed, _is_anew: causality._exact_in_one_wave(changes, sort),
-    )
-
-    assert harms()
-
-
-def test_values_are_disputed_by_the_rows_of_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds_waves, "make_waves", lambda plan, folded, _disputed=None: make_waves(plan, folded))
-
-    assert harms()
-
-
 def test_every_attempt_has_the_same_disputed_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wave 1 of the first attempt deletes more rows than the next attempt writes again."""
     chance = Random(1)
@@ -351,53 +380,10 @@ def test_safe_mode_may_change_while_an_epoch_is_half_applied(first: int) -> None
         SafeAtTimes(seed).run()
 
 
-def test_frontier_and_rows_are_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Database, "commits_early", True)
-
-    assert harms()
-
-
 def test_every_transaction_checks_the_generation() -> None:
     """Tasks of the old driver, without a new generation, meet those of the new one, who has cut the log elsewhere."""
     assert not harms(30, quirks=Quirks(haunted=0.6))
     assert harms(quirks=Quirks(keeps_generation=True, haunted=0.6), first=122)
-
-
-def test_the_model_finds_that_wave_1_needs_a_frontier_statement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wave 1 without its frontier statement: late ones delete what wave 2 has written."""
-    real = frontier.fenced_transaction
-
-    def unmarked(transactions: Any, step: Any, act: Any, buckets: Sequence[int], body: Any) -> Any:
-        if act is frontier.FrontierMove.ADVANCE:
-            return real(transactions, step, act, buckets, body)
-        transactions(lambda connection: body(connection, buckets))
-        return tuple(buckets)
-
-    monkeypatch.setattr(apply, "fenced_transaction", unmarked)
-
-    assert harms()
-
-
-def test_a_change_needs_what_depends_on_it_in_one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each change in the bucket of its own first value, as if there were no groups."""
-    monkeypatch.setattr(dependence.ChangeOrder, "buckets", lambda self, buckets: (one % buckets for one in self._first))
-
-    assert harms(compact=False)
-
-
-def test_changes_that_depend_on_each_other_need_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = dependence.ChangeOrder.of
-
-    def last_first(
-        marks: ValueMarks, changes: Sequence[dependence.LoggedChange], *, alone: bool
-    ) -> dependence.ChangeOrder:
-        order = real(marks, changes, alone=alone)
-        order.levels = [max(order.levels) - level for level in order.levels]
-        return order
-
-    monkeypatch.setattr(dependence.ChangeOrder, "of", last_first)
-
-    assert harms(compact=False)
 
 
 @pytest.mark.parametrize("compact", [True, False])
@@ -421,24 +407,6 @@ def test_each_shard_is_folded_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
         assert harms(**KINDS["shards"])
     finally:
         rounds_driver.plan_for.cache_clear()
-
-
-def test_the_driver_that_frees_a_key_moves_the_waiting_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own driver may have ended before."""
-    real: Any = contested_row.lock_rows
-
-    def own_rows(connection: Any, ref: Any, ids: Any) -> Any:
-        return [row for row in real(connection, ref, ids) if row.source == "source_0"]
-
-    monkeypatch.setattr(settling, "lock_rows", own_rows)
-
-    assert harms(**KINDS["two sources"])
-
-
-def test_a_log_changes_its_rows_also_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OwnerWriter, "_locked", lambda *_: set())
-
-    assert harms(**KINDS["two sources"])
 
 
 def test_the_harness_finds_no_fault_in_sound_code() -> None:

@@ -13,10 +13,8 @@ from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import EpochRange
 from airflow_provider_dm.engine.downstream.safe_mode_window import SafeModeWindow, begin_window, load_window
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
-from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode, SafeModeState, log_seconds
@@ -33,32 +31,18 @@ EXAMPLE = ((200, 0), (300, 30), (400, 10), (500, 50), (600, 90), (700, 20))
 """Ends of transactions, and the seconds at which they commit: those of the module's own example."""
 
 
-def states(
-    window: SafeModeWindow | None, *, always: bool = False, until: Location | None = TODAY
-) -> list[tuple[SafeModeState, SafeModeWindow | None]]:
-    """Return the state and the window of each of the example's transactions, each of which is an epoch."""
-    found, here = [], LO
-    for end, second in EXAMPLE:
-        window = window and window.seen(1000 + second, LO.at(end), until)
-        found.append((SafeMode(always, until, window).at(here), window))
-        here = LO.at(end)
-    return found
-
-
-def test_the_worked_example() -> None:
-    found = states(SafeModeWindow(60))
-
-    assert [state for state, _ in found] == [
-        *[SafeModeState.UNTIL_LOCATION] * 3,
-        *[SafeModeState.WINDOW] * 2,
-        SafeModeState.OFF,
-    ]
-    assert [window for _, window in found[3:5]] == [SafeModeWindow(60, 1060), SafeModeWindow(60, 1060, LO.at(600))]
+LETTERS = {
+    SafeModeState.OFF: "-",
+    SafeModeState.UNTIL_LOCATION: "l",
+    SafeModeState.WINDOW: "t",
+    SafeModeState.ALWAYS: "a",
+}
 
 
 @pytest.mark.parametrize(
     ("window", "always", "until", "expected"),
     [
+        (SafeModeWindow(60), False, TODAY, "llltt-"),  # the module's own
         (None, False, None, "------"),
         (None, False, TODAY, "lll---"),
         (None, True, TODAY, "lllaaa"),
@@ -73,14 +57,14 @@ def test_the_worked_example() -> None:
 def test_safe_mode_ends_by_time_only_after_the_location(
     window: SafeModeWindow | None, always: bool, until: Location | None, expected: str
 ) -> None:
-    letters = {
-        SafeModeState.OFF: "-",
-        SafeModeState.UNTIL_LOCATION: "l",
-        SafeModeState.WINDOW: "t",
-        SafeModeState.ALWAYS: "a",
-    }
+    """Each of the example's transactions is an epoch."""
+    found, here = "", LO
+    for end, second in EXAMPLE:
+        window = window and window.seen(1000 + second, LO.at(end), until)
+        found += LETTERS[SafeMode(always, until, window).at(here)]
+        here = LO.at(end)
 
-    assert "".join(letters[state] for state, _ in states(window, always=always, until=until)) == expected
+    assert found == expected
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -267,11 +251,3 @@ def test_nothing_is_overwritten_once_another_source_feeds_the_table() -> None:
     with pytest.raises(DuplicateInTarget):
         collide(world, "one", "other")
     assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"7"), (b"3", b"7")]
-
-
-def test_rows_are_not_overwritten_if_the_target_may_equate_two_keys() -> None:
-    mapping = PLAN.targets[0].mapping
-    narrower = replace(mapping.target, unique_keys=(*mapping.target.unique_keys, Index("v", ("v",))))
-
-    assert is_overwritable(mapping)
-    assert not is_overwritable(replace(mapping, target=narrower))
