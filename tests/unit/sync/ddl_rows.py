@@ -5,11 +5,10 @@ makes, with their unique keys: a statement is refused for what a server would re
 as MySQL does, so an altered one is read, altered as the source's is (`Tables`), and written anew.
 """
 
-import re
 import sqlite3
 from collections.abc import Sequence
-from functools import cache, partial
-from typing import Any, Final
+from functools import cache
+from typing import Final
 
 import pymysql
 
@@ -24,18 +23,12 @@ from airflow_provider_dm.engine.ddl.statements import (
     TruncateTable,
 )
 from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.row_statements import Dialect, Verb
-from airflow_provider_dm.engine.downstream.row_statements import SqlStatement as RowStatement
-from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.sync.ddl_tables import Row, Tables
 from tests.unit.sync.sqlite_target import META, META_TABLES
 
 SCHEMAS: Final = ("one", "two")
 MORE_META_TABLES: Final = {
-    "dm_ddl": "task, source, position, number, statement, looks, done, updated_at, "
-    "PRIMARY KEY (task, source, position, number)",
     "dm_table_definition": "task, source, table_schema, table_name, create_sql, collation, by_hand, "
     "PRIMARY KEY (task, source, table_schema, table_name)",
     "dm_online_ddl": "task, source, ghost_schema, ghost_table, statements, updated_at, "
@@ -142,67 +135,3 @@ def _about(statement: Statement) -> list[TableName]:
         case CreateTable() | CreateTableLike():
             return []
     return []
-
-
-# Statements about rows
-
-_ROW_VALUES: Final = re.compile(r"(\((?:`?\w+`?,? ?)+\)) IN \(\(")
-_SOME: Final = re.compile(r"DELETE FROM (\S+) WHERE (.*) LIMIT (\d+)")
-_CONVERTED: Final = re.compile(r"CONVERT\(((?:'[^']*')|NULL) USING \w+\)")
-_BYTES: Final = re.compile(r"CONVERT\(((?:'[^']*')|`[^`]*`) USING binary\)")
-
-
-def access(sqlite: sqlite3.Connection) -> TargetAccess:
-    """Return the way in which the engine's writers reach the rows."""
-    found = partial(_found, sqlite)
-    return TargetAccess(
-        Dialect(), partial(_execute, sqlite), lambda _tx, one: int(found(one.sql)[0][0]), _selecting(found)
-    )
-
-
-def _selecting(found: Any) -> Any:
-    return lambda _tx, sql: [tuple(None if one is None else str(one).encode() for one in row) for row in found(sql)]
-
-
-def _found(sqlite: sqlite3.Connection, sql: bytes) -> list[tuple[Any, ...]]:
-    text = sql.decode().replace(" FOR UPDATE", "")
-    return sqlite.execute(_ROW_VALUES.sub(r"\1 IN (VALUES (", text)).fetchall()
-
-
-def _execute(sqlite: sqlite3.Connection, connection: Any, statement: RowStatement) -> int:
-    connection.strike()
-    sql = statement.sql.decode()
-    if statement.verb is Verb.UPSERT:
-        return _upsert(sqlite, sql, statement)
-    if statement.verb is Verb.DELETE:
-        sql = _ROW_VALUES.sub(r"\1 IN (VALUES (", sql)
-        if some := _SOME.fullmatch(sql):
-            head, condition, limit = some.groups()
-            condition = _BYTES.sub(r"CAST(\1 AS BLOB)", _CONVERTED.sub(r"\1", condition.replace("<=>", "IS")))
-            sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
-    if statement.verb is Verb.REPLACE:  # servers count the rows that had to go
-        before = _size(sqlite, statement)
-        return _run(sqlite, sql, statement) + before + statement.rows - _size(sqlite, statement)
-    return _run(sqlite, sql, statement)
-
-
-def _upsert(sqlite: sqlite3.Connection, sql: str, statement: RowStatement) -> int:
-    before = _size(sqlite, statement)
-    head = sql.split(" ON DUPLICATE KEY UPDATE ", maxsplit=1)[0]
-    columns = head.partition("(")[2].partition(")")[0].split(", ")
-    _run(sqlite, f"{head} ON CONFLICT DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in columns)}", statement)
-    new = _size(sqlite, statement) - before
-    return new + 2 * (statement.rows - new)
-
-
-def _size(sqlite: sqlite3.Connection, statement: RowStatement) -> int:
-    return int(sqlite.execute(f"SELECT COUNT(*) FROM {statement.table.quoted()}").fetchone()[0])
-
-
-def _run(sqlite: sqlite3.Connection, sql: str, statement: RowStatement) -> int:
-    try:
-        return sqlite.execute(sql).rowcount
-    except sqlite3.IntegrityError as error:
-        raise DuplicateInTarget(str(statement.table), str(error)) from None
-    except sqlite3.OperationalError as error:
-        raise pymysql.err.OperationalError(1054, f"{error}: {sql}") from None

@@ -52,12 +52,11 @@ from tests.unit.sync.ddl_engine import SOURCES, here, ref_of, routed, source_of
 from tests.unit.sync.ddl_filling import Filling
 from tests.unit.sync.ddl_history import NAMES, SCHEMA, History, make_histories, place_of
 from tests.unit.sync.ddl_merged import Counted, counted, merged_differences
-from tests.unit.sync.ddl_rows import access
 from tests.unit.sync.ddl_sync import BUCKETS, Quirks, Sync, key_of
 from tests.unit.sync.ddl_tables import Row
 from tests.unit.sync.ddl_target import Connection, Died, TargetServer
 from tests.unit.sync.ddl_ways import COLLIDING, Safe, Way
-from tests.unit.sync.sqlite_target import META, in_sqlite
+from tests.unit.sync.sqlite_target import META, access, in_sqlite
 
 _MERGED: Final = TableName(SOURCES[0], MERGED)
 MOST_RUNS: Final = 4

@@ -143,7 +143,7 @@ class Reader:
             writer.insert_new(connection, waiting, writer.rows(page.rows, literals))
             return
         for statement in write_rows(page.mapping, literals, Verb.INSERT):
-            self.driver.world.database.execute(connection, statement)
+            self.driver.world.database.access().execute(connection, statement)
 
     def _begun(self, page: Page) -> Callable[[], object] | None:
         """Execute the first statement of a page, and return the rest as a function."""

@@ -12,8 +12,10 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, ClassVar, Final, Self, TypeVar
+
+import pymysql
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement, Verb
@@ -99,7 +101,7 @@ class Database:
         return Connection(self)
 
     def access(self) -> TargetAccess:
-        return TargetAccess(Dialect(), self.execute, self.count, self.select)
+        return access(self.sqlite)
 
     def rows(self, one: Table) -> Rows:
         found = self.sqlite.execute(f'SELECT * FROM shop."{one.name.table}"').fetchall()
@@ -127,48 +129,6 @@ class Database:
         if moment is Moment.AFTER_COMMIT:
             raise Died
         return result
-
-    def execute(self, connection: Any, statement: SqlStatement) -> int:
-        connection.strike()
-        sql = statement.sql.decode()
-        if statement.verb is Verb.UPSERT:
-            return self._upsert(sql, statement)
-        if statement.verb is Verb.DELETE and " LIMIT " in sql:
-            head, condition, limit = re.fullmatch(r"DELETE FROM (.*?) WHERE (.*) LIMIT (\d+)", sql).groups()  # type: ignore[union-attr]
-            condition = condition.replace("<=>", "IS")
-            sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
-        before = self._size(statement.table.quoted()) if statement.verb is Verb.REPLACE else 0
-        number = self._run(sql, statement)
-        if statement.verb is Verb.REPLACE:  # servers count the rows that had to go
-            number += before + statement.rows - self._size(statement.table.quoted())
-        return number
-
-    def count(self, connection: Any, statement: SqlStatement) -> int:
-        ((number,),) = self.sqlite.execute(statement.sql.decode().replace(" FOR UPDATE", "")).fetchall()
-        return int(number)
-
-    def select(self, connection: Any, sql: bytes) -> list[tuple[bytes | None, ...]]:
-        """Cells as a server sends them."""
-        found = self.sqlite.execute(sql.decode().replace(" FOR UPDATE", "")).fetchall()
-        return [tuple(None if value is None else b"%d" % value for value in row) for row in found]
-
-    def _upsert(self, sql: str, statement: SqlStatement) -> int:
-        name = statement.table.quoted()
-        before = self._size(name)
-        head = sql.split(" ON DUPLICATE KEY UPDATE ", maxsplit=1)[0]
-        columns = re.search(r"\((.*?)\) VALUES", head)[1].split(", ")  # type: ignore[index]
-        self._run(f"{head} ON CONFLICT DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in columns)}", statement)
-        new = self._size(name) - before
-        return new + 2 * (statement.rows - new)
-
-    def _size(self, name: str) -> int:
-        return int(self.sqlite.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0])
-
-    def _run(self, sql: str, statement: SqlStatement) -> int:
-        try:
-            return self.sqlite.execute(sql).rowcount
-        except sqlite3.IntegrityError as error:
-            raise DuplicateInTarget(str(statement.table), str(error)) from None
 
 
 _DELETE_SOME: Final = re.compile(r"DELETE FROM (\S+) WHERE owner = \? LIMIT \?")
@@ -253,3 +213,70 @@ class Connection(Cursor):
         ):
             self.database.sqlite.execute("COMMIT")
         return done.rowcount
+
+
+# Statements about rows
+
+_ROW_VALUES: Final = re.compile(r"(\((?:`?\w+`?,? ?)+\)) IN \(\(")
+_SOME: Final = re.compile(r"DELETE FROM (\S+) WHERE (.*) LIMIT (\d+)")
+_CONVERTED: Final = re.compile(r"CONVERT\(((?:'[^']*')|NULL) USING \w+\)")
+_BYTES: Final = re.compile(r"CONVERT\(((?:'[^']*')|`[^`]*`) USING binary\)")
+
+
+def access(sqlite: sqlite3.Connection) -> TargetAccess:
+    """Return the way in which the engine's writers reach the rows."""
+
+    def count(_connection: object, statement: SqlStatement) -> int:
+        ((number,),) = _found(sqlite, statement.sql)
+        return int(number)
+
+    return TargetAccess(Dialect(), partial(_execute, sqlite), count, partial(_cells, sqlite))
+
+
+def _cells(sqlite: sqlite3.Connection, _connection: object, sql: bytes) -> list[tuple[bytes | None, ...]]:
+    """Cells as a server sends them."""
+    return [tuple(None if one is None else str(one).encode() for one in row) for row in _found(sqlite, sql)]
+
+
+def _found(sqlite: sqlite3.Connection, sql: bytes) -> list[tuple[Any, ...]]:
+    text = sql.decode().replace(" FOR UPDATE", "")
+    return sqlite.execute(_ROW_VALUES.sub(r"\1 IN (VALUES (", text)).fetchall()
+
+
+def _execute(sqlite: sqlite3.Connection, connection: Any, statement: SqlStatement) -> int:
+    connection.strike()
+    sql = statement.sql.decode()
+    if statement.verb is Verb.UPSERT:
+        return _upsert(sqlite, sql, statement)
+    if statement.verb is Verb.DELETE:
+        sql = _ROW_VALUES.sub(r"\1 IN (VALUES (", sql)
+        if some := _SOME.fullmatch(sql):
+            head, condition, limit = some.groups()
+            condition = _BYTES.sub(r"CAST(\1 AS BLOB)", _CONVERTED.sub(r"\1", condition.replace("<=>", "IS")))
+            sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
+    if statement.verb is Verb.REPLACE:  # servers count the rows that had to go
+        before = _size(sqlite, statement)
+        return _run(sqlite, sql, statement) + before + statement.rows - _size(sqlite, statement)
+    return _run(sqlite, sql, statement)
+
+
+def _upsert(sqlite: sqlite3.Connection, sql: str, statement: SqlStatement) -> int:
+    before = _size(sqlite, statement)
+    head = sql.split(" ON DUPLICATE KEY UPDATE ", maxsplit=1)[0]
+    columns = head.partition("(")[2].partition(")")[0].split(", ")
+    _run(sqlite, f"{head} ON CONFLICT DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in columns)}", statement)
+    new = _size(sqlite, statement) - before
+    return new + 2 * (statement.rows - new)
+
+
+def _size(sqlite: sqlite3.Connection, statement: SqlStatement) -> int:
+    return int(sqlite.execute(f"SELECT COUNT(*) FROM {statement.table.quoted()}").fetchone()[0])
+
+
+def _run(sqlite: sqlite3.Connection, sql: str, statement: SqlStatement) -> int:
+    try:
+        return sqlite.execute(sql).rowcount
+    except sqlite3.IntegrityError as error:
+        raise DuplicateInTarget(str(statement.table), str(error)) from None
+    except sqlite3.OperationalError as error:
+        raise pymysql.err.OperationalError(1054, f"{error}: {sql}") from None

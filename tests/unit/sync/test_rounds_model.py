@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
+import pymysql
 import pytest
 
 from airflow_provider_dm.engine.binlog.applied import Remaining
@@ -106,7 +107,7 @@ def harms(histories: int = 400, *, first: int = 0, **options: Any) -> bool:
     for seed in range(first, first + histories):
         try:
             World(seed, **options).run()
-        except (DmError, AssertionError, sqlite3.Error, ValueError):
+        except (DmError, AssertionError, sqlite3.Error, pymysql.Error, ValueError):
             return True
     return False
 

@@ -4,6 +4,7 @@ They are written to a target with the rows that the log expects: SQLite, with th
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -51,9 +52,9 @@ def written(
         database.sqlite.execute("INSERT INTO shop.plain VALUES (?, ?)", [int(value or 0) for value in row])
     sqls: list[str] = []
 
-    def execute(connection: object, statement: SqlStatement) -> int:
+    def execute(connection: Any, statement: SqlStatement) -> int:
         sqls.append(statement.sql.decode().replace("`shop`.`plain` (`k`, `v`)", "t").replace("`shop`.`plain`", "t"))
-        return database.execute(connection, statement)
+        return database.access().execute(connection, statement)
 
     def access() -> TargetAccess:
         return replace(database.access(), execute=execute)
