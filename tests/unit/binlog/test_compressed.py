@@ -53,35 +53,22 @@ def test_every_truncation_is_malformed(code: int) -> None:
             _ = uncompressed_query(whole[:size], "f:4") if code == 165 else uncompressed_rows(code, whole[:size], "f:4")
 
 
-@pytest.mark.parametrize(
-    "tail",
-    [
-        packed(b"x" * 50, says=49),
-        packed(b"x" * 50, says=51),
-        packed(b"x" * 50, says=0),
-        packed(b"x" * 50, says=1 << 27),
-        packed(b"x" * 50, head=0x00),
-        packed(b"x" * 50, head=0x90),
-        packed(b"x" * 50, head=0x88),
-        b"\x80" + zlib.compress(b""),
-        b"\x85" + bytes(4) + b"\x32" + zlib.compress(b"x" * 50),
-        packed(b"x" * 50) + b"rest",
-        b"\x81\x32not zlib",
-    ],
-    ids=[
-        "one too few",
-        "one too many",
-        "none",
-        "far too many",
-        "not compressed",
-        "another algorithm",
-        "an unknown bit",
-        "no digits of the size",
-        "five digits of the size",
-        "something behind it",
-        "no zlib",
-    ],
-)
+WRONG_PARTS = {
+    "one too few": packed(b"x" * 50, says=49),
+    "one too many": packed(b"x" * 50, says=51),
+    "none": packed(b"x" * 50, says=0),
+    "far too many": packed(b"x" * 50, says=1 << 27),
+    "not compressed": packed(b"x" * 50, head=0x00),
+    "another algorithm": packed(b"x" * 50, head=0x90),
+    "an unknown bit": packed(b"x" * 50, head=0x88),
+    "no digits of the size": b"\x80" + zlib.compress(b""),
+    "five digits of the size": b"\x85" + bytes(4) + b"\x32" + zlib.compress(b"x" * 50),
+    "something behind it": packed(b"x" * 50) + b"rest",
+    "no zlib": b"\x81\x32not zlib",
+}
+
+
+@pytest.mark.parametrize("tail", WRONG_PARTS.values(), ids=WRONG_PARTS)
 def test_a_wrong_part_is_malformed(tail: bytes) -> None:
     for code, head in HEADS.items():
         with pytest.raises(MalformedEvent) as raised:

@@ -79,39 +79,24 @@ def body_of(*fields: tuple[int, int], data: bytes = b"data") -> bytes:
     return b"".join(payload_field(*field) for field in fields) + b"\0" + data
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"\x01\x01\x04",
-        body_of((2, 255)),
-        body_of((1, 4)),
-        body_of((1, 3), (2, 255)),
-        body_of((1, 5), (2, 255)),
-        body_of((1, 1 << 40), (2, 255)),
-        body_of((1, 4), (2, 1)),
-        body_of((1, 4), (2, 0)),
-        body_of((1, 4), (2, 255), (4, 1)),
-        body_of((1, 4), (2, 255), (2, 255)),
-        b"\x01\x02\x04\x00\x02\x01\x00\x00data",
-        b"\x01\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x04",
-    ],
-    ids=[
-        "nothing",
-        "no end",
-        "no size",
-        "no compression",
-        "longer than announced",
-        "shorter than announced",
-        "far shorter than announced",
-        "an unknown compression",
-        "unknown size when uncompressed",
-        "an unknown field",
-        "a field twice",
-        "a field longer than its value",
-        "a field longer than the event",
-    ],
-)
+WRONG_HEADERS = {
+    "nothing": b"",
+    "no end": b"\x01\x01\x04",
+    "no size": body_of((2, 255)),
+    "no compression": body_of((1, 4)),
+    "longer than announced": body_of((1, 3), (2, 255)),
+    "shorter than announced": body_of((1, 5), (2, 255)),
+    "far shorter than announced": body_of((1, 1 << 40), (2, 255)),
+    "an unknown compression": body_of((1, 4), (2, 1)),
+    "unknown size when uncompressed": body_of((1, 4), (2, 0)),
+    "an unknown field": body_of((1, 4), (2, 255), (4, 1)),
+    "a field twice": body_of((1, 4), (2, 255), (2, 255)),
+    "a field longer than its value": b"\x01\x02\x04\x00\x02\x01\x00\x00data",
+    "a field longer than the event": b"\x01\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x04",
+}
+
+
+@pytest.mark.parametrize("body", WRONG_HEADERS.values(), ids=WRONG_HEADERS)
 def test_a_wrong_header_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedEvent) as raised:
         open_payload(body, "f:4")

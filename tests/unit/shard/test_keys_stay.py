@@ -21,26 +21,17 @@ def item(at: int, table: Table) -> ShardDdl:
     return ShardDdl(place(at), place(at + 1), (), table, place(at), {})
 
 
-@pytest.mark.parametrize(
-    ("form", "stay"),
-    [
-        (f"id int NOT NULL, v varchar(20), {KEYS}", False),
-        (f"c int, ID int NOT NULL, v varchar(20), w int NOT NULL, {KEYS}", True),
-        (f"id int NOT NULL, v varchar(60), w int NOT NULL, {KEYS}", True),
-        (f"id bigint NOT NULL, v varchar(20), w int NOT NULL, {KEYS}", False),
-        (f"id int NOT NULL, v varchar(20) NOT NULL, w int NOT NULL, {KEYS}", False),
-        ("id int NOT NULL, v varchar(20), w int NOT NULL, PRIMARY KEY (id)", False),
-        ("id int NOT NULL, v varchar(20), w int NOT NULL, PRIMARY KEY (id, v), UNIQUE KEY v (v)", False),
-    ],
-    ids=[
-        "without a column of the target's key",
-        "a new column",
-        "another length",
-        "another type",
-        "not null",
-        "without a key",
-        "another key",
-    ],
-)
+FORMS = {
+    "without a column of the target's key": (f"id int NOT NULL, v varchar(20), {KEYS}", False),
+    "a new column": (f"c int, ID int NOT NULL, v varchar(20), w int NOT NULL, {KEYS}", True),
+    "another length": (f"id int NOT NULL, v varchar(60), w int NOT NULL, {KEYS}", True),
+    "another type": (f"id bigint NOT NULL, v varchar(20), w int NOT NULL, {KEYS}", False),
+    "not null": (f"id int NOT NULL, v varchar(20) NOT NULL, w int NOT NULL, {KEYS}", False),
+    "without a key": ("id int NOT NULL, v varchar(20), w int NOT NULL, PRIMARY KEY (id)", False),
+    "another key": ("id int NOT NULL, v varchar(20), w int NOT NULL, PRIMARY KEY (id, v), UNIQUE KEY v (v)", False),
+}
+
+
+@pytest.mark.parametrize(("form", "stay"), FORMS.values(), ids=FORMS)
 def test_rows_are_identified_as_before(form: str, *, stay: bool) -> None:
     assert keeps_keys(Member(NAME, BASE, (item(10, BASE), item(20, table_of(form, NAME)))), {"id", "w"}) is stay
