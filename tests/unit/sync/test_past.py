@@ -161,13 +161,12 @@ def test_if_exists_is_evaluated_with_the_targets_columns() -> None:
         (["ALTER TABLE a DROP KEY k"], "the key or constraint k is not known"),
     ],
 )
-def test_between_families_the_start_is_proven_or_refused(statements: Sequence[str], why: str) -> None:
-    source, target = known("a", ", n bigint"), known("a", "", MARIADB)
+@pytest.mark.parametrize("theirs", [MARIADB, MYSQL])
+def test_the_start_is_proven_or_refused(theirs: Server, statements: Sequence[str], why: str) -> None:
+    tables, servers = (known("a", ", n bigint"), known("a", "", theirs)), (MYSQL, theirs)
     with pytest.raises(DefinitionNeeded, match=rf"shop\.a was altered.*{why}"):
-        at_start(TablesToday(source, target, (MYSQL, MARIADB)), *statements)
-    by_hand = TablesToday(source, target, (MYSQL, MARIADB), [name("a")])
-    assert at_start(by_hand, *statements) == {"a": ["id", "n"]}
-    assert at_start(TablesToday(source, known("a", ""), (MYSQL, MYSQL)), *statements) == {"a": ["id"]}, "as DM takes it"
+        at_start(TablesToday(*tables, servers), *statements)
+    assert at_start(TablesToday(*tables, servers, [name("a")]), *statements) == {"a": ["id", "n"]}, "given by a user"
 
 
 def test_tables_whose_rows_are_decoded_equally() -> None:

@@ -201,8 +201,6 @@ class TablesToday:
         try:
             return self._before(TableHistory.of(name, log), theirs)
         except (Undecided, CannotTrack) as error:
-            if len({one.can.family for one in self.servers}) == 1:
-                return self._as_of_source(theirs)
             raise DefinitionNeeded(
                 f"{source}: {name} was altered since the start of the task (`meta`), at {statement.at}, and neither "
                 f"server's table shows its definition at the start: {error}.",
@@ -224,11 +222,3 @@ class TablesToday:
         definition = definition_before(self.servers[0], history, today, target, self.collations)
         create = create_table_sql(history.name, definition)
         return KnownTable(Tracker.of(self.servers[0], {history.name: create}, {}).table(history.name), create)
-
-    def _as_of_source(self, known: KnownTable) -> KnownTable:
-        """Return the target's table in the form of the source's catalogue."""
-        try:
-            table = Tracker.of(self.servers[0], {known.table.name: known.create}, {}).table(known.table.name)
-        except CannotTrack:
-            return known
-        return replace(known, table=table)
