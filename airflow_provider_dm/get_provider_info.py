@@ -45,7 +45,6 @@ def get_provider_info() -> dict[str, Any]:
         ),
         "notifications": ["airflow_provider_dm.notifications.shard_ddl.DmDdlLockNotifier"],
         "extra-links": [
-            "airflow_provider_dm.links.dm_page.DdlLockLink",
             "airflow_provider_dm.links.dm_page.DmPageLink",
             "airflow_provider_dm.links.spark_ui.SparkUiLink",
         ],

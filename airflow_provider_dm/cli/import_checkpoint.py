@@ -34,7 +34,7 @@ from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import local_holder
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.starts import record_needs, with_starts
+from airflow_provider_dm.launch.starts import with_starts
 from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -100,11 +100,16 @@ def _check_importable(inputs: Inputs) -> None:
 
 
 def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) -> None:
-    task = inputs.task
-    record_needs(inputs, store)
-    upstreams = inputs.upstreams(directory, UNTIL_CAUGHT_UP)
-    with Relays(upstreams, meta_url=url, log_dir=directory.path):
-        supervisor = Supervisor(inputs, upstreams, store, url, local_holder(task.name, directory.root), SparkSettings())
+    supervisor = Supervisor.prepared(
+        inputs,
+        directory=directory,
+        until=UNTIL_CAUGHT_UP,
+        store=store,
+        meta_url=url,
+        holder=local_holder(inputs.task.name, directory.root),
+        settings=SparkSettings(),
+    )
+    with Relays(supervisor.upstreams, meta_url=url, log_dir=directory.path):
         job = supervisor.job("incremental_sync", UNTIL_CAUGHT_UP)
         keep(job.secrets.by_name)  # as the app has them
         _claim_and_begin(job.spec, store)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
@@ -13,7 +12,7 @@ from airflow_provider_dm.hooks.database import DmDatabaseHook
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.downstream.subtask import Subtask
-    from airflow_provider_dm.engine.mysql.connection import Connection
+    from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 
 
 class CheckpointHook(BaseHook):
@@ -38,15 +37,17 @@ class CheckpointHook(BaseHook):
         Raises errors of connecting.
         """
         from airflow_provider_dm.engine.downstream.subtask import known_subtasks
+        from airflow_provider_dm.engine.mysql.connection import connected
 
-        with self._session() as session:
+        with connected(self._target()) as session:
             return known_subtasks(session, self.meta_schema, task, [source_id]).get(source_id)
 
     def list(self, task: str = "") -> Sequence[Subtask]:
         """Return the state of all sources of a task, or of all tasks, in the target. Raises errors of connecting."""
         from airflow_provider_dm.engine.downstream.subtask import list_subtasks
+        from airflow_provider_dm.engine.mysql.connection import connected
 
-        with self._session() as session:
+        with connected(self._target()) as session:
             return list_subtasks(session, self.meta_schema, task)
 
     def show(self, task: str, source_id: str) -> dict[str, Any] | None:
@@ -55,9 +56,10 @@ class CheckpointHook(BaseHook):
         Raises errors of connecting, and CheckpointUnusable.
         """
         from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+        from airflow_provider_dm.engine.mysql.connection import connected
         from airflow_provider_dm.launch.checkpoints import checkpoint_json
 
-        with self._session() as session:
+        with connected(self._target()) as session:
             return checkpoint_json(session, SubtaskRef(self.meta_schema, task, source_id))
 
     def reset(self, task: str, source_ids: Sequence[str]) -> Sequence[str]:
@@ -69,14 +71,8 @@ class CheckpointHook(BaseHook):
         from airflow_provider_dm.engine.downstream.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
-        endpoint = DmDatabaseHook(self.target_conn_id, name="target").endpoint()
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return remove_progress(store, endpoint, self.meta_schema, task, source_ids, who="CheckpointHook")
+            return remove_progress(store, self._target(), self.meta_schema, task, source_ids, who="CheckpointHook")
 
-    @contextmanager
-    def _session(self) -> Iterator[Connection]:
-        session = DmDatabaseHook(self.target_conn_id, name="target").get_conn()
-        try:
-            yield session
-        finally:
-            session.close()
+    def _target(self) -> Endpoint:
+        return DmDatabaseHook(self.target_conn_id, name="target").endpoint()

@@ -40,14 +40,6 @@ class DmPageLink(BaseOperatorLink):
         return url or dm_page_url()
 
 
-class DdlLockLink(DmPageLink):
-    """The same link with the name "DDL lock", for operators about locks, which are the first part of a task's page."""
-
-    @property
-    def name(self) -> str:
-        return "DDL lock"
-
-
 def dm_page_url(**parameters: str | Sequence[str]) -> str:
     """Return the address of the DM page: of ``task=NAME``, of ``source=SOURCE-ID`` or a list of them, or of everything.
 

@@ -110,8 +110,6 @@ class DmSparkAppOperator(DmTaskOperator):
     :param spark_conn_id: connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is used (templated)
     :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (templated)
-    :param executor_python: path of Python on the executors, and with a local master of the workers on this machine; by
-        default the driver's. ``spark.pyspark.python`` in ``spark_conf`` takes precedence (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -119,7 +117,6 @@ class DmSparkAppOperator(DmTaskOperator):
         "spark_conn_id",
         "spark_conf",
         "driver_memory",
-        "executor_python",
     )
     operator_extra_links = (DmPageLink(), SparkUiLink())
     app: ClassVar[AppName]
@@ -139,7 +136,6 @@ class DmSparkAppOperator(DmTaskOperator):
         spark_conn_id: str = "spark_default",
         spark_conf: Mapping[str, str] | None = None,
         driver_memory: str = "1g",
-        executor_python: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -153,7 +149,6 @@ class DmSparkAppOperator(DmTaskOperator):
         self.spark_conn_id = spark_conn_id
         self.spark_conf = spark_conf
         self.driver_memory = driver_memory
-        self.executor_python = executor_python
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the app to its end; return its result with the run's id. Raises AirflowException,
@@ -179,12 +174,9 @@ class DmSparkAppOperator(DmTaskOperator):
                 "Install it: `pip install apache-airflow-providers-apache-spark`, and repair pyspark afterwards: "
                 "see docs/how-to/repair-pyspark.md.",
             ) from error
-        conf = arguments.spark_settings(self.spark_conf)
-        if self.executor_python is not None:
-            conf.setdefault("spark.pyspark.python", arguments.text_argument(self.executor_python, "executor_python"))
         return DmSparkSubmitHook(
             conn_id=self.spark_conn_id or DmSparkSubmitHook.default_conn_name,
-            conf=conf,
+            conf=arguments.spark_settings(self.spark_conf),
             driver_memory=arguments.memory(self.driver_memory),
         )
 

@@ -28,7 +28,6 @@ class DmFullMigrationOperator(DmSparkAppOperator):
     :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (dict[str,
         str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
-    :param executor_python: path of Python on the executors; None: the driver's (str | None, default None, templated)
 
     An ``AssetAlias`` among the ``outlets`` gets an event of the asset of each target table, ``mysql://HOST:PORT/SCHEMA/
     TABLE``, with its source tables; OpenLineage gets the same tables as inputs and outputs.

@@ -44,7 +44,6 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (dict[str,
         str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
-    :param executor_python: path of Python on the executors; None: the driver's (str | None, default None, templated)
     :param deferrable: start the sync as an independent process and wait in the triggerer, which must reach the metadata
         DB (bool, default [operators] default_deferrable)
 
@@ -81,7 +80,6 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
         spark_conn_id: str = "spark_default",
         spark_conf: Mapping[str, str] | None = None,
         driver_memory: str = "1g",
-        executor_python: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
@@ -94,7 +92,6 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             spark_conn_id=spark_conn_id,
             spark_conf=spark_conf,
             driver_memory=driver_memory,
-            executor_python=executor_python,
             **kwargs,
         )
         self.until = until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_dm.links.dm_page import DdlLockLink, push_dm_page
+from airflow_provider_dm.links.dm_page import push_dm_page
 from airflow_provider_dm.operators.base import DmOperator
 from airflow_provider_dm.operators.errors import translated
 
@@ -38,7 +38,6 @@ class DmShardDdlLockOperator(DmOperator):
     """
 
     template_fields: Sequence[str] = ("lock_id", "number", "action", "lock_owner", "dm_meta_conn_id")
-    operator_extra_links = (DdlLockLink(),)
 
     def __init__(
         self,

@@ -30,7 +30,6 @@ class DmVerifyOperator(DmSparkAppOperator):
     :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (dict[str,
         str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
-    :param executor_python: path of Python on the executors; None: the driver's (str | None, default None, templated)
 
     Returns ``{"verified": true, "rows", "tables": […], "seconds", "dm_run_id"}``.
     """

@@ -6,7 +6,8 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.operators.inputs import Document
     from airflow_provider_dm.triggers.base import AwaitTrigger
+
+GOAL_KEY: Final = "dm_goal"
 
 
 class MetadataSensor(BaseSensorOperator):
@@ -50,6 +53,7 @@ class MetadataSensor(BaseSensorOperator):
         self.deferrable = deferrable
         self.end_from_trigger = end_from_trigger
         self._name: str | None = None
+        self._goal = ""
 
     def execute(self, context: Context) -> Any:
         """Wait, or defer. Raises AirflowException."""
@@ -85,6 +89,17 @@ class MetadataSensor(BaseSensorOperator):
             kept = make()
             state.set(key, f"{attempt} {kept}")
         return kept
+
+    def _goal_of(self, context: Context, given: str | None, source_id: str, conn_id: str | None) -> str:
+        """Return a location of a source's binlog as `hooks.relay.goal_text`: the given location, or the end of the
+        binlog when this attempt began. Raises InvalidLocation, InvalidInput and the errors of `server_goal`."""
+        from airflow_provider_dm.hooks.relay import goal_of, goal_text
+
+        if not self._goal:
+            end = partial(end_of_source, conn_id or source_id, source_id)
+            self._goal = goal_text(goal_of(given)) if given else self._once_per_attempt(context, GOAL_KEY, end)
+            self.log.info("the goal in the binlog of %s is %s", source_id, goal_of(self._goal))
+        return self._goal
 
     def _name_of(self, task: Document, context: Context) -> str:
         """Return the name of the task, whose file is read once, not at each poll. Raises ConfigError, InvalidInput."""
@@ -153,3 +168,15 @@ class MetadataSensor(BaseSensorOperator):
             deadline=time.time() + self.timeout,
             end_from_trigger=self.end_from_trigger and not self.outlets,
         )
+
+
+def end_of_source(conn_id: str, source_id: str) -> str:
+    """Return the current end of a source's binlog as `hooks.relay.goal_text`.
+
+    Raises InvalidInput and the errors of `hooks.relay.server_goal`.
+    """
+    from airflow_provider_dm.hooks.relay import goal_text, server_goal
+    from airflow_provider_dm.operators.inputs import connection_endpoint
+
+    endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "the sensor was given no location")
+    return goal_text(server_goal(endpoint))

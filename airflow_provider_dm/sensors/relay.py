@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException
 
@@ -12,10 +12,7 @@ from airflow_provider_dm.sensors.base import MetadataSensor
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.triggers.base import AwaitTrigger
-
-GOAL_KEY: Final = "dm_relay_goal"
 
 
 class RelayBroken(AirflowException):
@@ -63,37 +60,12 @@ class RelayCatchUpSensor(MetadataSensor):
         self.source_id = source_id
         self.min_location = min_location
         self.source_conn_id = source_conn_id
-        self._goal: Location | None = None
 
     def _page_parameters(self, context: Context) -> dict[str, str]:
         return {"source": self.source_id}
 
     def _trigger(self, context: Context, **common: Any) -> AwaitTrigger:
-        from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 
-        if self._goal is None:
-            self._goal = self._goal_of(context)
-            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal)
-        return RelayCatchUpTrigger(source_id=self.source_id, goal=goal_text(self._goal), **common)
-
-    def _goal_of(self, context: Context) -> Location:
-        """Return the given goal, or the end of the source's binlog when this attempt began."""
-        from airflow_provider_dm.hooks.relay import goal_of
-
-        if self.min_location:
-            return goal_of(self.min_location)
-        conn_id = self.source_conn_id or self.source_id
-        return goal_of(self._once_per_attempt(context, GOAL_KEY, lambda: end_of_source(conn_id, self.source_id)))
-
-
-def end_of_source(conn_id: str, source_id: str) -> str:
-    """Return the current end of a source's binlog as `hooks.relay.goal_text`.
-
-    Raises InvalidInput and the errors of `hooks.relay.server_goal`.
-    """
-    from airflow_provider_dm.hooks.relay import goal_text, server_goal
-    from airflow_provider_dm.operators.inputs import connection_endpoint
-
-    endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "the sensor was given no location")
-    return goal_text(server_goal(endpoint))
+        goal = self._goal_of(context, self.min_location, self.source_id, self.source_conn_id)
+        return RelayCatchUpTrigger(source_id=self.source_id, goal=goal, **common)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_dm.links.dm_page import DdlLockLink
 from airflow_provider_dm.sensors.base import MetadataSensor
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ class ShardDdlLockSensor(MetadataSensor):
     :param poke_interval: seconds between two polls (timedelta | float, default 10)
     """
 
-    operator_extra_links = (DdlLockLink(),)
     broken = ShardDdlDiffers
     template_fields: Sequence[str] = ("task", "lock_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}

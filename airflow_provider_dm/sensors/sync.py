@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airflow_provider_dm.operators.inputs import Document
     from airflow_provider_dm.triggers.base import AwaitTrigger
 
-GOAL_KEY: Final = "dm_checkpoint_goal"
 WAITS_SINCE_KEY: Final = "dm_waits_since"
 
 
@@ -164,22 +163,14 @@ class CheckpointPassedSensor(_SyncSensor):
         self.source_id = source_id
         self.location = location
         self.source_conn_id = source_conn_id
-        self._goal = ""
 
     def _sources(self) -> list[str]:
         return [self.source_id]
 
     def _condition(self, context: Context) -> Condition:
-        from airflow_provider_dm.hooks.relay import goal_of, goal_text
         from airflow_provider_dm.launch.sync_state import Passed
-        from airflow_provider_dm.sensors.relay import end_of_source
 
-        if self.location:
-            self._goal = goal_text(goal_of(self.location))
-        elif not self._goal:
-            conn_id = self.source_conn_id or self.source_id
-            self._goal = self._once_per_attempt(context, GOAL_KEY, lambda: end_of_source(conn_id, self.source_id))
-        return Passed(self._goal)
+        return Passed(self._goal_of(context, self.location, self.source_id, self.source_conn_id))
 
 
 class NoRowsHeldBackSensor(_SourcesSensor):

@@ -38,7 +38,6 @@ class DmMigrationTaskGroup(TaskGroup):
     :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets
         (dict[str, str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
-    :param executor_python: path of Python on the executors; None: the driver's (str | None, default None, templated)
     :param verify: compare every row at the end (bool, default True)
 
     Other arguments are those of Airflow's ``TaskGroup``.
@@ -56,7 +55,6 @@ class DmMigrationTaskGroup(TaskGroup):
         spark_conn_id: str = "spark_default",
         spark_conf: Mapping[str, str] | None = None,
         driver_memory: str = "1g",
-        executor_python: str | None = None,
         verify: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -73,7 +71,6 @@ class DmMigrationTaskGroup(TaskGroup):
             "spark_conn_id": spark_conn_id,
             "spark_conf": spark_conf,
             "driver_memory": driver_memory,
-            "executor_python": executor_python,
         }
         with self:
             precheck = DmPrecheckOperator(task_id="precheck", **common)

@@ -14,7 +14,7 @@ import random
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -64,7 +64,6 @@ class MetadataTrigger(BaseTrigger):
 
     dm_meta_conn_id: str | None
     poll_interval: float
-    first_delay: float = field(default_factory=lambda: FIRST_DELAY_SECONDS)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -112,7 +111,7 @@ class MetadataTrigger(BaseTrigger):
         """Yield the result of each poll, at intervals of `poll_interval`, until a poll after the deadline (in seconds
         since the epoch). None: the metadata DB does not answer.
         """
-        delay = self.first_delay
+        delay = FIRST_DELAY_SECONDS
         while True:
             await asyncio.sleep(max(0.0, min(delay, deadline - time.time())))
             delay = self.poll_interval * random.uniform(0.9, 1.1)

@@ -59,7 +59,6 @@ class RelayAdvancedEventTrigger(MetadataEventTrigger):
     :param source_id: the source (str, required)
     :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
     :param poll_interval: seconds between two polls (float, required)
-    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"source", "location", "state"}``.
     """
@@ -81,7 +80,6 @@ class CaughtUpEventTrigger(MetadataEventTrigger):
     :param task_name: the task's name (str, required)
     :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
     :param poll_interval: seconds between two polls (float, required)
-    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"task", "locations": {source: location}, "state"}``.
     """
@@ -108,7 +106,6 @@ class DdlLockEventTrigger(MetadataEventTrigger):
         (float | None, default None)
     :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
     :param poll_interval: seconds between two polls (float, required)
-    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"locks": [lock, as dmctl shard-ddl-lock shows it], "state"}``.
     """

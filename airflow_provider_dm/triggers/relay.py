@@ -32,7 +32,6 @@ class RelayCatchUpTrigger(AwaitTrigger):
     :param end_from_trigger: end the task here, instead of resuming it on a worker (bool, required)
     :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
     :param poll_interval: seconds between two polls (float, required)
-    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"status": "met", "value": location}``, ``{"status": "broken" | "timeout", "message", "locks"}``,
     ``{"status": "error", "message"}``.
@@ -64,7 +63,6 @@ class RelayWatchTrigger(MetadataTrigger):
     :param deaths: the number of successive crashes before this start (int, required)
     :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
     :param poll_interval: seconds between two polls (float, required)
-    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events have ``status`` and ``source``: ``stopped``, ``caught-up``, ``failed`` with ``error``, ``gone`` with
     ``message``, ``deaths`` and ``goal``; ``error`` with ``message``.

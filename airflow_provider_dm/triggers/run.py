@@ -39,7 +39,6 @@ class RunWatchTrigger(MetadataTrigger):
     :param deadline: when it is asked to stop, in seconds since the epoch; None: never (float | None, required)
     :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
     :param poll_interval: seconds between two polls (float, required)
-    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"status": "ended" | "timeout", "run_id"}``, ``{"status": "gone", "run_id", "message"}``,
     ``{"status": "error", "message"}``.

@@ -25,7 +25,6 @@ class ShardDdlLockTrigger(AwaitTrigger):
         required)
     :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
     :param poll_interval: seconds between two polls (float, required)
-    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"status": "met", "value"}``, ``{"status": "broken" | "timeout", "message", "locks"}``, ``{"status":
     "error", "message"}``.

@@ -58,13 +58,15 @@ def airflow_database() -> None:
     initdb()
 
 
-@pytest.fixture
-def run_dag(tmp_path: Path, airflow_database: None, monkeypatch: pytest.MonkeyPatch) -> RunDag:
-    """`run_dag(dag)` runs all tasks of a DAG in this process and gives the DAG run.
+@pytest.fixture(autouse=True)
+def triggers_poll_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trigger of this process runs after its task: it need not wait until the deferral is recorded."""
+    monkeypatch.setattr("airflow_provider_dm.triggers.base.FIRST_DELAY_SECONDS", 0.0)
 
-    A trigger runs inline, after its task: it need not wait until that is known to be deferred, as it does in Airflow.
-    """
-    monkeypatch.setattr("airflow_provider_dm.triggers.base.FIRST_DELAY_SECONDS", 0.1)
+
+@pytest.fixture
+def run_dag(tmp_path: Path, airflow_database: None) -> RunDag:
+    """`run_dag(dag)` runs all tasks of a DAG in this process and gives the DAG run."""
 
     def run(dag: Any, **options: Any) -> Any:
         from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db

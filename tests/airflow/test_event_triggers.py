@@ -23,7 +23,7 @@ from airflow_provider_dm.triggers.events import (
     RelayAdvancedEventTrigger,
 )
 
-HOW: dict[str, Any] = {"dm_meta_conn_id": None, "poll_interval": 0.05, "first_delay": 0.0}
+HOW: dict[str, Any] = {"dm_meta_conn_id": None, "poll_interval": 0.05}
 SILENCE_SECONDS = 0.4
 
 

@@ -145,7 +145,6 @@ def databases(connection: Callable[..., None]) -> None:
         ({"spark_conf": {"spark.x": None}}, "`spark_conf.spark.x` cannot be used: it is empty"),
         ({"driver_memory": 1024}, "`driver_memory` cannot be used: it is the int 1024"),
         ({"driver_memory": "lots"}, "`driver_memory` cannot be used: it is the str 'lots'"),
-        ({"executor_python": ""}, "`executor_python` cannot be used: it is empty"),
         ({"dm_meta_conn_id": "nope"}, "DM-9060"),
         ({"spark_conn_id": "one"}, "its type is dm_database, not spark"),
     ],
@@ -185,15 +184,6 @@ def test_the_link_of_a_stop_shows_all_its_sources(work_dir: Path) -> None:
     instance = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))
     DmRelayStopOperator(task_id="stop", source_ids=["s1", "s2"], wait_seconds=0).execute({"ti": instance})  # type: ignore[typeddict-item]
     assert selection_of_links(pushed.values()) == Selection([], ["s1", "s2"])
-
-
-def test_the_python_of_executors_is_a_setting_of_spark_which_spark_conf_overrides() -> None:
-    key, path = "spark.pyspark.python", "/opt/dm/bin/python"
-    made = [
-        DmVerifyOperator(task_id=f"t{n}", task="", executor_python=path, spark_conf=c)
-        for n, c in enumerate([None, {key: "/x"}])
-    ]
-    assert [one.hook.settings().conf[key] for one in made] == [path, "/x"]
 
 
 def test_numbers_and_truths_of_spark_are_written_as_spark_writes_them() -> None:

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import RelayLogHook, goal_text, progress_to
+from airflow_provider_dm.hooks.relay import RelayLogHook, goal_of, goal_text, progress_to
 from airflow_provider_dm.launch.awaited import Broken, NotYet
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
@@ -199,12 +199,12 @@ def test_a_sensor_with_soft_fail_skips_after_a_failed_first_poke(deferrable: boo
 
 def test_a_rescheduled_sensor_keeps_its_goal_and_a_cleared_one_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter([goal_text(GOAL), goal_text(GOAL.at(GOAL.position + 1))])
-    monkeypatch.setattr("airflow_provider_dm.sensors.relay.end_of_source", lambda *_: next(ends))
-    wait = RelayCatchUpSensor(task_id="wait", source_id="replica_01", mode="reschedule")
+    monkeypatch.setattr("airflow_provider_dm.sensors.base.end_of_source", lambda *_: next(ends))
+    waits = [RelayCatchUpSensor(task_id="wait", source_id="replica_01", mode="reschedule") for _ in range(4)]
     kept: dict[str, str] = {}
     state = SimpleNamespace(get=kept.get, set=kept.__setitem__)
+    contexts: list[Any] = [{"task_state_store": state, "ti": SimpleNamespace(try_number=n)} for n in (1, 1, 2, 2)]
     goals = [
-        wait._goal_of({"task_state_store": state, "ti": SimpleNamespace(try_number=number)})  # type: ignore[typeddict-item]
-        for number in (1, 1, 2, 2)
+        goal_of(wait._goal_of(context, None, "replica_01", None)) for wait, context in zip(waits, contexts, strict=True)
     ]
     assert [goal.position - GOAL.position for goal in goals] == [0, 0, 1, 1]

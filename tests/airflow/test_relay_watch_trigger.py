@@ -61,7 +61,6 @@ def trigger(**parts: Any) -> RelayWatchTrigger:
         "deaths": 0,
         "dm_meta_conn_id": None,
         "poll_interval": 0.05,
-        "first_delay": 0.0,
     }
     return RelayWatchTrigger(**defaults | parts)
 

@@ -26,7 +26,7 @@ class OfFailedTask(RunWatchTrigger):
 
 def trigger(deadline: float | None = None) -> RunWatchTrigger:
     named: dict[str, Any] = {"task_name": "shop", "sources": ["one"], "app": "incremental_sync", "run_id": "run-1"}
-    times: dict[str, Any] = {"launched_at": time.time(), "poll_interval": 0.05, "first_delay": 0.0}
+    times: dict[str, Any] = {"launched_at": time.time(), "poll_interval": 0.05}
     return OfFailedTask(dm_meta_conn_id=None, launcher=ME, deadline=deadline, **named, **times)
 
 

@@ -198,7 +198,6 @@ def trigger(**parts: Any) -> ShardDdlLockTrigger:
         "poll_interval": 0.05,
         "deadline": time.time() + 300,
         "end_from_trigger": False,
-        "first_delay": 0.0,
     }
     return ShardDdlLockTrigger(**defaults | parts)
 
@@ -220,7 +219,7 @@ def test_a_trigger_is_stored_without_secrets_and_its_deadline_is_absolute() -> N
     assert again.serialize() == (path, arguments)
     assert set(arguments) == {
         *("task_name", "lock_id", "fail_on_conflict", "dm_meta_conn_id"),
-        *("poll_interval", "deadline", "end_from_trigger", "first_delay"),
+        *("poll_interval", "deadline", "end_from_trigger"),
     }
 
 
