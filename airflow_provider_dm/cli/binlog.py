@@ -14,29 +14,24 @@ one. Decisions are stored in the metadata DB: the current or next run of the tas
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.binlog_events import add_events
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
-from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.records import OperatorKind
+from airflow_provider_dm.engine.meta.records import Operator, OperatorKind
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.binlog_operators import (
-    OperatorOutcome,
     RequestedPlace,
     operator_json,
     revert_operators,
     set_operators,
 )
-from airflow_provider_dm.launch.errors import TaskUnknown
 from airflow_provider_dm.launch.status import host_of, last_run
 from airflow_provider_dm.launch.task_control import chosen_subtasks
-
-Json = dict[str, Any]
 
 _DESCRIPTIONS: Final = {
     OperatorKind.SKIP: "continue after the statement without executing it",
@@ -76,16 +71,11 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -> Exit:
-    """Store one operator for each chosen source; if one cannot be stored, store none.
-
-    Raises InvalidInput.
-    """
-    sqls = _texts(getattr(arguments, "sql", []))
-
-    def act(store: MetaStore) -> list[OperatorOutcome]:
-        return set_operators(store, arguments.task, arguments.sources, _at(arguments), kind, sqls)
-
-    return _answered(arguments, output, kind.value, act)
+    """Store one operator for each chosen source. Raises the errors of `set_operators`."""
+    sqls, at = _texts(getattr(arguments, "sql", [])), _at(arguments)
+    with meta.open_store(arguments) as store:
+        operators = set_operators(store, arguments.task, arguments.sources, at, kind, sqls)
+        return _answered(arguments, output, store, kind.value, operators)
 
 
 def _texts(words: Sequence[str]) -> Sequence[str]:
@@ -94,21 +84,16 @@ def _texts(words: Sequence[str]) -> Sequence[str]:
 
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Remove the pending decision at a location. Raises InvalidInput."""
-
-    def act(store: MetaStore) -> list[OperatorOutcome]:
-        return revert_operators(store, arguments.task, arguments.sources, _at(arguments))
-
-    return _answered(arguments, output, REVERT, act)
+    """Remove the pending decision at a location. Raises the errors of `revert_operators`."""
+    with meta.open_store(arguments) as store:
+        operators = revert_operators(store, arguments.task, arguments.sources, _at(arguments))
+        return _answered(arguments, output, store, REVERT, operators)
 
 
 def _list(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print the decisions of each source, oldest first."""
+    """Print the decisions of each source, oldest first. Raises TaskUnknown."""
     with meta.open_store(arguments) as store:
-        try:
-            subtasks = chosen_subtasks(store, arguments.task, arguments.sources)
-        except TaskUnknown as unknown:
-            return output.sources("List", [], unknown.message())
+        subtasks = chosen_subtasks(store, arguments.task, arguments.sources)
         found = {one.source: store.operators(one.task, one.source, passed=arguments.passed) for one in subtasks}
         host = host_of(last_run(store, arguments.task))
     answers = [
@@ -123,19 +108,9 @@ def _at(arguments: argparse.Namespace) -> RequestedPlace:
 
 
 def _answered(
-    arguments: argparse.Namespace, output: Output, op: str, act: Callable[[MetaStore], list[OperatorOutcome]]
+    arguments: argparse.Namespace, output: Output, store: MetaStore, op: str, operators: Sequence[Operator]
 ) -> Exit:
-    """Print the result on each source."""
-    with meta.open_store(arguments) as store:
-        try:
-            answers = act(store)
-        except TaskUnknown as unknown:
-            return output.sources(op.capitalize(), [], unknown.message())
-        host = host_of(last_run(store, arguments.task))
-    return output.sources(op.capitalize(), [_shown(answer, host) for answer in answers])
-
-
-def _shown(answer: OperatorOutcome, host: str) -> Json:
-    if isinstance(answer.result, DmError):
-        return source_answer(answer.source, host, str(answer.result))
-    return {**source_answer(answer.source, host), "operator": operator_json(answer.result)}
+    """Print the operator of each source."""
+    host = host_of(last_run(store, arguments.task))
+    answers = [{**source_answer(one.source, host), "operator": operator_json(one)} for one in operators]
+    return output.sources(op.capitalize(), answers)

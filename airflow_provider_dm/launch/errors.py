@@ -132,15 +132,6 @@ class TaskUnknown(DmError):
     )
 
 
-class OtherSourceRefused(DmError):
-    task: str
-    source: str
-
-    code = "DM-9047"
-    what = "nothing was done on source {source} of task {task}, because the location does not exist on another source."
-    hint = "Name the sources on which the location exists."
-
-
 class ControlNotObeyed(DmError):
     """The request is stored, and no run has fulfilled it yet."""
 

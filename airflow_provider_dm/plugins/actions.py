@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import BeforeFile, Inactive
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.engine.shard.lock import Action
-from airflow_provider_dm.launch.binlog_operators import RequestedPlace, accepted, set_operators
+from airflow_provider_dm.launch.binlog_operators import RequestedPlace, set_operators
 from airflow_provider_dm.launch.ddl_locks import unlock
 from airflow_provider_dm.launch.relay_purge import purge_relay_log
 from airflow_provider_dm.launch.task_control import chosen_subtasks, control, live_run
@@ -88,7 +88,7 @@ def decide_statement(store: MetaStore, decision: StatementDecision) -> str:
     (subtask,) = chosen_subtasks(store, decision.task, [decision.source])
     # The text does not name the sub-directory of the relay log, and the task may be in an earlier sub-directory.
     at = RequestedPlace() if decision.place == str(subtask.error_at) else RequestedPlace(decision.place)
-    accepted(set_operators(store, decision.task, [decision.source], at, OperatorKind(decision.kind), sqls))
+    set_operators(store, decision.task, [decision.source], at, OperatorKind(decision.kind), sqls)
     if live_run(store, decision.task) is None:
         return "The decision is stored. No run of the task is working: clear its task in Airflow, or start it again."
     return set_stage(store, StageRequest(task=decision.task, source=decision.source), Stage.RUNNING)

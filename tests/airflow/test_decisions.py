@@ -68,7 +68,7 @@ def test_an_impossible_decision_fails_without_a_retry(store: MetaStore, argument
 
 
 def test_sources_without_such_a_place_are_left_out_by_naming_the_others(store: MetaStore) -> None:
-    """The remedy of DM-9047."""
+    """The remedy of DM-6070."""
     assert list(run(DmBinlogOperator(task_id="x", task="shop", action="skip", sources=["one"]))["sources"]) == ["one"]
 
 

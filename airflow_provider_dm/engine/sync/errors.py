@@ -219,7 +219,7 @@ class SourceHasNoError(DmError):
 
     code = "DM-6070"
     what = "source {source} has no error in task {task}."
-    hint = "Name a later location, by --binlog-pos FILE:POSITION or --sql-pattern REGEX."
+    hint = "Name a later location, by --binlog-pos FILE:POSITION or --sql-pattern REGEX, or only sources with an error."
 
 
 class NotPausedByDdl(DmError):

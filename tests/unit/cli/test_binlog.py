@@ -60,9 +60,8 @@ def test_without_a_source_all_sources_with_an_error_are_selected(dmctl: Dmctl, s
 def test_a_source_without_an_error_is_refused_and_nothing_is_stored(dmctl: Dmctl, store: MetaStore) -> None:
     code, document = dmctl("binlog", "skip", "shop", "-s", "one", "-s", "two")
 
-    one, two = document["sources"]
-    assert (code, document["result"], one["result"], two["result"]) == (1, False, False, False)
-    assert "source two has no error" in two["msg"]
+    assert (code, document["result"]) == (1, False)
+    assert "source two has no error" in document["msg"]
     assert store.operators("shop", "one") == []
 
 
