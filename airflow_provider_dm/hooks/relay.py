@@ -18,7 +18,7 @@ from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.launch.awaited import Awaited, Broken, Met, NotYet
 
 if TYPE_CHECKING:
-    from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
+    from airflow_provider_dm.engine.meta.records import RelayStatus
     from airflow_provider_dm.engine.mysql.endpoint import Endpoint
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.directory import RelayFile
@@ -62,12 +62,8 @@ class RelayLogHook(BaseHook):
         again."""
         from airflow_provider_dm.engine.meta.records import Stage
 
-        self.set_desired(source_id, Stage.STOPPED)
-
-    def set_desired(self, source_id: str, stage: Stage) -> None:
-        """Set the desired stage of this source's relay: Running, Paused or Stopped."""
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            store.set_relay_desired(source_id, stage)
+            store.set_relay_desired(source_id, Stage.STOPPED)
 
     def purge(self, source_id: str, order: PurgeOrder) -> PurgeReport:
         """Remove the files of the order that no task needs; with `PurgeOrder.preview` only return them. A relay that

@@ -11,7 +11,6 @@ Private names of the provider are used in one place (`_connection`); tests/airfl
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +22,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.hooks import settings
 from airflow_provider_dm.hooks.errors import ConnectionUnusable
-from airflow_provider_dm.launch.spark_command import TASK_ATTEMPTS, SparkSettings
+from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 APP_KILL_SECONDS: Final = 2.0
 """The time between SIGTERM and SIGKILL of the app. Airflow allows five seconds between a task's SIGTERM and its
 SIGKILL."""
-_LOCAL: Final = re.compile(r"^local\[(?P<cores>\*|\d+)\]$")
 _CONF_OF: Final = {
     "queue": "spark.yarn.queue",
     "namespace": "spark.kubernetes.namespace",
@@ -100,7 +98,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
             )
         of_connection = {key: str(stored[name]) for name, key in _CONF_OF.items() if stored.get(name)}
         return SparkSettings(
-            master=with_attempts(stored["master"]),
+            master=stored["master"],
             driver_memory=self.driver_memory,
             conf={**of_connection, **self.conf},
         )
@@ -126,13 +124,3 @@ class DmSparkSubmitHook(SparkSubmitHook):
         if self.app is not None and not self._ending:
             self._ending = True
             self.app.stop(APP_KILL_SECONDS)
-
-
-def with_attempts(master: str) -> str:
-    """Return a local master that gives a failed Spark task further attempts, as a cluster does.
-
-    >>> with_attempts("local[2]"), with_attempts("spark://m:7077")
-    ('local[2,4]', 'spark://m:7077')
-    """
-    match = _LOCAL.match(master)
-    return f"local[{match['cores']},{TASK_ATTEMPTS}]" if match else master

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import marshal
 import os
+import re
 import sys
 import sysconfig
 import zipfile
@@ -56,6 +57,7 @@ _LAUNCHER_OPTIONS: Final = "SPARK_LAUNCHER_OPTS"
 """The options of the JVM that only prints the command line of the main JVM."""
 TASK_ATTEMPTS: Final = 4
 """`local[N]` never retries a task; `local[N,4]` behaves as a cluster does."""
+_LOCAL: Final = re.compile(r"local\[(?P<cores>\*|\d+)\]")
 _ARCHIVE_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -79,7 +81,10 @@ class SparkSettings:
 
     @property
     def resolved_master(self) -> str:
-        return self.master or f"local[{_cores()},{TASK_ATTEMPTS}]"
+        """The master; a local one gives a failed Spark task further attempts, as a cluster does."""
+        master = self.master or f"local[{_cores()}]"
+        match = _LOCAL.fullmatch(master)
+        return f"local[{match['cores']},{TASK_ATTEMPTS}]" if match else master
 
     @property
     def is_local(self) -> bool:
