@@ -65,8 +65,10 @@ def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
 
     Variables that are set already, or that an option overrides, are left out. Empty if only a help text is printed.
     """
+    from airflow_provider_dm.engine.meta.migrate import open_migrated
+    from airflow_provider_dm.engine.meta.url import sqlite_file
     from airflow_provider_dm.hooks import settings
-    from airflow_provider_dm.hooks.metadata import DmMetadataHook, is_sqlite, open_migrated
+    from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
     if "-h" in words or "--help" in words:
         return {}
@@ -75,7 +77,7 @@ def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
         found[RELAY_DIR] = str(relay_dir)
     if not environ.get(META_URL) and not any(word.split("=")[0] == "--meta-url" for word in words):
         url = DmMetadataHook().url()
-        if is_sqlite(url):
+        if sqlite_file(url) is not None:
             open_migrated(url).close()
         found[META_URL] = url.reveal()
     return found

@@ -13,7 +13,7 @@ from typing import Final
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.secrets import known
-from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.migrate import migrate, open_migrated
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.workdir import work_root
@@ -29,7 +29,6 @@ def add_verbs(verbs: Verbs) -> None:
 
 def migrate_schema(arguments: argparse.Namespace, output: Output) -> Exit:
     """Migrate the metadata DB to this release's schema. Can be repeated."""
-    _make_own(arguments)
     migrate(meta_url(arguments))
     output.answer({}, "the metadata DB is up to date")
     return Exit.DONE
@@ -63,32 +62,16 @@ def root_of(arguments: argparse.Namespace) -> Path:
 
 def meta_url(arguments: argparse.Namespace) -> Secret:
     """Return the URL of the database, with its password."""
-    return Secret(_named(arguments) or f"sqlite:///{_own_file(arguments)}")
+    return Secret(_named(arguments) or f"sqlite:///{root_of(arguments) / 'meta.db'}")
 
 
 def open_store(arguments: argparse.Namespace) -> MetaStore:
     """Open the store; dmctl's own file is created and migrated first. Raises MetaSchemaDiffers if a configured DB is
     old."""
     url = meta_url(arguments)
-    if _make_own(arguments):
-        migrate(url)
-    return MetaStore.open(url)
+    return MetaStore.open(url) if _named(arguments) else open_migrated(url)
 
 
 def _named(arguments: argparse.Namespace) -> str | None:
     named: str | None = arguments.meta_url or known.get(META_URL_VARIABLE)
     return named
-
-
-def _own_file(arguments: argparse.Namespace) -> Path:
-    return root_of(arguments) / "meta.db"
-
-
-def _make_own(arguments: argparse.Namespace) -> bool:
-    """Create dmctl's own database file, empty and private, if missing; False if another DB is configured."""
-    if _named(arguments):
-        return False
-    path = _own_file(arguments)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    return True

@@ -7,7 +7,6 @@ in the work directory is used, whose schema is upgraded when it is opened. The s
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseHook
@@ -52,6 +51,8 @@ class DmMetadataHook(BaseHook):
 
         Raises MetaSchemaDiffers, MetaUnreachable, NotInstalled, InvalidInput, and the errors of `url`.
         """
+        from airflow_provider_dm.engine.meta.migrate import open_migrated
+
         return open_migrated(self.url())
 
     get_conn = get_store
@@ -133,53 +134,16 @@ def describe_store(url: Secret) -> tuple[bool, str]:
     from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
+    from airflow_provider_dm.engine.meta.url import parse_url, sqlite_file, without_password
 
-    path = sqlite_file(url)
-    if path is not None and not path.exists():
-        return True, f"{url_for_messages(url)} does not exist yet: the first task will create it."
+    file, shown = sqlite_file(url), without_password(parse_url(url))
+    if file is not None and not file.exists():
+        return True, f"{shown} does not exist yet: the first task will create it."
     try:
         MetaStore.open(url).close()
     except MetaSchemaDiffers as error:
         if error.found != "none":
             return False, str(error)
-        what_next = "the first task will create it" if is_sqlite(url) else "create it by `dmctl meta migrate`"
-        return True, f"{url_for_messages(url)} answers. It has no DM schema yet: {what_next}."
-    return True, f"{url_for_messages(url)} answers; its schema version is {SCHEMA_VERSION}, which this release needs."
-
-
-def is_sqlite(url: Secret) -> bool:
-    return url.reveal().startswith(SQLITE)
-
-
-def open_migrated(url: Secret) -> MetaStore:
-    """Open a metadata DB; a SQLite file is created as private if missing, and migrated if necessary."""
-    from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers
-    from airflow_provider_dm.engine.meta.migrate import migrate
-    from airflow_provider_dm.engine.meta.store import MetaStore
-
-    path = sqlite_file(url)
-    if path is not None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # the folder may be readable by others
-    try:
-        return MetaStore.open(url)
-    except MetaSchemaDiffers:
-        if not is_sqlite(url):
-            raise
-        migrate(url)
-        return MetaStore.open(url)
-
-
-def sqlite_file(url: Secret) -> Path | None:
-    """Return the file of a SQLite URL; None for a server, or for a database in memory."""
-    from sqlalchemy.engine import make_url
-
-    name = make_url(url.reveal()).database if is_sqlite(url) else None
-    return Path(name) if name and name != ":memory:" else None
-
-
-def url_for_messages(url: Secret) -> str:
-    """Return the URL for messages: without the password and the query."""
-    from airflow_provider_dm.engine.meta import url as urls
-
-    return urls.without_password(urls.parse_url(url))
+        what_next = "create it by `dmctl meta migrate`" if file is None else "the first task will create it"
+        return True, f"{shown} answers. It has no DM schema yet: {what_next}."
+    return True, f"{shown} answers; its schema version is {SCHEMA_VERSION}, which this release needs."

@@ -19,9 +19,10 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Red
 from starlette.datastructures import URL
 
 from airflow_provider_dm.engine.errors import DmError, describe
+from airflow_provider_dm.engine.meta.migrate import open_migrated
 from airflow_provider_dm.engine.meta.records import SPARK_UI, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_migrated
+from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.launch.status import StatusRecords, dm_error, lives
 from airflow_provider_dm.plugins import access, actions
 from airflow_provider_dm.plugins.documents import Selection, page_document

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from airflow_provider_dm.engine.meta.migrate import open_migrated
 from airflow_provider_dm.engine.meta.records import Stage, Unit
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.hooks.metadata import open_migrated
 from testbed import Server
 from testbed.airflow import Airflow
 from tests.airflow.support import Watch, files_with, running, wait_for

@@ -13,11 +13,11 @@ import yaml
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_task
+from airflow_provider_dm.engine.meta.migrate import open_migrated
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.processes import Holder
 from airflow_provider_dm.engine.reported import EXIT_FINISHED
-from airflow_provider_dm.hooks.metadata import open_migrated
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings

@@ -17,8 +17,9 @@ from sqlalchemy import Connection, text
 
 from airflow_provider_dm.engine.meta.database import SQLITE_BUSY_SECONDS, Database
 from airflow_provider_dm.engine.meta.errors import MetaSchemaDiffers, MetaUnreachable
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
-from airflow_provider_dm.engine.meta.url import parse_url, without_password
+from airflow_provider_dm.engine.meta.url import parse_url, sqlite_file, without_password
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 if TYPE_CHECKING:
@@ -33,10 +34,30 @@ _LOCK_OF_SCHEMA: Final = "CONCAT(:prefix, '.', LEFT(SHA2(DATABASE(), 256), 40))"
 _LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numbered
 
 
-def migrate(url: Secret | str) -> None:
-    """Migrate the DB to the newest schema. May be called again, and concurrently.
+def open_migrated(url: Secret | str) -> MetaStore:
+    """Open a metadata DB. A SQLite file is created if missing, and migrated if necessary; a user migrates a server.
 
     Raises InvalidInput, MetaUnreachable, NotInstalled, MetaSchemaDiffers."""
+    file = sqlite_file(url)
+    if file is not None and not file.exists():
+        migrate(url)
+    try:
+        return MetaStore.open(url)
+    except MetaSchemaDiffers:
+        if file is None:
+            raise
+        migrate(url)
+        return MetaStore.open(url)
+
+
+def migrate(url: Secret | str) -> None:
+    """Migrate the DB to the newest schema; a missing SQLite file is created, readable by its owner only. May be called
+    again, and concurrently.
+
+    Raises InvalidInput, MetaUnreachable, NotInstalled, MetaSchemaDiffers."""
+    if (file := sqlite_file(url)) is not None:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch(mode=0o600)  # the folder may be readable by others
     database = Database(parse_url(url))
     try:
         with database.connection() as connection:

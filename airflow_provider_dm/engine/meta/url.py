@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy.engine import URL, make_url
@@ -42,6 +43,12 @@ def parse_url(url: Secret | str) -> URL:
     if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise _meta_url_invalid("a database in memory is visible to one process only")
     return parsed.set(drivername=DRIVERS[backend])
+
+
+def sqlite_file(url: Secret | str) -> Path | None:
+    """Return the file of a SQLite URL; None for a server. Raises InvalidInput."""
+    parsed = parse_url(url)
+    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
 
 
 def without_password(url: URL) -> str:
