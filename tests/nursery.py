@@ -5,7 +5,7 @@
 
 Each has a process id and a session of its own, its own environment and output, and dies by kill -9 as any other; an
 interpreter that starts and imports takes most of such a test's time. Tests that are about starting one
-(`integration/launch/test_relay_detached`, `e2e`, `unit/relay/test_keeper`) do without.
+(`integration/launch/test_watched_relay`, `e2e`, `unit/relay/test_keeper`) do without.
 
     python tests/nursery.py SOCKET MODULE...        the process they are forked from
 """

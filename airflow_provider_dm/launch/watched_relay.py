@@ -1,11 +1,12 @@
-"""A relay that outlives its starter: a process without a launcher, watched through the metadata DB only.
+"""A relay that an operator runs, or finds running, and watches through the metadata DB.
 
 `ensure` results in one live relay of the source. A relay that reports from another machine is accepted. On this machine
 the directory's lock decides: while it is held no second process is started, and its holder is watched instead. `ensure`
 waits for the first report, so that an error at the start, such as a wrong password, is raised.
 
-A file beside the log names the process that was started here (`<log folder>/relay-<source>.detached`). A watcher may
-end a relay only if this file names it: any other relay may have been started by a user or a running sync.
+A relay without a launcher outlives its starter. A file beside its log names the process
+(`<log folder>/relay-<source>.detached`). A later watcher may end a relay only if this file names it: any other relay
+may have been started by a user or a running sync.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,17 +24,8 @@ from typing import Final
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import identity_of, is_of_this_machine
-from airflow_provider_dm.engine.relay.directory_lock import holder_of
 from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, RelayStart, is_alive
-from airflow_provider_dm.engine.relay.keeper import (
-    DEATHS_ALLOWED,
-    DirectoryLocked,
-    EndedByCrash,
-    EndedByError,
-    EndedOnRequest,
-    end_of,
-    pause_after,
-)
+from airflow_provider_dm.engine.relay.keeper import EndedOnRequest, KeptRelay
 from airflow_provider_dm.engine.relay.process import RelayProcess, end_of_log
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch.errors import RelayHangs
@@ -44,62 +36,65 @@ START_ERROR_SECONDS: Final = 15.0
 """By then, a relay that cannot log in, or is rejected by its upstream, has ended."""
 FIRST_REPORT_SECONDS: Final = 60.0
 """Its first report is made after its upstream has responded, or after the time-out of a connection."""
+HOLDER_REPORT_SECONDS: Final = 120.0
+"""A process that holds the directory's lock for longer without a report hangs."""
+_POLL_SECONDS: Final = 0.3
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
-class DetachedRelay:
-    """The relay of one source. `spec` names no launcher. `environment`: the child's, and the secrets."""
+class WatchedRelay:
+    """The relay of one source. It outlives this process if the spec in `kept` names no launcher."""
 
-    spec: RelaySpec
-    environment: Mapping[str, str] = field(repr=False)
+    kept: KeptRelay
     store: MetaStore
-    log_path: Path
     masked: Callable[[str], str]
     """Masks secrets in parts of a log."""
-    process: RelayProcess | None = None
-    """The process that was started here and is not released yet."""
+    is_ended: bool = field(default=False, init=False)
+    """True after `end`: no process is started any more."""
+
+    @property
+    def spec(self) -> RelaySpec:
+        return self.kept.spec
 
     @property
     def source_id(self) -> str:
         return self.spec.source.config.source_id
 
-    def ensure(self, deaths: int = 0) -> RelayStart | None:
-        """Return a live relay to watch; None if it has already ended on request. `deaths`: the preceding failures.
+    def ensure(self) -> RelayStart | None:
+        """Return a live relay to watch; None if it has already ended on request, or by `end`.
 
         Raises RelayFailed (it ended with a typed error), RelayKeepsDying, RelayHangs.
         """
-        while True:
-            if self.store.relay_desired(self.source_id) is Stage.STOPPED:
+        if self.store.relay_desired(self.source_id) is Stage.STOPPED:
+            return None
+        if self._lives_elsewhere():
+            return RelayStart(time.time(), self.kept.deaths)
+        prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
+        while not self.is_ended:
+            end, status = self.kept.check(), self.store.relay_status(self.source_id)
+            if isinstance(end, EndedOnRequest):
                 return None
-            if self._lives_elsewhere():
-                return RelayStart(time.time(), deaths)
-            began, end = time.time(), None
-            holder = holder_of(Path(self.spec.source.relay_dir))
-            if holder is None:
-                match end := self._start():
-                    case None:
-                        return RelayStart(began, deaths)
-                    case EndedOnRequest():
-                        return None
-                    case DirectoryLocked(other):
-                        holder = other  # it was started first
-            if holder is not None:
-                if self._holder_reports():
-                    return RelayStart(time.time(), deaths)
-                if deaths >= DEATHS_ALLOWED:
-                    raise RelayHangs(self.source_id, holder)
-            deaths += 1
-            if isinstance(end, EndedByError) or (isinstance(end, EndedByCrash) and deaths > DEATHS_ALLOWED):
-                raise error_of(self.source_id, end, deaths=deaths, log_path=self.log_path, masked=self.masked)
-            pause = pause_after(deaths)
-            log.warning("the relay of %s ended (%s); restart in %.1f s", self.source_id, end or holder, pause)
-            time.sleep(pause)
+            if end is not None:
+                raise error_of(
+                    self.source_id, end, deaths=self.kept.deaths, log_path=self.kept.log_path, masked=self.masked
+                )
+            if self.kept.process is not None:
+                if self._has_started(self.kept.process, status):
+                    return RelayStart(time.time(), self.kept.deaths)
+            elif self.kept.holder is not None:
+                if is_alive(status, HANDOVER_SECONDS):  # a holder that is about to end does not report
+                    log.info("%s writes the relay log of %s already; watching it", self.kept.holder, self.source_id)
+                    return RelayStart(time.time(), self.kept.deaths)
+                if time.monotonic() - self.kept.held_since > HOLDER_REPORT_SECONDS:
+                    raise RelayHangs(self.source_id, self.kept.holder)
+            time.sleep(_POLL_SECONDS)
+        return None
 
     def is_ours(self) -> bool:
         """Return True if the live relay was started by this class on this machine, now or by an earlier attempt."""
-        if self.process is not None:
+        if self.kept.process is not None:
             return True
         status = self.store.relay_status(self.source_id)
         try:
@@ -108,20 +103,17 @@ class DetachedRelay:
             return False
         return status is not None and is_alive(status) and note == {"process": status.process}
 
-    def detach(self) -> None:
-        """Release the process: it continues independently and is not ended here any more."""
-        self.process = None
-
     def end(self, grace_seconds: float) -> None:
-        """End the process that was started here, or ask that of an earlier attempt to stop; no other relay."""
-        process, self.process = self.process, None
-        if process is not None:
-            process.stop(grace_seconds)
-            return
-        # In a thread: the process to be killed may be in a transaction for which this one must not wait.
-        asking = threading.Thread(target=self._ask_to_stop, daemon=True)
-        asking.start()
-        asking.join(grace_seconds)
+        """End the process that was started here. If it has no launcher, ask that of an earlier attempt to stop."""
+        self.is_ended = True
+        if self.kept.process is not None:
+            log.info("ending relay process %d of %s", self.kept.process.pid, self.source_id)
+            self.kept.stop(grace_seconds)
+        elif self.spec.launcher_pid is None:
+            # In a thread: the process to be killed may be in a transaction for which this one must not wait.
+            asking = threading.Thread(target=self._ask_to_stop, daemon=True)
+            asking.start()
+            asking.join(grace_seconds)
 
     def _ask_to_stop(self) -> None:
         if self.is_ours():
@@ -129,35 +121,24 @@ class DetachedRelay:
 
     def tail(self) -> str:
         """Return the end of the log, without secrets."""
-        return self.masked(end_of_log(self.log_path))
+        return self.masked(end_of_log(self.kept.log_path))
 
     # Internals
 
     @property
     def _note_path(self) -> Path:
-        return self.log_path.parent / f"relay-{path_name(self.source_id)}.detached"
+        return self.kept.log_path.parent / f"relay-{path_name(self.source_id)}.detached"
 
-    def _start(self) -> EndedOnRequest | DirectoryLocked | EndedByError | EndedByCrash | None:
-        """Start a process and wait for its first report. Return how it has ended, or None while it lives."""
-        prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
-        # The log is appended to: a living relay of an earlier run may be writing the same file.
-        self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
-        log.info("relay process %d of %s writes %s", process.pid, self.source_id, self.spec.source.relay_dir)
-        began, started = time.monotonic(), identity_of(process.pid)
-        while process.wait(0.3) is None:
-            status = self.store.relay_status(self.source_id)
-            waited = time.monotonic() - began
-            if status is None or status.process != started:  # the row is still its predecessor's
-                if waited > FIRST_REPORT_SECONDS:
-                    break
-            elif waited > START_ERROR_SECONDS or self._is_settled(status):
-                break
-        end = end_of(process)
-        if end is None:
-            self._note_path.write_text(json.dumps({"process": started}))
+    def _has_started(self, process: RelayProcess, status: RelayStatus | None) -> bool:
+        """Return True if the process has reported, or its report is overdue."""
+        identity, waited = identity_of(process.pid), time.monotonic() - self.kept.started_at
+        if status is None or status.process != identity:  # the row is still its predecessor's
+            started = waited > FIRST_REPORT_SECONDS
         else:
-            self.process = None
-        return end
+            started = waited > START_ERROR_SECONDS or self._is_settled(status)
+        if started and self.spec.launcher_pid is None:
+            self._note_path.write_text(json.dumps({"process": identity}))
+        return started
 
     def _is_settled(self, status: RelayStatus) -> bool:
         """Return True if its first report suffices. A relay that reports an error, or runs up to a goal, may be about
@@ -177,14 +158,3 @@ class DetachedRelay:
             return False
         log.info("the relay of %s runs as process %s on %s; watching it", self.source_id, status.pid, status.host)
         return True
-
-    def _holder_reports(self) -> bool:
-        """Return True if the lock's holder on this machine reports: a process that is about to end is not watched."""
-        deadline = time.monotonic() + HANDOVER_SECONDS
-        while time.monotonic() < deadline:
-            status = self.store.relay_status(self.source_id)
-            if status is not None and is_alive(status, HANDOVER_SECONDS):
-                log.info("process %s writes the relay log of %s already; watching it", status.pid, self.source_id)
-                return True
-            time.sleep(0.5)
-        return False

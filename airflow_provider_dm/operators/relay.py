@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import RelayStart
-    from airflow_provider_dm.engine.relay.keeper import KeptRelay
-    from airflow_provider_dm.engine.relay.spec import RelaySpec
     from airflow_provider_dm.launch.job import Upstream
-    from airflow_provider_dm.launch.relay_detached import DetachedRelay
+    from airflow_provider_dm.launch.watched_relay import WatchedRelay
     from airflow_provider_dm.operators.inputs import Document
 
 RELAY_KILL_SECONDS: Final = 2.0
@@ -42,26 +40,21 @@ class DmRelayOperator(DmOperator):
     """An operator that pulls the binlogs of one source into its relay directory, for as long as the task runs or is
     deferred.
 
-    Give the task retries: if the relay crashes, the task fails, and the next attempt continues after the last file. If
-    another relay already writes the directory (that of a sync, or of `dmctl`), the task waits until
-    that relay ends, and takes over.
+    A relay that crashes is started again, in the same attempt, and continues after the last file. If another relay of
+    the source runs already (that of a sync, of `dmctl`, or on another machine), the task watches that relay, and starts
+    its own when the other one ends.
 
     With `deferrable`, the relay is an independent process, which outlives the task's process; a later attempt finds the
-    relay and continues to watch it. A relay that crashes is started again on a worker, in the same attempt. It ends on
-    request, and when a user marks or clears the deferred task. All attempts must run on the machine with the relay
-    directory: give the task a queue that one worker serves.
+    relay and continues to watch it. It ends on request, and when a user marks or clears the deferred task. All attempts
+    must run on the machine with the relay directory: give the task a queue that one worker serves.
 
-    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
-        | dict, required, templated)
+    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys
     :param until: ``"stopped"`` (by :class:`DmRelayStopOperator`, `RelayLogHook.request_stop` or `dmctl stop-relay`), or
-        ``"caught-up"`` (with the end that the source's binlog has when the relay starts) (Until, default 'stopped',
-        templated)
+        ``"caught-up"`` (with the end that the source's binlog has when the relay starts)
     :param source_conn_id: Airflow connection of the source; None: ``from`` of its source.yaml, else the connection of
-        the same id (str | None, default None, templated)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
-    :param deferrable: start the relay and wait in the triggerer, which must reach the metadata DB (bool, default
-        [operators] default_deferrable)
+        the same id
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param deferrable: start the relay and wait in the triggerer, which must reach the metadata DB
 
     Returns ``{"source", "stage", "location", "caught_up"}``.
     """
@@ -84,8 +77,7 @@ class DmRelayOperator(DmOperator):
         self.source_conn_id = source_conn_id
         self.dm_meta_conn_id = dm_meta_conn_id
         self.deferrable = deferrable
-        self._kept: KeptRelay | None = None
-        self._detached: DetachedRelay | None = None
+        self._relay: WatchedRelay | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the relay to its end, or defer. Raises AirflowException (retry), AirflowFailException."""
@@ -96,153 +88,105 @@ class DmRelayOperator(DmOperator):
         with translated():
             upstream = self._upstream(context)
             push_dm_page(context, source=upstream.source_id)
-            attempt = task_holder(context["ti"]).attempt
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                 # A relay that a user has paused remains paused until a user resumes it.
                 if store.relay_desired(upstream.source_id) is not Stage.PAUSED:
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
-                log_path = self._log_path(upstream, attempt)
-                if self.deferrable:
-                    goal = server_goal(upstream.endpoint) if self.until == "caught-up" else None
-                    return self._start_or_defer(upstream, store, log_path, goal)
-                try:
-                    self._keep(upstream, store, log_path)
-                finally:
-                    self._end_process()
-                return summary(upstream.source_id, store.relay_status(upstream.source_id))
+                goal = server_goal(upstream.endpoint) if self.until == "caught-up" else None
+                return self._run(context, upstream, store, goal)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         """Handle the trigger's event: the end, or a relay to restart. Any other event fails."""
-        from airflow_provider_dm.engine.errors import ReportedError
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import goal_of
-        from airflow_provider_dm.launch.errors import RelayFailed
 
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            source_id = str(event.get("source"))
-            match event.get("status"):
-                case "stopped" | "caught-up":
-                    return summary(source_id, store.relay_status(source_id))
-                case "failed":
-                    raise RelayFailed(source_id, ReportedError.read(event["error"]))
-                case "gone":
-                    self.log.warning("the relay of %s has ended: %s; starting it again", source_id, event["message"])
-                    upstream = self._upstream(context)
-                    log_path = self._log_path(upstream, task_holder(context["ti"]).attempt)
-                    goal = goal_of(event["goal"]) if event.get("goal") else None
-                    return self._start_or_defer(upstream, store, log_path, goal, deaths=int(event["deaths"]))
-                case unknown:
-                    raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
+            if event.get("status") != "gone":
+                return _result_of(event, str(event.get("source")), store)
+            self.log.warning("the relay of %s has ended: %s; starting it again", event["source"], event["message"])
+            goal = goal_of(event["goal"]) if event.get("goal") else None
+            return self._run(context, self._upstream(context), store, goal, int(event["deaths"]))
 
     def on_kill(self) -> None:
         """End the relay process, within three seconds. The events that it has received are on disk."""
-        self._end_process()
-        detached, self._detached = self._detached, None
-        if detached is not None:
-            self.log.info("ending the relay of %s", detached.source_id)
-            detached.end(RELAY_KILL_SECONDS)
+        if self._relay is not None:
+            self._relay.end(RELAY_KILL_SECONDS)
 
-    # With `deferrable`: an independent process, which the triggerer watches
-
-    def _start_or_defer(
-        self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Location | None, deaths: int = 0
+    def _run(
+        self, context: Context, upstream: Upstream, store: MetaStore, goal: Location | None, deaths: int = 0
     ) -> dict[str, Any]:
-        """Return the result if the relay has already ended as requested; else defer, while it continues."""
-        from airflow_provider_dm.hooks.relay import progress_to
-        from airflow_provider_dm.launch.awaited import Met
-        from airflow_provider_dm.launch.relay_detached import DetachedRelay
-
-        spec, environment, masked = self._spec(upstream, launcher_pid=None)
-        relay = self._detached = DetachedRelay(spec, environment, store, log_path, masked)
+        """Keep a relay running until an event ends the task, and return the result; or defer."""
+        source_id = upstream.source_id
+        relay = self._relay = self._watched_relay(context, upstream, store, deaths)
         if deaths and (tail := relay.tail()):
             self.log.warning("the end of its log:\n%s", tail)
-        event = relay.ensure(deaths)
-        status = store.relay_status(upstream.source_id)
-        caught_up = goal is not None and isinstance(progress_to(status, goal), Met)
-        mine = relay.is_ours()
-        self._detached = None  # from here on the trigger controls it
-        relay.detach()
-        if event is not None and not caught_up:
-            self._defer(upstream.source_id, event, goal, mine=mine)
-        return summary(upstream.source_id, status)
+        try:
+            while (life := relay.ensure()) is not None:
+                event = self._next_event(relay, life, goal)
+                if event["status"] != "gone":
+                    return _result_of(event, source_id, store)
+                self.log.warning("the relay of %s has ended: %s; starting it again", source_id, event["message"])
+            if relay.is_ended:
+                raise AirflowException(f"the relay of {source_id} was ended with its task; its files are complete")
+            return summary(source_id, store.relay_status(source_id))
+        finally:
+            if not self.deferrable:
+                self.on_kill()
 
-    def _defer(self, source_id: str, life: RelayStart, goal: Location | None, *, mine: bool) -> NoReturn:
+    def _next_event(self, relay: WatchedRelay, life: RelayStart, goal: Location | None) -> Mapping[str, Any]:
+        """Return the next event that needs an action; with `deferrable` the trigger waits for it."""
+        from airflow_provider_dm.engine.errors import TransientErrorsLogged
+        from airflow_provider_dm.engine.relay.health import doing
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.triggers.relay import next_event
+
+        source_id, log_at = relay.source_id, time.monotonic()
+        while True:
+            # The metadata DB may be unavailable for a moment: the relay continues without it.
+            with TransientErrorsLogged(self.log.warning):
+                status, desired = relay.store.relay_status(source_id), relay.store.relay_desired(source_id)
+                if (event := next_event(status, desired, goal, life, time.time())) is not None:
+                    return event
+                if status is not None and time.monotonic() >= log_at:
+                    log_at = time.monotonic() + LOG_EVERY_SECONDS
+                    self.log.info("the relay of %s: %s", source_id, doing(status))
+            if self.deferrable:
+                self._defer(relay, life, goal)
+            time.sleep(settings.poll_seconds())
+
+    def _defer(self, relay: WatchedRelay, life: RelayStart, goal: Location | None) -> NoReturn:
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayWatchTrigger
 
-        self.log.info("watching the relay of %s from the triggerer", source_id)
-        self.defer(
-            trigger=RelayWatchTrigger(
-                source_id=source_id,
-                goal=None if goal is None else goal_text(goal),
-                stop_on_kill=mine,
-                began_at=life.began_at,
-                deaths=life.deaths,
-                dm_meta_conn_id=self.dm_meta_conn_id,
-                poll_interval=settings.poll_seconds(),
-            ),
-            method_name="execute_complete",
+        self.log.info("watching the relay of %s from the triggerer", relay.source_id)
+        trigger = RelayWatchTrigger(
+            source_id=relay.source_id,
+            goal=None if goal is None else goal_text(goal),
+            stop_on_kill=relay.is_ours(),
+            began_at=life.began_at,
+            deaths=life.deaths,
+            dm_meta_conn_id=self.dm_meta_conn_id,
+            poll_interval=settings.poll_seconds(),
         )
+        self._relay = None  # from here on the trigger controls it
+        self.defer(trigger=trigger, method_name="execute_complete")
         raise AssertionError("defer raises")
 
-    # Without `deferrable`: a process that ends with the task
-
-    def _end_process(self) -> None:
-        if self._kept is not None and self._kept.process is not None:
-            self.log.info("ending relay process %d", self._kept.process.pid)
-            self._kept.stop(RELAY_KILL_SECONDS)
-
-    def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
-        """Run the relay until it, or another relay, has reached the goal or was stopped. Raises DmError,
-        AirflowException."""
-        from airflow_provider_dm.engine.errors import TransientErrorsLogged
-        from airflow_provider_dm.engine.relay.keeper import EndedByCrash, EndedByError, KeptRelay
-        from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.launch.errors import RelayFailed
-        from airflow_provider_dm.launch.relays import prepare_shared_relay
-
-        source_id, log_at = upstream.source_id, time.monotonic()
-        spec, environment, _ = self._spec(upstream, launcher_pid=os.getpid())
-        prepare_shared_relay(upstream.config, upstream.relay_dir)
-        kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
-        while (end := kept.check()) is None:
-            # The metadata DB may be unavailable for a moment: the relay continues without it.
-            with TransientErrorsLogged(self.log.warning):
-                if kept.holder is not None and self._is_done_by_another(source_id, store):
-                    return
-                if time.monotonic() >= log_at:
-                    log_at = time.monotonic() + LOG_EVERY_SECONDS
-                    self.log.info("relay of %s: %s", source_id, status_line(store.relay_status(source_id)))
-            kept.wait(settings.poll_seconds())
-        match end:
-            case EndedByError(error):
-                raise RelayFailed(source_id, error)
-            case EndedByCrash(code):
-                raise AirflowException(f"the relay of {source_id} died with exit code {code}; see {log_path}")
-
-    def _is_done_by_another(self, source_id: str, store: MetaStore) -> bool:
-        """Return True if the relay for which this one is the standby has reached the task's goal."""
-        from airflow_provider_dm.engine.meta.records import Stage
-
-        status = store.relay_status(source_id)
-        stopped = store.relay_desired(source_id) is Stage.STOPPED
-        return stopped or (self.until == "caught-up" and status is not None and status.caught_up)
-
-    # With and without `deferrable`
-
-    def _spec(
-        self, upstream: Upstream, *, launcher_pid: int | None
-    ) -> tuple[RelaySpec, Mapping[str, str], Callable[[str], str]]:
-        """Return the relay's input, its environment, and a function that masks its secrets in a text."""
+    def _watched_relay(self, context: Context, upstream: Upstream, store: MetaStore, deaths: int) -> WatchedRelay:
+        from airflow_provider_dm.engine.relay.keeper import KeptRelay
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.relays import relay_spec
         from airflow_provider_dm.launch.secrets import inherited
+        from airflow_provider_dm.launch.watched_relay import WatchedRelay
 
         meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
+        launcher_pid = None if self.deferrable else os.getpid()
         spec, secrets = relay_spec(upstream, meta_url, until=self.until, launcher_pid=launcher_pid)
         mask(*secrets.by_name.values())
-        return spec, {**inherited(), **secrets.by_name}, secrets.masked
+        log_path = self._log_path(upstream, task_holder(context["ti"]).attempt)
+        kept = KeptRelay(spec, {**inherited(), **secrets.by_name}, log_path, deaths=deaths)
+        return WatchedRelay(kept, store, secrets.masked)
 
     def _upstream(self, context: Context) -> Upstream:
         from airflow_provider_dm.hooks import settings
@@ -278,11 +222,9 @@ class DmRelayStopOperator(DmOperator):
     Suitable as a teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG even if other tasks
     failed. The request is valid until :class:`DmRelayOperator` or a sync withdraws it at its start.
 
-    :param source_ids: the sources whose relays are stopped (list[str], required, templated)
-    :param wait_seconds: how long to wait until the relays report that they have stopped; 0: not at all (float, default
-        60.0)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
+    :param source_ids: the sources whose relays are stopped
+    :param wait_seconds: how long to wait until the relays report that they have stopped; 0: not at all
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
 
     Returns a list with the last status of each relay, in the format of :class:`DmRelayOperator`.
     """
@@ -344,16 +286,15 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
     }
 
 
-def status_line(status: RelayStatus | None) -> str:
-    """Return a relay's status as a log line."""
-    if status is None:
-        return "it has not reported yet"
+def _result_of(event: Mapping[str, Any], source_id: str, store: MetaStore) -> dict[str, Any]:
+    """Return the task's result for an event that ends the task. Raises RelayFailed, AirflowException."""
     from airflow_provider_dm.engine.errors import ReportedError
+    from airflow_provider_dm.launch.errors import RelayFailed
 
-    parts = [
-        status.stage.value,
-        f"at {status.relay}" if status.relay else "",
-        "caught up" if status.caught_up else "",
-        str(ReportedError.read(status.error)) if status.error else "",
-    ]
-    return ", ".join(filter(None, parts))
+    match event.get("status"):
+        case "stopped" | "caught-up":
+            return summary(source_id, store.relay_status(source_id))
+        case "failed":
+            raise RelayFailed(source_id, ReportedError.read(event["error"]))
+        case unknown:
+            raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")

@@ -91,13 +91,14 @@ class KeptRelay:
     environment: Mapping[str, str] = field(repr=False)
     log_path: Path
     deaths_allowed: int = DEATHS_ALLOWED
-    process: RelayProcess | None = field(default=None, init=False)
-    deaths: int = field(default=0, init=False)
+    deaths: int = 0
     """Consecutive deaths."""
+    process: RelayProcess | None = field(default=None, init=False)
     holder: str | None = field(default=None, init=False)
     """The other relay whose end is awaited."""
     held_since: float = field(default=0.0, init=False)
-    _started_at: float = field(default=0.0, init=False)
+    started_at: float = field(default=0.0, init=False)
+    """The start of the process, by the monotonic clock."""
     _start_at: float = field(default=0.0, init=False)
 
     def check(self) -> EndedOnRequest | EndedByError | EndedByCrash | None:
@@ -114,7 +115,7 @@ class KeptRelay:
                 return None
             case EndedByCrash(code) as end:
                 now = time.monotonic()
-                deaths = deaths_after(RelayStart(self._started_at, self.deaths), now)
+                deaths = deaths_after(RelayStart(self.started_at, self.deaths), now)
                 pause = pause_after(deaths) * random.uniform(0.8, 1.2)
                 self.delay_start(pause, deaths)
                 if deaths > self.deaths_allowed:
@@ -134,13 +135,6 @@ class KeptRelay:
         """Delay the next start, after this number of consecutive deaths."""
         self.process, self.deaths, self._start_at = None, deaths, time.monotonic() + seconds
 
-    def wait(self, seconds: float) -> None:
-        """Sleep, but not beyond the end of the process, and only briefly while another relay's end is awaited."""
-        if self.process is not None:
-            self.process.wait(seconds)
-        else:
-            time.sleep(min(seconds, STAND_BY_SECONDS))
-
     def stop(self, grace_seconds: float) -> None:
         """End the process; the next `check` returns how it ended."""
         if self.process is not None:
@@ -156,7 +150,7 @@ class KeptRelay:
                 self.held_since = now
             self.holder, self._start_at = holder, now + STAND_BY_SECONDS
             return
-        self.holder, self._started_at = None, now
+        self.holder, self.started_at = None, now
         self.process = RelayProcess.start(self.spec, self.environment, self.log_path)
         log.info("relay process %d of %s writes %s", self.process.pid, self._source_id, root)
 

@@ -15,13 +15,14 @@ from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.health import RelayStart
+from airflow_provider_dm.engine.relay.keeper import KeptRelay
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.launch import relay_detached
+from airflow_provider_dm.launch import watched_relay
 from airflow_provider_dm.launch.errors import RelayHangs, RelayKeepsDying
 from airflow_provider_dm.launch.job import Upstream, source_spec
-from airflow_provider_dm.launch.relay_detached import DetachedRelay
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.secrets import PassedSecrets
+from airflow_provider_dm.launch.watched_relay import WatchedRelay
 from testbed import Server
 from tests.waiting import wait_for
 
@@ -40,13 +41,14 @@ class Kit:
         endpoint = Endpoint("one", self.server.host, self.server.port, self.server.user, Secret(""))
         return Upstream(SourceConfig.model_validate({"source-id": "one"}), endpoint, self.folder / "relay")
 
-    def relay(self, until: str = "stopped", *, environment: Mapping[str, str] | None = None) -> DetachedRelay:
+    def relay(self, until: str = "stopped", *, environment: Mapping[str, str] | None = None) -> WatchedRelay:
         secrets = PassedSecrets()
         source = source_spec(self.upstream(), secrets)
         meta_url = secrets.reference("META", "meta", self.url)
         spec = RelaySpec.model_validate({"source": source, "meta_url": meta_url, "until": until})
         inherited = {**os.environ, **secrets.by_name, **(environment or {})}
-        return DetachedRelay(spec, inherited, self.store, self.folder / "logs" / "relay.log", secrets.masked)
+        kept = KeptRelay(spec, inherited, self.folder / "logs" / "relay.log", deaths_allowed=1)
+        return WatchedRelay(kept, self.store, secrets.masked)
 
     def status(self) -> RelayStatus:
         status = self.store.relay_status("one")
@@ -73,12 +75,11 @@ def test_a_later_starter_adopts_the_relay_and_can_end_it(kit: Kit) -> None:
     life = first.ensure()
     assert isinstance(life, RelayStart)
     assert first.is_ours()
-    first.detach()
     pid = kit.status().pid
 
     second = kit.relay()
-    assert isinstance(second.ensure(deaths=3), RelayStart)
-    assert second.process is None
+    assert isinstance(second.ensure(), RelayStart)
+    assert second.kept.process is None
     assert second.is_ours()
     assert kit.status().pid == pid
     second.end(120.0)
@@ -108,18 +109,17 @@ def test_the_relay_of_another_owner_is_watched_and_left_running(kit: Kit) -> Non
 def test_a_relay_that_hangs_is_killed(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     first = kit.relay()
     first.ensure()
-    assert first.process is not None
-    os.kill(first.process.pid, signal.SIGSTOP)
+    assert first.kept.process is not None
+    os.kill(first.kept.process.pid, signal.SIGSTOP)
     time.sleep(1.0)
-    monkeypatch.setattr(relay_detached, "HANDOVER_SECONDS", 0.5)
-    monkeypatch.setattr(relay_detached, "DEATHS_ALLOWED", 1)
-    with pytest.raises(RelayHangs, match=f"process {first.process.pid} on"):
+    monkeypatch.setattr(watched_relay, "HANDOVER_SECONDS", 0.5)
+    monkeypatch.setattr(watched_relay, "HOLDER_REPORT_SECONDS", 1.0)
+    with pytest.raises(RelayHangs, match=f"process {first.kept.process.pid} on"):
         kit.relay().ensure()
-    first.process.kill()
+    first.kept.process.kill()
 
 
-def test_a_relay_that_keeps_dying_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_detached, "DEATHS_ALLOWED", 1)
+def test_a_relay_that_keeps_dying_is_given_up(kit: Kit) -> None:
     with pytest.raises(RelayKeepsDying, match="crashed 2 times") as raised:
         kit.relay(environment={"PYTHONHOME": "/not/there"}).ensure()
     assert "/not/there" in raised.value.tail  # Python's message

@@ -55,7 +55,7 @@ def end(kept: KeptRelay, seconds: float = 300) -> EndedOnRequest | EndedByError 
     deadline = time.monotonic() + seconds
     while (found := kept.check()) is None:
         assert time.monotonic() < deadline, "it does not end"
-        kept.wait(0.2)
+        time.sleep(0.2)
     return found
 
 
