@@ -25,12 +25,11 @@ class DmDdlLockNotifier(BaseNotifier):
     ``{{ dm_ddl_locks_text }}``, one line for each lock, and ``{{ dm_ddl_locks }}``, a list of dictionaries as
     ``dmctl shard-ddl-lock`` shows them. It always logs that text as a warning.
 
-    :param task: name of the DM task; None: all tasks (str | None, default None, templated)
+    :param task: name of the DM task; None: all tasks
     :param waits_longer_than: the age from which a lock is reported, in seconds if it is a number; a conflict is
-        reported at once (timedelta | float, default 600.0)
-    :param notifiers: callbacks that take the context, such as notifiers (list[Notify] | None, default None)
+        reported at once
+    :param notifiers: callbacks that take the context, such as notifiers
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
     """
 
     template_fields: Sequence[str] = ("task", "dm_meta_conn_id")

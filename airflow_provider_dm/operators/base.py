@@ -49,15 +49,7 @@ class DmOperator(BaseOperator):
 
 
 class DmTaskOperator(DmOperator):
-    """Base of the operators that work on a DM task.
-
-    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or its content as a dictionary (templated)
-    :param sources: source-ids, paths of ``source.yaml`` files, or their content; by default every source of the task
-        (templated)
-    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (templated)
-    :param target_conn_id: connection of the target; by default the task's ``target-database`` (templated)
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
-    """
+    """Base of the operators that work on a DM task."""
 
     template_fields: Sequence[str] = ("task", "sources", "source_conn_ids", "target_conn_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sources": "json"}
@@ -106,10 +98,6 @@ class DmSparkAppOperator(DmTaskOperator):
 
     Killing the task ends the Spark driver within three seconds; if the task's own process is killed, the driver
     notices that and ends. The result is a small dictionary, pushed as XCom.
-
-    :param spark_conn_id: connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is used (templated)
-    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (templated)
-    :param driver_memory: memory of the Spark driver, as Spark writes sizes (templated)
     """
 
     template_fields: Sequence[str] = (

@@ -24,17 +24,14 @@ class DmBinlogOperator(DmOperator):
     ``binlog_pos`` and ``sql_pattern`` it applies to the DDL statement at which a source is paused.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
-        keys (str | dict, required, templated)
+        keys
     :param action: ``"skip"``: the statement is not executed; ``"replace"``: ``sql`` is executed instead of it;
         ``"inject"``: ``sql`` is executed before it; ``"revert"``: a decision that has not been carried out is removed
-        (BinlogAction, required, templated)
     :param sql: DDL with the source's names, ``SCHEMA.TABLE``; one text may hold several statements
-        (str | list[str] | None, default None, templated)
-    :param sources: source-ids; None: the sources that have an error (list[str] | None, default None, templated)
-    :param binlog_pos: ``FILE:POSITION`` of a statement in the log of one source (str | None, default None, templated)
-    :param sql_pattern: regular expression; the next DDL statement that it matches (str | None, default None, templated)
+    :param sources: source-ids; None: the sources that have an error
+    :param binlog_pos: ``FILE:POSITION`` of a statement in the log of one source
+    :param sql_pattern: regular expression; the next DDL statement that it matches
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
 
     Returns ``{"task", "action", "sources": {source-id: {"op", "binlogPos", "sqlPattern", "sqls", "state", …}}}``.
     """
@@ -77,7 +74,6 @@ class DmBinlogOperator(DmOperator):
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.binlog_operators import (
             RequestedPlace,
-            accepted,
             operator_json,
             revert_operators,
             set_operators,
@@ -91,10 +87,10 @@ class DmBinlogOperator(DmOperator):
             push_dm_page(context, task=task)
             at = RequestedPlace(self.binlog_pos or None, self.sql_pattern or None)
             if action == "revert":
-                answers = revert_operators(store, task, sources, at)
+                operators = revert_operators(store, task, sources, at)
             else:
                 sqls = [self.sql] if isinstance(self.sql, str) else texts(self.sql, "sql")
-                answers = set_operators(store, task, sources, at, OperatorKind(action), sqls)
-            done = {source: operator_json(operator) for source, operator in accepted(answers).items()}
+                operators = set_operators(store, task, sources, at, OperatorKind(action), sqls)
+            done = {operator.source: operator_json(operator) for operator in operators}
         self.log.info("task %s: %s on %s", task, action, ", ".join(done))
         return {"task": task, "action": action, "sources": done}

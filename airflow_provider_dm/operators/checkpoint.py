@@ -25,13 +25,10 @@ class DmCheckpointOperator(DmOperator):
     working.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
-        (str | dict, required, templated)
-    :param action: ``"show"`` or ``"reset"`` (CheckpointAction, default 'show', templated)
-    :param sources: source-ids; None: all sources of the task (list[str] | None, default None, templated)
+    :param action: ``"show"`` or ``"reset"``
+    :param sources: source-ids; None: all sources of the task
     :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
-        (str | None, default None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
 
     Returns ``{"task", "action", "sources": {source-id: checkpoint before the action, or null}}``.
     """

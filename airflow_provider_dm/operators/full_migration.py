@@ -13,21 +13,16 @@ class DmFullMigrationOperator(DmSparkAppOperator):
     task in a later DAG run, continues with the missing chunks; if all are done it returns at once. Relays run at the
     same time, so that no binlog is lost during the copy.
 
-    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
-        required, templated)
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
     :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
-        the task (list[str | dict] | None, default None, templated)
-    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (dict[str, str]
-        | None, default None, templated)
-    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task (str | None, default
-        None, templated)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
+        the task
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
     :param spark_conn_id: Airflow connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is the
-        master (str, default 'spark_default', templated)
-    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (dict[str,
-        str] | None, default None, templated)
-    :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
+        master
+    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes
 
     An ``AssetAlias`` among the ``outlets`` gets an event of the asset of each target table, ``mysql://HOST:PORT/SCHEMA/
     TABLE``, with its source tables; OpenLineage gets the same tables as inputs and outputs.

@@ -27,25 +27,20 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     also runs a relay for every source whose relay log no other process writes (see
     :class:`~airflow_provider_dm.operators.relay.DmRelayOperator`).
 
-    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
-        required, templated)
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
     :param until: ``"caught-up"``: up to the end of each source's binlog at the start of the run; ``"forever"``; or a
-        location ``FILE:POSITION`` (str, default 'caught-up', templated)
+        location ``FILE:POSITION``
     :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
-        the task (list[str | dict] | None, default None, templated)
-    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (dict[str, str]
-        | None, default None, templated)
-    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task (str | None, default
-        None, templated)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
+        the task
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
     :param spark_conn_id: Airflow connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is the
-        master (str, default 'spark_default', templated)
-    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (dict[str,
-        str] | None, default None, templated)
-    :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
+        master
+    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes
     :param deferrable: start the sync as an independent process and wait in the triggerer, which must reach the metadata
-        DB (bool, default [operators] default_deferrable)
+        DB
 
     With ``deferrable`` the sync is an independent process and uses no worker slot. It ends at its goal, by an error, on
     a user's request, or when the deferred task is marked or cleared. After ``execution_timeout`` the sync is asked to

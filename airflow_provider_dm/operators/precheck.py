@@ -22,16 +22,12 @@ class DmPrecheckOperator(DmTaskOperator):
     Runs in the task's own process, without Spark. If checks fail, the task fails without a retry, and the
     error lists all of them with their remedies; warnings are logged.
 
-    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
-        required, templated)
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
     :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
-        the task (list[str | dict] | None, default None, templated)
-    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (dict[str, str]
-        | None, default None, templated)
-    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task (str | None, default
-        None, templated)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
+        the task
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
 
     Returns ``{"passed": true, "task", "results": [{"name", "where", "state", "message", "remedy"}]}``.
     """

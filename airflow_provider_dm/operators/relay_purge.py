@@ -23,11 +23,9 @@ class DmRelayPurgeOperator(DmOperator):
     files; if no relay runs, give the task the queue of the machine with the relay log. With ``interval: 0`` it removes
     nothing.
 
-    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
-        | dict, required, templated)
-    :param preview: remove nothing, and return the files that would be removed (bool, default False)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
+    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys
+    :param preview: remove nothing, and return the files that would be removed
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
 
     Returns ``{"source", "preview", "files": [removed], "bytes", "kept": why the oldest remaining file is kept}``.
     """

@@ -21,17 +21,14 @@ class DmShardDdlLockOperator(DmOperator):
     more, its DDL has been executed, or another DDL than ``number`` is the oldest, the task fails without a retry.
 
     :param lock_id: the lock, as ``dmctl shard-ddl-lock`` and the XCom ``dm_ddl_locks`` of
-        :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it (str, required, templated)
-    :param number: the lock's ``number``, of the DDL that was shown to the user who decides: all DDL of a table have
-        the same id, so leave it out only if no other user can have decided since (int | str | None, default None,
-        templated)
+        :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it
+    :param number: the lock's ``number``, of the DDL that was shown to the user who decides: all DDL of a table have the
+        same id, so leave it out only if no other user can have decided since
     :param action: ``"exec"``: the target executes the DDL of the owner; ``"skip"``: you have made the change in the
-        target yourself (str, default 'exec', templated)
-    :param lock_owner: the source whose DDL is executed; None: the first source that reported (str | None, default None,
-        templated)
-    :param force: decide even if a source has not reached the DDL (bool, default False)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
+        target yourself
+    :param lock_owner: the source whose DDL is executed; None: the first source that reported
+    :param force: decide even if a source has not reached the DDL
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
 
     Returns the lock with the decision: ``{"ID", "task", "owner", "DDLs", "synced", "unsynced", "number",
     "decision"}``.

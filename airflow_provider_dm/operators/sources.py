@@ -23,8 +23,7 @@ class DmSourcesOperator(DmOperator):
     task=…).expand(sources=sources.output.map(lambda source: [source]))``. Each run reads from the task which sources a
     merged table has. One sync works on all sources.
 
-    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
-        required, templated)
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
 
     Returns ``[source-id]``.
     """

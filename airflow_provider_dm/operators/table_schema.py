@@ -23,20 +23,17 @@ class DmTableSchemaOperator(DmOperator):
     ``dmctl binlog-schema`` does. A change is rejected while a run of the task is working.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
-        (str | dict, required, templated)
-    :param database: schema of the source table (str, required, templated)
-    :param table: name of the source table (str, required, templated)
-    :param action: ``"get"``, ``"update"`` or ``"delete"`` (SchemaAction, default 'get', templated)
+    :param database: schema of the source table
+    :param table: name of the source table
+    :param action: ``"get"``, ``"update"`` or ``"delete"``
     :param origin: the new definition: ``"sql"``, or the current definition of the table in the ``"source"`` or the
-    ``"target"`` (Origin, default 'sql', templated)
-    :param sql: ``CREATE TABLE`` of the source table, for ``origin="sql"`` (str | None, default None, templated)
-    :param sources: source-ids; None: all sources of the task (list[str] | None, default None, templated)
+        ``"target"``
+    :param sql: ``CREATE TABLE`` of the source table, for ``origin="sql"``
+    :param sources: source-ids; None: all sources of the task
     :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id; used by
-        ``origin="source"`` (dict[str, str] | None, default None, templated)
+        ``origin="source"``
     :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
-        (str | None, default None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
 
     Returns ``{"task", "table", "sources": {source-id: CREATE TABLE, or null}}`` after the action.
     """

@@ -25,11 +25,10 @@ class DmTaskControlOperator(DmOperator):
     task keeps in the relay logs of its sources; its checkpoint in the target remains.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
-        keys (str | dict, required, templated)
-    :param action: ``"pause"``, ``"resume"`` or ``"stop"`` (ControlAction, required, templated)
-    :param sources: source-ids to act on; None: all sources of the task (list[str] | None, default None, templated)
+        keys
+    :param action: ``"pause"``, ``"resume"`` or ``"stop"``
+    :param sources: source-ids to act on; None: all sources of the task
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
 
     Returns ``{"task", "action", "sources": [source-id]}``.
     """

@@ -15,21 +15,16 @@ class DmVerifyOperator(DmSparkAppOperator):
     Rows written to a source after the last sync are differences: verify after a sync that caught up, while the sources
     are not written to.
 
-    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
-        required, templated)
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
     :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
-        the task (list[str | dict] | None, default None, templated)
-    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (dict[str, str]
-        | None, default None, templated)
-    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task (str | None, default
-        None, templated)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
+        the task
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
     :param spark_conn_id: Airflow connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is the
-        master (str, default 'spark_default', templated)
-    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets (dict[str,
-        str] | None, default None, templated)
-    :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
+        master
+    :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes
 
     Returns ``{"verified": true, "rows", "tables": […], "seconds", "dm_run_id"}``.
     """

@@ -26,13 +26,7 @@ GOAL_KEY: Final = "dm_goal"
 
 
 class MetadataSensor(BaseSensorOperator):
-    """The base of sensors that wait for a state in the metadata DB. Each subclass has its trigger.
-
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
-    :param deferrable: wait in the triggerer
-    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too. Not used with
-        ``outlets``, which only a worker handles
-    """
+    """The base of sensors that wait for a state in the metadata DB. Each subclass has its trigger."""
 
     operator_extra_links: Collection[BaseOperatorLink] = (DmPageLink(),)
     ui_color = "#e6f1f2"

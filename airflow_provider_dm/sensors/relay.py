@@ -29,17 +29,15 @@ class RelayCatchUpSensor(MetadataSensor):
     The sensor waits for a relay that is paused, cannot reach its source, or has no disk space, because it can continue
     later. A relay that has ended with an error fails the sensor.
 
-    :param source_id: the source (str, required, templated)
-    :param min_location: ``FILE:POSITION`` of the source; None: the end of its binlog when the sensor starts (str |
-        None, default None, templated)
+    :param source_id: the source
+    :param min_location: ``FILE:POSITION`` of the source; None: the end of its binlog when the sensor starts
     :param source_conn_id: Airflow connection of the source, to read the end of its binlog; None: the connection whose
-        id is the source-id (str | None, default None, templated)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
-    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+        id is the source-id
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param deferrable: wait in the triggerer
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
-        ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two polls (timedelta | float, default 10)
+        ``outlets``, which only a worker handles
+    :param poke_interval: seconds between two polls
 
     Returns the relay's location.
     """

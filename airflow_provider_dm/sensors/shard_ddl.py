@@ -36,18 +36,15 @@ class ShardDdlLockSensor(MetadataSensor):
     If the sync of the task has not reported to the metadata DB yet, the sensor waits for its report.
 
     :param task: name of the task, path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
-        (str | dict | None, default None, templated)
     :param lock_id: the one lock to wait for, an ID that ``dmctl shard-ddl-lock`` shows; None: all locks of the task
-        (str | None, default None, templated)
     :param fail_on_conflict: fail at once, without a retry, when sources have executed different DDL, or a source has
         executed DDL out of order; both sides are in the message, and the locks in the XCom ``dm_ddl_locks``, as after a
-        timeout (bool, default True)
-    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
-        None, templated)
-    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+        timeout
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param deferrable: wait in the triggerer
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
-        ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two polls (timedelta | float, default 10)
+        ``outlets``, which only a worker handles
+    :param poke_interval: seconds between two polls
     """
 
     broken = ShardDdlDiffers

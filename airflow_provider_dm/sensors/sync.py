@@ -92,15 +92,14 @@ class SyncLagSensor(_SourcesSensor):
     rows. It grows while no run is working. A sync that an error has ended fails the sensor.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
-        keys (str | dict, required, templated)
-    :param max_lag: the largest lag, in seconds if it is a number (timedelta | float, default 10.0)
-    :param sources: source-ids; None: all sources that a run has reported (list[str] | None, default None, templated)
+        keys
+    :param max_lag: the largest lag, in seconds if it is a number
+    :param sources: source-ids; None: all sources that a run has reported
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
-    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+    :param deferrable: wait in the triggerer
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
-        ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two polls (timedelta | float, default 10)
+        ``outlets``, which only a worker handles
+    :param poke_interval: seconds between two polls
 
     Returns the lag in seconds, by source.
     """
@@ -131,18 +130,16 @@ class CheckpointPassedSensor(_SyncSensor):
     refers to the binlog of the new server. A sync that an error has ended fails the sensor.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
-        keys (str | dict, required, templated)
-    :param source_id: the source (str, required, templated)
+        keys
+    :param source_id: the source
     :param location: ``FILE:POSITION`` of the source; None: the end of its binlog when the sensor starts
-        (str | None, default None, templated)
     :param source_conn_id: Airflow connection of the source, to read the end of its binlog; None: the connection whose
-        id is the source-id (str | None, default None, templated)
+        id is the source-id
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
-    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+    :param deferrable: wait in the triggerer
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
-        ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two polls (timedelta | float, default 10)
+        ``outlets``, which only a worker handles
+    :param poke_interval: seconds between two polls
 
     Returns the location that is applied, by source.
     """
@@ -181,14 +178,13 @@ class NoRowsHeldBackSensor(_SourcesSensor):
     sync that an error has ended fails the sensor.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
-        keys (str | dict, required, templated)
-    :param sources: source-ids; None: all sources that a run has reported (list[str] | None, default None, templated)
+        keys
+    :param sources: source-ids; None: all sources that a run has reported
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
-    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+    :param deferrable: wait in the triggerer
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
-        ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two polls (timedelta | float, default 10)
+        ``outlets``, which only a worker handles
+    :param poke_interval: seconds between two polls
 
     Returns a mapping from each source to null.
     """

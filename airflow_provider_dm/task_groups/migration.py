@@ -22,23 +22,18 @@ class DmMigrationTaskGroup(TaskGroup):
     Its tasks are ``precheck``, ``full_migration``, ``incremental_sync`` and ``verify``, one after another. The
     comparison fails if a source is written to after the sync: stop the writes, or leave the comparison out.
 
-    :param group_id: id of the group, which its tasks' ids begin with (str, default 'migration')
+    :param group_id: id of the group, which its tasks' ids begin with
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
-        (str | dict, required, templated)
-    :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources
-        of the task (list[str | dict] | None, default None, templated)
+    :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
+        the task
     :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id
-        (dict[str, str] | None, default None, templated)
     :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
-        (str | None, default None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
-        (str | None, default None, templated)
     :param spark_conn_id: Airflow connection of type ``spark``; if it does not exist, ``[dm] spark_master`` is the
-        master (str, default 'spark_default', templated)
+        master
     :param spark_conf: Spark configuration, which overrides the provider's own; it must not hold secrets
-        (dict[str, str] | None, default None, templated)
-    :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
-    :param verify: compare every row at the end (bool, default True)
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes
+    :param verify: compare every row at the end
 
     Other arguments are those of Airflow's ``TaskGroup``.
     """

@@ -56,9 +56,9 @@ class MetadataEventTrigger(MetadataTrigger, BaseEventTrigger):
 class RelayAdvancedEventTrigger(MetadataEventTrigger):
     """A trigger that fires when the relay log of a source has grown, once for each location that it polls.
 
-    :param source_id: the source (str, required)
-    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
-    :param poll_interval: seconds between two polls (float, required)
+    :param source_id: the source
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param poll_interval: seconds between two polls
 
     Events: ``{"source", "location", "state"}``.
     """
@@ -77,9 +77,9 @@ class CaughtUpEventTrigger(MetadataEventTrigger):
     """A trigger that fires when a task's sync has applied everything that its sources had written, and holds nothing
     back; and again when it has applied more.
 
-    :param task_name: the task's name (str, required)
-    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
-    :param poll_interval: seconds between two polls (float, required)
+    :param task_name: the task's name
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param poll_interval: seconds between two polls
 
     Events: ``{"task", "locations": {source: location}, "state"}``.
     """
@@ -101,11 +101,10 @@ class DdlLockEventTrigger(MetadataEventTrigger):
     """A trigger that fires when DDL locks need attention: shards have executed different DDL, or a lock is older than a
     limit. It fires again when the set of these locks has changed and is not empty.
 
-    :param task_name: the task's name; None: all tasks (str | None, default None)
+    :param task_name: the task's name; None: all tasks
     :param older_than_seconds: the age from which a waiting lock needs attention; None: only locks with different DDL
-        (float | None, default None)
-    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
-    :param poll_interval: seconds between two polls (float, required)
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param poll_interval: seconds between two polls
 
     Events: ``{"locks": [lock, as dmctl shard-ddl-lock shows it], "state"}``.
     """

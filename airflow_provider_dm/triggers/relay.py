@@ -26,12 +26,12 @@ class RelayCatchUpTrigger(AwaitTrigger):
     """A trigger that fires when the relay log of a source has reached a location or can no longer reach it, and at
     the deadline.
 
-    :param source_id: the source (str, required)
-    :param goal: ``FILE:POSITION``, or a `hooks.relay.goal_text` (str, required)
-    :param deadline: when to give up, in seconds since the epoch (float, required)
-    :param end_from_trigger: end the task here, instead of resuming it on a worker (bool, required)
-    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
-    :param poll_interval: seconds between two polls (float, required)
+    :param source_id: the source
+    :param goal: ``FILE:POSITION``, or a `hooks.relay.goal_text`
+    :param deadline: when to give up, in seconds since the epoch
+    :param end_from_trigger: end the task here, instead of resuming it on a worker
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param poll_interval: seconds between two polls
 
     Events: ``{"status": "met", "value": location}``, ``{"status": "broken" | "timeout", "message", "locks"}``,
     ``{"status": "error", "message"}``.
@@ -54,15 +54,13 @@ class RelayWatchTrigger(MetadataTrigger):
     A running relay needs no action, even if it reports that it is paused, cannot reach its source, or has no disk
     space.
 
-    :param source_id: the source (str, required)
-    :param goal: a `hooks.relay.goal_text` at which the task ends; None: the task ends when the relay is stopped (str |
-        None, required)
-    :param stop_on_kill: the relay was started for this task, and ends when a user ends the deferred task (bool,
-        required)
-    :param began_at: the start of this relay process, in seconds since the epoch (float, required)
-    :param deaths: the number of successive crashes before this start (int, required)
-    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
-    :param poll_interval: seconds between two polls (float, required)
+    :param source_id: the source
+    :param goal: a `hooks.relay.goal_text` at which the task ends; None: the task ends when the relay is stopped
+    :param stop_on_kill: the relay was started for this task, and ends when a user ends the deferred task
+    :param began_at: the start of this relay process, in seconds since the epoch
+    :param deaths: the number of successive crashes before this start
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param poll_interval: seconds between two polls
 
     Events have ``status`` and ``source``: ``stopped``, ``caught-up``, ``failed`` with ``error``, ``gone`` with
     ``message``, ``deaths`` and ``goal``; ``error`` with ``message``.

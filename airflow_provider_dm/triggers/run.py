@@ -30,15 +30,15 @@ class RunWatchTrigger(MetadataTrigger):
 
     At the deadline, or when a user ends the deferred task, the run is asked to stop.
 
-    :param task_name: the task's name (str, required)
-    :param sources: the sources that the run works on (list[str], required)
-    :param app: the run's app (str, required)
-    :param run_id: the run (str, required)
-    :param launcher: identity of the process that launched it (str, required)
-    :param launched_at: when it was launched, in seconds since the epoch (float, required)
-    :param deadline: when it is asked to stop, in seconds since the epoch; None: never (float | None, required)
-    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
-    :param poll_interval: seconds between two polls (float, required)
+    :param task_name: the task's name
+    :param sources: the sources that the run works on
+    :param app: the run's app
+    :param run_id: the run
+    :param launcher: identity of the process that launched it
+    :param launched_at: when it was launched, in seconds since the epoch
+    :param deadline: when it is asked to stop, in seconds since the epoch; None: never
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param poll_interval: seconds between two polls
 
     Events: ``{"status": "ended" | "timeout", "run_id"}``, ``{"status": "gone", "run_id", "message"}``,
     ``{"status": "error", "message"}``.

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 class ShardDdlLockTrigger(AwaitTrigger):
     """A trigger that fires when no DDL of merged tables is unresolved, when a user must decide, and at the deadline.
 
-    :param task_name: the task's name; None: the task of the lock (str | None, required)
-    :param lock_id: the lock to wait for; None: all locks of the task (str | None, required)
+    :param task_name: the task's name; None: the task of the lock
+    :param lock_id: the lock to wait for; None: all locks of the task
     :param fail_on_conflict: fire when sources have executed different DDL, or a source has executed DDL out of order
-        (bool, required)
-    :param deadline: when to give up, in seconds since the epoch (float, required)
-    :param end_from_trigger: end the task here when all DDL is resolved, instead of resuming it on a worker (bool,
-        required)
-    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
-    :param poll_interval: seconds between two polls (float, required)
+    :param deadline: when to give up, in seconds since the epoch
+    :param end_from_trigger: end the task here when all DDL is resolved, instead of resuming it on a worker
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param poll_interval: seconds between two polls
 
     Events: ``{"status": "met", "value"}``, ``{"status": "broken" | "timeout", "message", "locks"}``, ``{"status":
     "error", "message"}``.

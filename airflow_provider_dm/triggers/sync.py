@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 class SyncStateTrigger(AwaitTrigger):
     """A trigger that fires when a sync meets a condition, when an error has ended the sync, and at the deadline.
 
-    :param task_name: the task's name (str, required)
-    :param sources: the sources to wait for; empty: all that a run has reported (list[str], required)
-    :param condition: the condition, from `launch.sync_state.condition_json` (dict[str, Any], required)
-    :param began_at: when the task began to wait, in seconds since the epoch: earlier errors do not count (float,
-        required)
-    :param deadline: when to give up, in seconds since the epoch (float, required)
-    :param end_from_trigger: end the task here when the condition is met, instead of resuming it on a worker (bool,
-        required)
-    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
-    :param poll_interval: seconds between two polls (float, required)
+    :param task_name: the task's name
+    :param sources: the sources to wait for; empty: all that a run has reported
+    :param condition: the condition, from `launch.sync_state.condition_json`
+    :param began_at: when the task began to wait, in seconds since the epoch: earlier errors do not count
+    :param deadline: when to give up, in seconds since the epoch
+    :param end_from_trigger: end the task here when the condition is met, instead of resuming it on a worker
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id``
+    :param poll_interval: seconds between two polls
 
     Events: ``{"status": "met", "value"}``, ``{"status": "broken" | "timeout", "message", "locks"}``, ``{"status":
     "error", "message"}``.

@@ -1,7 +1,4 @@
-"""docs/reference/operators.md: operators, sensors, the task group and event triggers, from their docstrings.
-
-`tests/airflow/test_reference.py` holds the docstrings against the signatures.
-"""
+"""docs/reference/operators.md: operators, sensors, the task group and event triggers, by docstring and signature."""
 
 from __future__ import annotations
 
@@ -27,7 +24,10 @@ LITERALS: Final = re.compile(r"\w*Action|Until")
 SHARED: Final = 4
 """Classes whose argument is the same, for it to be shown once."""
 Row = tuple[str, ...]
-PARAM: Final = re.compile(r":param (?P<name>\w+):(?P<text>.*?)\((?P<kind>[^()]*)\)\s*(?=:param|\n\n|$)", re.DOTALL)
+PARAM: Final = re.compile(r":param (?P<name>\w+):(?P<text>.*?)(?=:param|\n\n|$)", re.DOTALL)
+NAMES: Final = {"Document": "str | dict", "Sequence[": "list[", "Mapping[": "dict["}
+OF_AIRFLOW: Final = {"deferrable": "[operators] default_deferrable"}
+"""Defaults that Airflow's configuration decides."""
 
 
 def operators() -> list[type[BaseOperator]]:
@@ -84,15 +84,39 @@ def _prose(documented: type) -> list[str]:
     return lines
 
 
+def described(documented: type) -> dict[str, str]:
+    """Return argument -> its meaning, from the docstring of a class."""
+    return {found["name"]: _line(found["text"]) for found in PARAM.finditer(_doc(documented))}
+
+
+def parameters(documented: type) -> dict[str, inspect.Parameter]:
+    """Return the named arguments that classes of this package take, the most derived first."""
+    found: dict[str, inspect.Parameter] = {}
+    for one in inspect.getmro(documented):
+        if one.__module__.startswith("airflow_provider_dm.") and "__init__" in vars(one):
+            found = {**inspect.signature(vars(one)["__init__"]).parameters, **found}
+    return {name: one for name, one in found.items() if name not in ("self", "kwargs")}
+
+
 def _arguments(documented: type) -> list[Row]:
-    rows: list[Row] = []
-    for found in PARAM.finditer(_doc(documented)):
-        kind, default, *templated = re.split(r", (?=required|default |templated)", _line(found["kind"]))
-        shown = cell(f"`{LITERALS.sub('str', kind)}`")
-        rows.append(
-            (f"`{found['name']}`", cell(_line(found["text"])), shown, _default(default), "yes" if templated else "")
-        )
-    return rows
+    from airflow_provider_dm.operators.base import DmSparkAppOperator
+
+    # The task group passes its arguments on to operators.
+    given, templated = (
+        parameters(documented),
+        getattr(documented, "template_fields", DmSparkAppOperator.template_fields),
+    )
+    return [
+        (f"`{name}`", cell(text), _kind(given[name]), _default(given[name]), "yes" if name in templated else "")
+        for name, text in described(documented).items()
+    ]
+
+
+def _kind(one: inspect.Parameter) -> str:
+    kind = LITERALS.sub("str", str(one.annotation))
+    for name, shown in NAMES.items():
+        kind = kind.replace(name, shown)
+    return cell(f"`{kind}`")
 
 
 def _doc(documented: type) -> str:
@@ -100,8 +124,8 @@ def _doc(documented: type) -> str:
     return re.sub(r":class:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", doc)
 
 
-def _default(text: str) -> str:
-    return text if text == "required" else cell(f"`{text.removeprefix('default ')}`")
+def _default(one: inspect.Parameter) -> str:
+    return "required" if one.default is one.empty else cell(f"`{OF_AIRFLOW.get(one.name, repr(one.default))}`")
 
 
 def _line(text: str) -> str:
