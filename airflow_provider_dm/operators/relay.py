@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 RELAY_KILL_SECONDS: Final = 2.0
 LOG_EVERY_SECONDS: Final = 60.0
+RESTART_SECONDS: Final = 1.0
 
 Until = Literal["stopped", "caught-up"]
 
@@ -126,6 +127,7 @@ class DmRelayOperator(DmOperator):
                 if event["status"] != "gone":
                     return _result_of(event, source_id, store)
                 self.log.warning("the relay of %s has ended: %s; starting it again", source_id, event["message"])
+                time.sleep(RESTART_SECONDS)  # a relay that lives and cannot report is found again at once
             if relay.is_ended:
                 raise AirflowException(f"the relay of {source_id} was ended with its task; its files are complete")
             return summary(source_id, store.relay_status(source_id))
