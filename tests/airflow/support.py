@@ -33,9 +33,9 @@ def chromium() -> str | None:
     return shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
-def context() -> Any:
-    """Return what an operator's `execute` takes, where no Airflow runs it: XComs go nowhere."""
-    return {"ti": SimpleNamespace(xcom_push=lambda **_: None)}
+def context(**names: Any) -> Any:
+    """Return what an operator's `execute` takes, where no Airflow runs it. `names`: those of the task instance."""
+    return {"ti": SimpleNamespace(**names, xcom_push=lambda **_: None)}
 
 
 def arguments(pid: int) -> bytes:

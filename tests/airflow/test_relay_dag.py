@@ -1,12 +1,15 @@
 """A relay as a task, and the sensor that waits for it: `dag.test()` with a real source."""
 
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -21,6 +24,7 @@ from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from testbed import Server
 from tests.airflow.support import Define, RunDag, context, later, states
+from tests.waiting import wait_for
 
 GOAL = Location("mysql-bin.000001", 500)
 
@@ -137,6 +141,26 @@ def test_a_relay_on_another_machine_is_watched_and_not_doubled(
     reports.join()
     assert states(run) == {"pull": "success"}
     assert not (work_dir / "relay" / "replica_01").exists()
+
+
+def test_a_relay_of_a_worker_is_started_again_until_its_task_is_killed(upstream: Server) -> None:
+    names = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
+    pull = DmRelayOperator(task_id="pull", source="replica_01")
+
+    def living(*earlier: int | None) -> int | None:
+        status = RelayLogHook().status("replica_01")
+        return status.pid if status is not None and status.pid not in earlier else None
+
+    with ThreadPoolExecutor(1) as worker:
+        ended = worker.submit(pull.execute, context(**names))
+        first = wait_for(living)
+        assert first is not None
+        os.kill(first, signal.SIGTERM)
+        second = wait_for(lambda: living(first))
+        pull.on_kill()
+        with pytest.raises(AirflowException, match="the relay of replica_01 was ended with its task"):
+            ended.result(timeout=120)
+    assert living() is None, second
 
 
 @pytest.mark.parametrize("end_from_trigger", [True, False], ids=["ends-in-triggerer", "resumes-on-worker"])
