@@ -140,16 +140,6 @@ def test_a_lock_file_that_is_not_ours_to_open_is_an_error_with_a_name(tmp_path: 
 # The reader
 
 
-def test_a_reader_gets_everything_from_its_file_on(tmp_path: Path) -> None:
-    made(tmp_path, *(f"0-1.000001/mysql-bin.{number:06d}" for number in (1, 2, 3)), f"{UUID}.000002/bin.000001")
-    files = RelayReader(tmp_path).files(Location("mysql-bin.000002", 4))
-    assert [(one.suffix, one.name, one.last) for one in files] == [
-        (1, "mysql-bin.000002", False),
-        (1, "mysql-bin.000003", False),
-        (2, "bin.000001", True),
-    ]
-
-
 def test_a_reader_ahead_of_the_relay_gets_nothing_yet(tmp_path: Path) -> None:
     made(tmp_path, "0-1.000001/mysql-bin.000001")
     assert RelayReader(tmp_path).files(Location("mysql-bin.000002", 4)) == []

@@ -62,11 +62,6 @@ def test_a_ghost_that_becomes_the_real_table_applies_its_alters(swap: list[str])
     assert memory == OnlineDdls()
 
 
-def test_a_ghost_with_the_full_definition_of_the_real_table_is_recorded() -> None:
-    outcome = last(FULL, "ALTER TABLE _t_new ADD COLUMN b int", "RENAME TABLE t TO _t_old, _t_new TO t")
-    assert applied(outcome) == parsed("ALTER TABLE t ADD COLUMN b int")
-
-
 def test_references_to_the_ghost_mean_the_real_table() -> None:
     alter = "ALTER TABLE {0} ADD COLUMN p int REFERENCES {0} (id), ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES {0} (id)"
     assert applied(last(LIKE, alter.format("_t_gho"), SWAP)) == parsed(alter.format("t"))
@@ -82,33 +77,11 @@ def test_a_change_of_a_ghost_keeps_its_sql_mode() -> None:
     assert [one.text.sql_mode for one in outcomes[0].changes] == [client_mode]
 
 
-def test_an_unaltered_ghost_changes_nothing() -> None:
-    assert isinstance(last(LIKE, SWAP), SkipDdl)
-
-
 def test_a_restarted_online_ddl_counts_from_its_create_table() -> None:
     log = [LIKE, ALTER, "DROP TABLE IF EXISTS _t_gho", LIKE, "ALTER TABLE _t_gho ADD COLUMN c int", SWAP]
     assert applied(last(*log)) == parsed("ALTER TABLE t ADD COLUMN c int")
     replaced = [LIKE, ALTER, "CREATE OR REPLACE TABLE _t_gho LIKE t", "ALTER TABLE _t_gho ADD COLUMN c int", SWAP]
     assert applied(last(*replaced)) == parsed("ALTER TABLE t ADD COLUMN c int")
-
-
-def test_two_runs_on_two_tables_are_independent() -> None:
-    log = [
-        LIKE,
-        "CREATE TABLE _u_gho LIKE u",
-        ALTER,
-        "ALTER TABLE _u_gho ADD COLUMN x int",
-        "RENAME TABLE u TO _u_del, _u_gho TO u",
-    ]
-    memory, outcomes = follow(OnlineDdls(), log)
-    assert applied(outcomes[-1]) == parsed("ALTER TABLE u ADD COLUMN x int")
-    assert ghosts(memory) == ["_t_gho"]
-
-
-def test_names_with_another_leading_underscore_mean_the_same_table() -> None:
-    log = ["CREATE TABLE __t_new LIKE t", "ALTER TABLE __t_new ADD COLUMN b int"]
-    assert applied(last(*log, "RENAME TABLE t TO __t_old, __t_new TO t")) == parsed("ALTER TABLE t ADD COLUMN b int")
 
 
 @pytest.mark.parametrize(
