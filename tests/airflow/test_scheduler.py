@@ -66,8 +66,7 @@ def test_a_relay_that_dies_is_started_again_and_ends_with_its_task(
 
     wait_for(lambda: relays(airflow) not in ([], [first]))
     task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=240)
-    assert task.try_number == 2
-    assert "died with exit code -9" in airflow.api.log("relay_for_ever", run, "pull", try_number=1)
+    assert task.try_number == 1
 
     # A relay never survives its task's process.
     (second,) = relays(airflow)
@@ -75,7 +74,8 @@ def test_a_relay_that_dies_is_started_again_and_ends_with_its_task(
     os.kill(task.pid, signal.SIGKILL)
     wait_for(lambda: second not in relays(airflow))  # the retry may have begun its own by then
     wait_for(lambda: relays(airflow))
-    assert airflow.api.task("relay_for_ever", run, "pull").try_number == 3
+    assert airflow.api.task("relay_for_ever", run, "pull").try_number == 2
+    assert "died (exit code -9)" in airflow.api.log("relay_for_ever", run, "pull", try_number=1)
 
     # And a user who marks the task as failed ends the relay.
     airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
