@@ -81,14 +81,6 @@ def names_of(found: SchemaChange) -> list[str]:
     return [one.table.name.table for one in found.tables.schemas]
 
 
-def test_an_altered_table_is_altered_and_read_by_its_new_form() -> None:
-    found = change("ALTER TABLE a ADD c int NOT NULL FIRST", tables("a"))
-
-    assert sql_of(found) == ["ALTER TABLE one.a ADD COLUMN c int NOT NULL FIRST"]
-    (schema,) = found.tables.schemas
-    assert [column.name for column in schema.table.columns] == ["c", "id", "v"]
-
-
 def test_clauses_that_if_exists_skips_at_the_source_are_not_executed() -> None:
     """MariaDB evaluates IF EXISTS for a column and its inline key separately; MySQL has no IF EXISTS."""
     known = tables("a", server=Server(Flavour.MARIADB, (11, 8, 0)))
