@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.errors import TransientErrorsLogged
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import identity_of, is_of_this_machine
@@ -72,8 +73,11 @@ class WatchedRelay:
         if self._lives_elsewhere():
             return RelayStart(time.time(), self.kept.deaths)
         prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
+        began = time.monotonic()
         while not self.is_ended:
-            end, status = self.kept.check(), self.store.relay_status(self.source_id)
+            end, status, desired = self.kept.check(), None, None
+            with TransientErrorsLogged(log.warning):  # a relay continues without the metadata DB
+                status, desired = self.store.relay_status(self.source_id), self.store.relay_desired(self.source_id)
             if isinstance(end, EndedOnRequest):
                 return None
             if end is not None:
@@ -87,7 +91,10 @@ class WatchedRelay:
                 if is_alive(status, HANDOVER_SECONDS):  # a holder that is about to end does not report
                     log.info("%s writes the relay log of %s already; watching it", self.kept.holder, self.source_id)
                     return RelayStart(time.time(), self.kept.deaths)
-                if time.monotonic() - self.kept.held_since > HOLDER_REPORT_SECONDS:
+                if desired is Stage.STOPPED:
+                    return None
+                # It may have held the lock for days, and have reported until now.
+                if time.monotonic() - max(self.kept.held_since, began) > HOLDER_REPORT_SECONDS:
                     raise RelayHangs(self.source_id, self.kept.holder)
             time.sleep(_POLL_SECONDS)
         return None

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.meta.errors import MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -117,6 +119,41 @@ def test_a_relay_that_hangs_is_killed(kit: Kit, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(RelayHangs, match=f"process {first.kept.process.pid} on"):
         kit.relay().ensure()
     first.kept.process.kill()
+
+
+def test_a_relay_that_reported_for_long_has_time_to_report_again(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kit.relay().ensure()
+    guest, pid = kit.relay(), kit.status().pid
+    assert guest.ensure()
+    assert pid is not None
+    monkeypatch.setattr(watched_relay, "HANDOVER_SECONDS", 0.5)
+    guest.kept.held_since -= 3600.0
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1.0)
+    threading.Timer(1.0, os.kill, (pid, signal.SIGCONT)).start()
+    assert guest.ensure()
+
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1.0)
+    threading.Timer(1.0, kit.store.set_relay_desired, ("one", Stage.STOPPED)).start()
+    assert guest.ensure() is None
+    os.kill(pid, signal.SIGCONT)
+    wait_for(kit.ended)
+
+
+def test_a_relay_starts_while_the_metadata_db_does_not_answer_for_a_moment(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay, answers, outage = kit.relay(), kit.store.relay_status, iter([False, True, True])
+
+    def relay_status(source: str) -> RelayStatus | None:
+        if next(outage, False):
+            raise MetaUnreachable("meta.db", "gone away")
+        return answers(source)
+
+    monkeypatch.setattr(kit.store, "relay_status", relay_status)
+    assert relay.ensure()
+    relay.end(120.0)
 
 
 def test_a_relay_that_keeps_dying_is_given_up(kit: Kit) -> None:
