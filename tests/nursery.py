@@ -95,11 +95,13 @@ class Child:
     nursery: Nursery
     pid: int
     returncode: int | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def poll(self) -> int | None:
-        if self.returncode is None:
-            self.returncode = self.nursery.ask({"look": self.pid})
-        return self.returncode
+        with self._lock:  # an ended process is there for one look only
+            if self.returncode is None:
+                self.returncode = self.nursery.ask({"look": self.pid})
+            return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end. Raises TimeoutExpired."""
