@@ -84,11 +84,12 @@ class RelayFailed(DmError):
 
 
 class RelayKeepsDying(DmError):
-    """The relay of a source crashes at every start."""
+    """The relay of a source crashes soon after every start. The exit code of a relay that outlived its starter is not
+    known."""
 
     source: str
     deaths: int
-    exit_code: int
+    exit_code: int | str
     log_path: str
     tail: str
 

@@ -21,15 +21,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.errors import TransientErrorsLogged
+from airflow_provider_dm.engine.errors import LONGEST_FIELD, TransientErrorsLogged
 from airflow_provider_dm.engine.meta.records import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import identity_of, is_of_this_machine
+from airflow_provider_dm.engine.relay.directory_lock import holder_of
 from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, RelayStart, is_alive
 from airflow_provider_dm.engine.relay.keeper import EndedOnRequest, KeptRelay
 from airflow_provider_dm.engine.relay.process import RelayProcess, end_of_log
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.launch.errors import RelayHangs
+from airflow_provider_dm.launch.errors import RelayHangs, RelayKeepsDying
 from airflow_provider_dm.launch.relays import error_of, prepare_shared_relay
 from airflow_provider_dm.launch.workdir import path_name
 
@@ -72,7 +73,11 @@ class WatchedRelay:
             return None
         if self._lives_elsewhere():
             return RelayStart(time.time(), self.kept.deaths)
-        prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
+        directory, log_path = Path(self.spec.source.relay_dir), self.kept.log_path
+        if self.kept.deaths > self.kept.deaths_allowed and holder_of(directory) is None:  # counted by a trigger
+            tail = self.tail()[-LONGEST_FIELD:]
+            raise RelayKeepsDying(self.source_id, self.kept.deaths, "unknown", str(log_path), tail)
+        prepare_shared_relay(self.spec.source.config, directory)
         began = time.monotonic()
         while not self.is_ended:
             end, status, desired = self.kept.check(), None, None
@@ -81,9 +86,7 @@ class WatchedRelay:
             if isinstance(end, EndedOnRequest):
                 return None
             if end is not None:
-                raise error_of(
-                    self.source_id, end, deaths=self.kept.deaths, log_path=self.kept.log_path, masked=self.masked
-                )
+                raise error_of(self.source_id, end, deaths=self.kept.deaths, log_path=log_path, masked=self.masked)
             if self.kept.process is not None:
                 if self._has_started(self.kept.process, status):
                     return RelayStart(time.time(), self.kept.deaths)

@@ -160,3 +160,15 @@ def test_a_relay_that_keeps_dying_is_given_up(kit: Kit) -> None:
     with pytest.raises(RelayKeepsDying, match="crashed 2 times") as raised:
         kit.relay(environment={"PYTHONHOME": "/not/there"}).ensure()
     assert "/not/there" in raised.value.tail  # Python's message
+
+
+def test_a_relay_that_died_too_often_while_deferred_is_given_up_unless_it_lives(kit: Kit) -> None:
+    assert kit.relay().ensure()
+    guest = kit.relay()
+    guest.kept.deaths = 2
+    assert guest.ensure()
+    guest.end(120.0)
+    wait_for(kit.ended)
+    kit.store.set_relay_desired("one", Stage.RUNNING)
+    with pytest.raises(RelayKeepsDying, match="crashed 2 times in a row, the last time with exit code unknown"):
+        guest.ensure()
