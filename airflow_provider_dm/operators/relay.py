@@ -147,7 +147,8 @@ class DmRelayOperator(DmOperator):
             # The metadata DB may be unavailable for a moment: the relay continues without it.
             with TransientErrorsLogged(self.log.warning):
                 status, desired = relay.store.relay_status(source_id), relay.store.relay_desired(source_id)
-                if (event := next_event(status, desired, goal, life, time.time())) is not None:
+                ours = relay.kept.process is not None
+                if (event := next_event(status, desired, goal, life, time.time(), ours=ours)) is not None:
                     return event
                 if status is not None and time.monotonic() >= log_at:
                     log_at = time.monotonic() + LOG_EVERY_SECONDS

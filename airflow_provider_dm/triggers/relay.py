@@ -107,7 +107,7 @@ class RelayWatchTrigger(MetadataTrigger):
         ):
             if row is None:
                 continue
-            event = next_event(*row, goal, life, time.time())
+            event = next_event(*row, goal, life, time.time(), ours=self.stop_on_kill)
             if event is not None:
                 return {**event, "source": self.source_id, "goal": self.goal}
             status = row[0]
@@ -119,9 +119,15 @@ class RelayWatchTrigger(MetadataTrigger):
 
 
 def next_event(
-    status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: RelayStart, now: float
+    status: RelayStatus | None,
+    desired: Stage | None,
+    goal: Location | None,
+    life: RelayStart,
+    now: float,
+    *,
+    ours: bool,
 ) -> TriggerData | None:
-    """Return the event for a worker; None to continue watching. Pure."""
+    """Return the event for a worker; None to continue watching. Pure. `ours`: the relay was started for this task."""
     from airflow_provider_dm.engine.relay import health
     from airflow_provider_dm.hooks.relay import progress_to
 
@@ -132,8 +138,10 @@ def next_event(
             return None
         case health.AskedToStop():
             return {"status": "stopped"}
-        case health.RelayFailure(error):
+        case health.RelayFailure(error) if ours:
             return {"status": "failed", "error": error}
+        case health.RelayFailure(error):  # with another configuration, perhaps
+            return {"status": "gone", "message": health.error_text(error), "deaths": 0}
         case health.RelayCaughtUp():  # a relay that was started with its own goal
             return {"status": "gone", "message": "it ended at its goal", "deaths": 0}
         case health.RelayGone(why):

@@ -27,8 +27,10 @@ SILENT = replace(RUNS, heartbeat_age_seconds=GONE_SECONDS + 1)
 NOW = 10_000.0
 
 
-def event_of(status: RelayStatus | None, desired: Stage | None, goal: Location | None = None, deaths: int = 2) -> Any:
-    event = next_event(status, desired, goal, RelayStart(NOW - 40, deaths), NOW)
+def event_of(
+    status: RelayStatus | None, desired: Stage | None, goal: Location | None = None, *, ours: bool = True
+) -> Any:
+    event = next_event(status, desired, goal, RelayStart(NOW - 40, 2), NOW, ours=ours)
     return event and (event["status"], event.get("deaths"))
 
 
@@ -36,7 +38,9 @@ def test_the_end_of_the_relay_decides_the_event() -> None:
     assert event_of(RUNS, Stage.STOPPED) is None  # all states of a live relay are in unit/relay/test_health.py
     assert event_of(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED) == ("stopped", None)
     assert event_of(SILENT, Stage.STOPPED) == ("stopped", None)
-    assert event_of(replace(ENDED, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING) == ("failed", None)
+    failed = replace(ENDED, stage=Stage.PAUSED, error=ERROR)
+    assert event_of(failed, Stage.RUNNING) == ("failed", None)
+    assert event_of(failed, Stage.RUNNING, ours=False) == ("gone", 0)  # another relay: the task starts its own
     assert event_of(SILENT, Stage.RUNNING) == ("gone", 3)
     assert event_of(replace(ENDED, stage=Stage.STOPPED), Stage.RUNNING) == ("gone", 3)
     assert event_of(replace(ENDED, stage=Stage.FINISHED), Stage.RUNNING) == ("gone", 0)  # another task's goal
