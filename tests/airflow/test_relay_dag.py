@@ -143,6 +143,24 @@ def test_a_relay_on_another_machine_is_watched_and_not_doubled(
     assert not (work_dir / "relay" / "replica_01").exists()
 
 
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_task_starts_its_own_relay_after_an_error_of_another(
+    upstream: Server, work_dir: Path, run_dag: RunDag, deferrable: bool
+) -> None:
+    elsewhere = {"pid": 4711, "host": "elsewhere", "stage": Stage.RUNNING}
+    say(**elsewhere)
+    with DAG(f"own_{deferrable}") as dag:
+        DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", deferrable=deferrable)
+    error = {"ErrCode": "DM-2002", "Message": "an old password"}
+    ends = later(3.0, DmMetadataHook().get_store(), put, **elsewhere | {"pid": None, "error": error})
+
+    run = run_dag(dag)
+
+    ends.join()
+    assert states(run) == {"pull": "success"}
+    assert (work_dir / "relay" / "replica_01").exists()
+
+
 def test_a_relay_of_a_worker_is_started_again_until_its_task_is_killed(upstream: Server) -> None:
     names = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
     pull = DmRelayOperator(task_id="pull", source="replica_01")
