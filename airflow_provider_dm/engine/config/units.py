@@ -111,13 +111,17 @@ class LoaderConfig(DmModel):
         return self.model_copy(update={"dir": DEFAULT_DIR})
 
 
+DM_WORKERS_AND_BATCH: Final = (16, 100)
+
+
 class SyncerConfig(DmModel):
     """The incremental sync. [Sync modes](../how-to/sync-modes.md) has the values of keys that are not given."""
 
     worker_count: int | None = Field(default=None, ge=1)
     """Connections that write to the target at the same time."""
     batch: int | None = Field(default=None, ge=1)
-    """Maximum number of rows of one target transaction."""
+    """Maximum number of rows of one target transaction. DM's defaults, 100 beside a `worker-count` of 16, count as not
+    given."""
     queue_size: Annotated[int | None, _zero_is(None)] = Field(default=None, ge=1)
     """Number of changes that are buffered for every two workers."""
     checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)
@@ -140,6 +144,12 @@ class SyncerConfig(DmModel):
     disable_detect: bool | None = None
     enable_ansi_quotes: bool | None = None
     """Without effect: deprecated in DM."""
+
+    @property
+    def most_rows(self) -> int | None:
+        """The chosen `batch`. DM's defaults are no choice: its examples and exports contain them, and with transactions
+        of 100 rows a sync is about half as fast as without a limit."""
+        return None if (self.worker_count, self.batch) == DM_WORKERS_AND_BATCH else self.batch
 
 
 class ValidatorConfig(DmModel):

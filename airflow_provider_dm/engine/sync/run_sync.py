@@ -100,8 +100,8 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
             size = size.keeping()
         size = size.holding(most_held(syncer))
     if plan.whole:
-        return replace(size, cut=SMALL_CHANGE_BYTES * syncer.batch if syncer.batch else RANGE_BYTES)
-    return size.with_batch(syncer.batch, plan.buckets)
+        return replace(size, cut=SMALL_CHANGE_BYTES * syncer.most_rows if syncer.most_rows else RANGE_BYTES)
+    return size.with_batch(syncer.most_rows, plan.buckets)
 
 
 def _usual_size(source: SyncSource, plan: SyncPlan) -> EpochSize:

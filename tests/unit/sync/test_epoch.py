@@ -143,6 +143,11 @@ def test_batch_bounds_the_rows_of_the_largest_bucket() -> None:
     assert EpochSize().with_batch(None, buckets=64) == EpochSize()
 
 
+@pytest.mark.parametrize(("workers", "batch", "rows"), [(16, 100, None), (16, 99, 99), (8, 100, 100), (None, 100, 100)])
+def test_the_defaults_of_dm_limit_no_transaction(workers: int | None, batch: int, rows: int | None) -> None:
+    assert SyncerConfig(worker_count=workers, batch=batch).most_rows == rows
+
+
 def test_a_transaction_is_bounded_by_bytes_too() -> None:
     """16 MiB of log, whatever the number of rows; a bucket is never divided."""
     wave = {bucket: {0: TableWork(insert=[()] * 100)} for bucket in range(64)}

@@ -36,7 +36,7 @@ class WriteConcurrency:
         workers = syncer.worker_count
         tasks = min(tasks, workers or tasks) if spreads(plan) else 1
         connections = max(1, workers // tasks if workers else min(2, MOST_WORKERS // tasks))
-        return cls(tasks, connections, syncer.batch, syncer.multiple_rows)
+        return cls(tasks, connections, syncer.most_rows, syncer.multiple_rows)
 
 
 def spreads(plan: SyncPlan) -> bool:
