@@ -104,7 +104,7 @@ class DmRelayOperator(DmOperator):
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             if event.get("status") != "gone":
                 return _result_of(event, str(event.get("source")), store)
-            self.log.warning("the relay of %s has ended: %s; starting it again", event["source"], event["message"])
+            self.log.warning("the relay of %s: %s", event["source"], event["message"])
             goal = goal_of(event["goal"]) if event.get("goal") else None
             return self._run(context, self._upstream(context), store, goal, int(event["deaths"]))
 
@@ -126,7 +126,7 @@ class DmRelayOperator(DmOperator):
                 event = self._next_event(relay, life, goal)
                 if event["status"] != "gone":
                     return _result_of(event, source_id, store)
-                self.log.warning("the relay of %s has ended: %s; starting it again", source_id, event["message"])
+                self.log.warning("the relay of %s: %s", source_id, event["message"])
                 time.sleep(RESTART_SECONDS)  # a relay that lives and cannot report is found again at once
             if relay.is_ended:
                 raise AirflowException(f"the relay of {source_id} was ended with its task; its files are complete")
@@ -148,7 +148,8 @@ class DmRelayOperator(DmOperator):
             with TransientErrorsLogged(self.log.warning):
                 status, desired = relay.store.relay_status(source_id), relay.store.relay_desired(source_id)
                 ours = relay.kept.process is not None
-                if (event := next_event(status, desired, goal, life, time.time(), ours=ours)) is not None:
+                awaited = None if ours else goal  # ours ends by itself at its goal, and reports that
+                if (event := next_event(status, desired, awaited, life, time.time(), ours=ours)) is not None:
                     return event
                 if status is not None and time.monotonic() >= log_at:
                     log_at = time.monotonic() + LOG_EVERY_SECONDS

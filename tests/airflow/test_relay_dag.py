@@ -57,6 +57,10 @@ def test_pull_until_caught_up_then_wait_for_it(
     run = run_dag(dag)
 
     assert states(run) == {"pull": "success", "wait": "success", "stop": "success"}
+    if not deferrable:  # its own relay has ended by itself
+        (pulled,) = (ti for ti in run.get_task_instances() if ti.task_id == "pull")
+        result = pulled.xcom_pull(task_ids="pull")
+        assert (result["stage"], result["caught_up"]) == ("Finished", True)
     hook = RelayLogHook()
     status = hook.status("replica_01")
     assert status is not None

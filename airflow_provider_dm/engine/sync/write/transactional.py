@@ -200,7 +200,7 @@ class TransactionalWriter:
                     f"the target does not accept the transactions from {here} to {transaction.hi} as one: "
                     f"{error.number} {error.reason}.",
                     "Raise max_binlog_cache_size of the target (TiDB: tidb_mem_quota_query; txn-total-size-limit if it "
-                    "is set) or lower `batch`, then resume; or let the sync pass that location with "
+                    "is set) or set `batch` below 100, then resume; or let the sync pass that location with "
                     "`apply: concurrent`.",
                 ) from error
             raise
