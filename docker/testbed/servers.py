@@ -56,7 +56,6 @@ COMMON_OPTIONS: Final = (
     f"--bind-address={HOST}",
     "--skip-name-resolve",
     "--character-set-server=utf8mb4",
-    "--local-infile=ON",
     "--max-connections=400",
     "--max-allowed-packet=64M",
     "--innodb-buffer-pool-size=128M",

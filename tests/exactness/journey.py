@@ -2,7 +2,7 @@
 
 1. Rows are written at the source. Every cell by SELECT is the cell from the binlog.
 2. The target's table is created as the product does it, if it does. Our statements put the rows from the binlog into
-   it, by a LOAD where the table can be loaded, and by INSERTs. Both servers return the same text of each cell.
+   it, as the parameters of prepared statements and as literals. Both servers return the same text of each cell.
 3. Some rows are changed at the source: the images before are the rows of step 1, the images after go to the target as
    UPSERTs. Both servers return the same text again.
 4. Rows are deleted at the target by their whole image, as it is done for tables without a key: each finds its row."""
@@ -12,13 +12,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-import numpy as np
-
-from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
-from airflow_provider_dm.engine.downstream.load_data import load_data_of, run_load_data
-from airflow_provider_dm.engine.downstream.row_statements import Dialect, LoadData, Verb, delete_image
+from airflow_provider_dm.engine.downstream.bound_rows import ROWS
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, Verb, delete_image
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.downstream.tuples import write_values
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -37,6 +34,9 @@ STATEMENT_BYTES: Final = 4 << 20
 CHANGED: Final = 5
 """One row in so many is changed, one is deleted."""
 SHOWN: Final = 60
+BOUND: Final = min(ROWS)
+LITERALS: Final = BOUND - 1
+"""Rows of a statement with which rows are bound, or written as literals."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ class Journey:
     def of(self, sample: Sample, dice: Random, rows: int) -> Outcome:
         """Takes one sample there. Both tables are dropped at the end."""
         name = TableName(self.schema, sample.name)
-        upstream, downstream = session(self.source), session(self.target, loads=True)
-        ((allowed,),) = query(downstream, "SELECT @@local_infile")
-        query(downstream, "SET GLOBAL local_infile = ON")
+        upstream, downstream = session(self.source), session(self.target)
         query(upstream, "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO'")
         query(upstream, f"CREATE TABLE {name.quoted()} {sample.definition(self.source.flavour)}")
         query(downstream, self.creation(sample, name, upstream))
@@ -69,7 +67,6 @@ class Journey:
         try:
             return Outcome(sample.name, *trip.run(dice, rows))
         finally:
-            query(downstream, f"SET GLOBAL local_infile = {allowed}")
             for connection in (upstream, downstream):
                 query(connection, f"DROP TABLE {name.quoted()}")
                 connection.close()
@@ -104,10 +101,10 @@ class _Trip:
         written = self.written(self.inserts(self.sample.rows(dice, count)))
         inserted = [after for before, after in written if before is None and after is not None]
         self.same_by_both_paths(inserted)
-        if self.load(inserted):
-            self.same_on_both_servers()
-            query(self.downstream, f"DELETE FROM {self.name.quoted()}")
-        self.apply(inserted, Verb.INSERT)
+        self.apply(inserted, Verb.INSERT, LITERALS)
+        self.same_on_both_servers()
+        query(self.downstream, f"DELETE FROM {self.name.quoted()}")
+        self.apply(inserted, Verb.INSERT, BOUND)
         self.same_on_both_servers()
         changed = self.written(self.updates(dice, len(inserted)))
         known = {row[0]: row for row in inserted}
@@ -117,7 +114,7 @@ class _Trip:
             if after is not None:
                 known[after[0]] = after
         self.same_by_both_paths(list(known.values()))
-        self.apply([after for _, after in changed if after is not None], Verb.UPSERT)
+        self.apply([after for _, after in changed if after is not None], Verb.UPSERT, dice.choice((LITERALS, BOUND)))
         self.same_on_both_servers()
         self.remove(dice.sample(list(known.values()), max(1, len(known) // CHANGED)))
         return self.cells, tuple(self.differences)
@@ -148,29 +145,14 @@ class _Trip:
 
     # At the target
 
-    def apply(self, rows: Sequence[Row], verb: Verb) -> None:
+    def apply(self, rows: Sequence[Row], verb: Verb, most_rows: int) -> None:
         literals = row_literals(self.table, self.flavour)
         self.cells += len(rows) * len(self.table.columns)
         self.downstream.begin()
-        for statement in write_values(self.mapping, rows, verb, literals, dialect=self.dialect):
+        dialect = replace(self.dialect, most_rows=most_rows)
+        for statement in write_values(self.mapping, rows, verb, literals, dialect=dialect):
             execute(self.downstream, statement)
         self.downstream.commit()
-
-    def load(self, rows: Sequence[Row]) -> bool:
-        """Write the rows by a LOAD, if their table can be loaded."""
-        load = load_data_of(
-            self.mapping, Cells.of(rows), np.arange(len(rows)), replace(self.dialect, loads=LoadData.ALL)
-        )
-        if load is None:
-            return False
-        self.cells += len(rows) * len(self.table.columns)
-        self.downstream.begin()
-        loaded = run_load_data(self.downstream, load)
-        if not loaded and (self.flavour, self.sample.name) != (Flavour.TIDB, "times"):  # zeros in dates
-            ((_, number, message), *_) = query(self.downstream, "SHOW WARNINGS") or [(0, 0, b"no warning")]
-            self.differ([f"the LOAD was undone: {number} {message!r}"])
-        self.downstream.commit()
-        return loaded
 
     def remove(self, rows: Sequence[Row]) -> None:
         literals = row_literals(self.table, self.flavour)

@@ -5,15 +5,12 @@ not belong in it, so that leaving it out never hides a unit test."""
 
 import inspect
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.session import close_target
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.jobs import endpoint
 
 HERE = Path(__file__).parent
 
@@ -26,21 +23,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))
 
 
-@pytest.fixture
-def loading(target: Server) -> Iterator[Server]:
-    """A target that allows LOADs, to connections that are opened from now on."""
-    ((allowed,),) = target.sql("SELECT @@local_infile")
-    target.sql("SET GLOBAL local_infile = ON")
-    yield target
-    target.sql(f"SET GLOBAL local_infile = {allowed}")
-    close_target(endpoint("target", target))
-
-
-def loads_of(server: Server) -> int:
-    """Return how many LOADs a server has executed."""
-    if server.flavour == "tidb":  # it is written by INSERTs, and does not count
+def bound_on(server: Server) -> int:
+    """Return how many prepared statements a server has executed; 0 for TiDB, which does not count them."""
+    if server.flavour == "tidb":
         return 0
-    ((_, count),) = server.sql("SHOW GLOBAL STATUS LIKE 'Com_load'")
+    ((_, count),) = server.sql("SHOW GLOBAL STATUS LIKE 'Com_stmt_execute'")
     return int(count)
 
 

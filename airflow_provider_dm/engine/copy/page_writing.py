@@ -5,15 +5,13 @@ So an INSERT can collide only with a row of another source table, or with a row 
 new row then waits (merge/owner_writer.py); in other tables it is an error. With `on-duplicate-logical: replace` it
 replaces the existing row.
 
-A page is one LOAD DATA if the target allows it and it writes all rows exactly, else INSERTs (`downstream.load_data`).
+The statements are made before the transaction begins, which holds no locks meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -23,9 +21,9 @@ from airflow_provider_dm.engine.copy.reader_job import ChunkJob
 from airflow_provider_dm.engine.downstream.contested_row import contested_keys
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.load_data import Insertion
-from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement
+from airflow_provider_dm.engine.downstream.row_statements import Dialect
 from airflow_provider_dm.engine.downstream.session import execute, run_transaction
+from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
 from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -64,17 +62,20 @@ def write_rows_of(job: ChunkJob, cells: Cells, dialect: Dialect) -> Callable[[Co
 
     The function raises DuplicateDuringCopy, TooManyContested, and what `execute` raises.
     """
-    insertion = Insertion(job.mapping, cells, np.arange(len(cells)), job.verb, dialect)
+    statements = list(write_tuple_cells(job.mapping, cells, np.arange(len(cells)), job.verb, dialect))
 
-    def insert(connection: Connection, statement: SqlStatement, numbers: Any) -> None:
-        try:
-            execute(connection, statement)
-        except DuplicateInTarget as error:
-            if not job.is_merged:
-                raise _duplicate(job, error.key) from None
-            _place(job, cells.some_rows(numbers), dialect, connection)  # the server has undone the statement
+    def write(connection: Connection) -> None:
+        done = 0
+        for statement in statements:
+            rows = np.arange(done, done := done + statement.rows)
+            try:
+                execute(connection, statement)
+            except DuplicateInTarget as error:
+                if not job.is_merged:
+                    raise _duplicate(job, error.key) from None
+                _place(job, cells.some_rows(rows), dialect, connection)  # the server has undone the statement
 
-    return lambda connection: insertion.run(connection, partial(insert, connection))
+    return write
 
 
 def _place(job: ChunkJob, some: Sequence[Row], dialect: Dialect, connection: Connection) -> None:

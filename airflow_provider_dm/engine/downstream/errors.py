@@ -370,6 +370,11 @@ def translate(
     if number == _ENTRY_TOO_LARGE and (sizes := _ENTRY.search(message)):
         bytes_, limit = int(sizes[2]), int(sizes[1])
         return RowTooLarge(table, bytes_, limit, "tidb_txn_entry_size_limit", key, statement=statement)
+    if number == ER.MAX_PREPARED_STMT_COUNT_REACHED:
+        return TargetLimit(
+            "the target has as many prepared statements as its max_prepared_stmt_count allows.",
+            "Raise max_prepared_stmt_count there (16382 is usual) and run the task again.",
+        )
     if number in _DUPLICATE:
         return DuplicateInTarget(table, key_name(message), statement=statement)
     return TargetRefused(table, number, redacted(number, message), statement=statement)

@@ -32,6 +32,7 @@ from airflow_provider_dm.engine.schema.codec import ENUM_INVALID
 from airflow_provider_dm.engine.schema.model import Column
 
 if TYPE_CHECKING:
+    from airflow_provider_dm.engine.mysql.guarded import Parameters
     from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 MAX_ROWS: Final = 500
@@ -86,17 +87,11 @@ class SqlStatement:
     """For tables with columns that the target generates."""
     key: str = ""
     """The identity key of its row, if it has only one."""
+    parameters: Parameters | None = None
+    """The values for the placeholders in `sql`; None: it has literals."""
 
     def __str__(self) -> str:
         return f"{self.verb.value} of {self.rows} {'row' if self.rows == 1 else 'rows'}"
-
-
-class LoadData(Enum):
-    """The tables into which rows may be loaded (load_data.py)."""
-
-    NONE = "none"
-    UNCOUNTED = "uncounted"  # those without AUTO_INCREMENT: a LOAD would lock the counter against other writers
-    ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -108,7 +103,6 @@ class Dialect:
     """Maximum bytes of a statement with several rows."""
     most_rows: int = MAX_ROWS
     """Maximum rows of a statement; less than MAX_ROWS if the user wants so."""
-    loads: LoadData = LoadData.NONE
     transaction_bytes: int = MAX_TRANSACTION_BYTES
     """Bytes of rows after which a transaction ends, if it may."""
 

@@ -46,7 +46,6 @@ from airflow_provider_dm.engine.downstream.row_statements import (
     MAX_TRANSACTION_BYTES,
     Computing,
     Dialect,
-    LoadData,
     SqlStatement,
 )
 from airflow_provider_dm.engine.errors import DmError, Reaction
@@ -78,9 +77,6 @@ MOST_WARNINGS: Final = 65_535
 WARN_DATA_TRUNCATED: Final = 1265
 _TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL)
 """Where, in a message of any language: "Data truncated for column 'c' at row 7"."""
-
-_NO_COUNTER_LOCK: Final = 2
-"""The innodb_autoinc_lock_mode in which a LOAD does not lock its table: MySQL's default; MariaDB's is 1."""
 
 T = TypeVar("T")
 
@@ -180,8 +176,7 @@ def execute(connection: Connection, statement: SqlStatement) -> int:
 def _run(connection: Connection, statement: SqlStatement) -> tuple[int, bool]:
     """Run the statement. Return (rows affected, whether a warning is about a generated column)."""
     with _session_mode(connection, statement.session_mode), connection.cursor() as cursor:
-        affected = _send(cursor, statement)
-        warned = cursor.warning_count
+        affected, warned = _send(connection, cursor, statement)
         return affected, bool(warned or statement.invalid) and _check_warnings(connection, statement, warned)
 
 
@@ -202,9 +197,14 @@ def _session_mode(connection: Connection, mode: str) -> Iterator[None]:
                 connection.close()  # nothing else may be written in this mode
 
 
-def _send(cursor: Cursor, statement: SqlStatement) -> int:
+def _send(connection: Connection, cursor: Cursor, statement: SqlStatement) -> tuple[int, int]:
+    """Return (rows affected, warnings)."""
     try:
-        return int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes are sent unchanged
+        if statement.parameters is not None:
+            assert isinstance(connection, GuardedConnection)
+            return connection.execute_prepared(statement.sql, statement.parameters)
+        affected = int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes are sent unchanged
+        return affected, int(cursor.warning_count)
     except PacketTooLarge as error:
         table, key = str(statement.table), statement.key
         raise RowTooLarge(table, error.bytes, error.limit, key=key, statement=str(statement)) from None
@@ -227,7 +227,7 @@ def count(connection: Connection, statement: SqlStatement) -> int:
     """Return the result of a `row_statements.count_rows` statement. Raises `translate`'s errors, RowTooLarge."""
     with connection.cursor() as cursor:
         try:
-            _send(cursor, statement)
+            _send(connection, cursor, statement)
         except pymysql.err.Error as error:
             raise translate(error, table=str(statement.table), statement=str(statement)) from None
         ((number,),) = cursor.fetchall()
@@ -326,13 +326,6 @@ def _keep_all_warnings(connection: Connection) -> None:
             raise
 
 
-def _loads(connection: Connection) -> LoadData:
-    ((allowed, mode),) = query(connection, "SELECT @@local_infile, @@innodb_autoinc_lock_mode")
-    if not int(allowed):
-        return LoadData.NONE
-    return LoadData.ALL if int(mode) == _NO_COUNTER_LOCK else LoadData.UNCOUNTED
-
-
 def _limits(connection: Connection, queries: Sequence[str]) -> Iterator[int]:
     """Yield the limits that the server has and shows: TiDB Cloud hides its configuration."""
     for sql in queries:
@@ -366,16 +359,15 @@ def _answers(session: _Session) -> bool:
 
 def _open(endpoint: Endpoint) -> _Session:
     try:
-        connection = connect(endpoint, isolation=WRITING, loads=True)
+        connection = connect(endpoint, isolation=WRITING)
         server = server_info(connection).capabilities
         if server.max_error_count_rises:
             _keep_all_warnings(connection)
-        loads = _loads(connection) if server.loads else LoadData.NONE
         transaction_bytes = _transaction_bytes(connection, server)
         statement_bytes = _statement_bytes(connection, server)
     except (ServerUnreachable, AccessDenied) as error:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
-    dialect = Dialect(server, min(MAX_BYTES, statement_bytes), loads=loads, transaction_bytes=transaction_bytes)
+    dialect = Dialect(server, min(MAX_BYTES, statement_bytes), transaction_bytes=transaction_bytes)
     return _Session(connection, dialect, os.getpid())

@@ -16,6 +16,7 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Buffer, Cells
 from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.downstream.bound_rows import bound_rows
 from airflow_provider_dm.engine.downstream.row_statements import (
     Dialect,
     Literals,
@@ -70,6 +71,10 @@ def write_tuple_cells(
 ) -> Iterator[SqlStatement]:
     """Yield INSERT, REPLACE or UPSERT statements for the rows of `cells` with these row numbers (int64)."""
     plain = deletes_first(mapping, verb, dialect)
+    if not plain:
+        for statement in bound_rows(mapping, cells, numbers, verb, dialect):
+            yield statement
+            numbers = numbers[statement.rows :]
     tuples = None if plain else _tuples(cells, numbers, mapping, dialect.server.flavour)
     literals = row_literals(mapping.source, dialect.server.flavour)
     if tuples is None:

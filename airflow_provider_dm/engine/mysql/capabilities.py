@@ -166,8 +166,8 @@ class Capabilities:
     """The same for one row."""
     warns_about_plans: bool = False
     """Warnings with the number UNKNOWN_ERROR are about the plan of a statement, never about values."""
-    loads: bool = False
-    """LOAD DATA LOCAL is a part of its transaction, and the variable `local_infile` allows it."""
+    converts_parameters: bool = False
+    """Parameters of a prepared statement are converted from the client's character set, also if they are bytes."""
 
 
 _CONFIGURED: Final = "CAST(JSON_EXTRACT(@@tidb_config, '$.performance.\"txn-{}-size-limit\"') AS UNSIGNED)"
@@ -199,7 +199,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             row_alias=True,
             json_keeps_decimals=True,
             max_error_count_rises=True,
-            loads=True,
+            converts_parameters=True,
         ),
         Capabilities(
             flavour=Flavour.MARIADB,
@@ -223,7 +223,6 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             under_sql_mode=b"SET STATEMENT sql_mode='%(mode)b' FOR %(verb)b %(rest)b",
             conditional_alters=True,
             foreign_keys_need=(),
-            loads=True,
         ),
         Capabilities(
             flavour=Flavour.TIDB,

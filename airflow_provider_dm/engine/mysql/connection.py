@@ -4,7 +4,7 @@ Every statement of the engine runs with the same session variables, which are se
 server's globals (`pinned` lists each variable with its reason): UTC, utf8mb4 for what we send, no conversion of what we
 receive (`character_set_results = NULL`: columns arrive as the bytes that are stored), a fixed strict sql_mode, and no
 limit on the size of results. PyMySQL's `local_infile` is never enabled: a rogue server may ask for a client file at any
-query. `GuardedConnection.load` sends the data of our own LOAD DATA LOCAL from memory.
+query.
 """
 
 from __future__ import annotations
@@ -60,10 +60,8 @@ def connect(
     database: str | None = None,
     read_timeout: float | None = None,
     isolation: str = READING,
-    loads: bool = False,
 ) -> GuardedConnection:
-    """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds. `loads` declares
-    to the server that this client can send a file (`GuardedConnection.load`).
+    """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds.
 
     Raises ServerUnreachable (retry); AccessDenied, LocalFileRequested, TlsRefused, InvalidInput or
     SessionRefused (stop).
@@ -76,7 +74,7 @@ def connect(
             autocommit=None,  # pinned with the rest
             read_timeout=LOGIN_TIMEOUT_SECONDS,
             # The row-count checks need matched rows, not changed ones.
-            client_flag=CLIENT.FOUND_ROWS | (CLIENT.LOCAL_FILES if loads else 0),
+            client_flag=CLIENT.FOUND_ROWS,
         )
         try:
             pin(connection, endpoint, isolation=isolation)

@@ -1,14 +1,13 @@
 """Protection against rogue servers: no client file and no password in clear is sent, and no statement of excess size.
 
-A server is sent a "file" only as the answer to a LOAD DATA LOCAL of ours (`GuardedConnection.load`), and then the bytes
-of that LOAD, whatever name it asks for.
-
 On any connection PyMySQL sends the password itself to a server that asks for it (`mysql_clear_password`, `dialog`), and
 it answers a request for a client file with a bare RuntimeError. Both are refused here with typed errors, as is a peer
 that does not speak MySQL's protocol, for which PyMySQL raises arbitrary exceptions.
 
 A statement larger than the server's `max_allowed_packet` is not sent: the server would close the connection in the
 middle of it, which looks like any other lost connection.
+
+PyMySQL has no prepared statements of the server; `GuardedConnection.execute_prepared` has them.
 """
 
 from __future__ import annotations
@@ -17,17 +16,15 @@ import re
 import ssl
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import pymysql
 from pymysql.constants import COMMAND, CR, ER
 from pymysql.cursors import Cursor
-from pymysql.protocol import OKPacketWrapper
 
 from airflow_provider_dm.engine.mysql.errors import LocalFileRequested, PacketTooLarge
-
-FilePart = bytes | memoryview
 
 
 class _NeverInClear:
@@ -58,10 +55,9 @@ _STUMBLES: Final = (
 """Exceptions that PyMySQL raises for a malformed answer."""
 
 
-_FILE_PACKET: Final = 1 << 18
-"""The most bytes of a file in a packet."""
-
-_RESET_CONNECTION: Final = 0x1F  # COM_RESET_CONNECTION
+_MOST_PARAMETERS: Final = 1 << 15
+"""Of all statements that a connection keeps prepared: the server needs 600 to 900 bytes for each."""
+_PREPARE, _EXECUTE, _CLOSE, _RESET_CONNECTION = 0x16, 0x17, 0x19, 0x1F  # COM_STMT_PREPARE, …, COM_RESET_CONNECTION
 
 
 def _has_number(error: Exception) -> bool:
@@ -76,6 +72,23 @@ def _if_offered() -> ssl.SSLContext:
     return context
 
 
+@dataclass(frozen=True)
+class Parameters:
+    """The values of a prepared statement's placeholders."""
+
+    content: bytes | memoryview
+    """As in COM_STMT_EXECUTE, from its flags on."""
+    unconverted: bool
+    """True if the server must not convert them from a character set; `sql` is ASCII then, as the server may read it
+    again at any execution."""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    number: int
+    parameters: int
+
+
 class GuardedConnection(pymysql.connections.Connection):
     """A connection that sends no file and no password in clear. `tls_configured`: the user configured TLS for it."""
 
@@ -86,6 +99,8 @@ class GuardedConnection(pymysql.connections.Connection):
 
     def __init__(self, *, tls_configured: bool, **options: Any) -> None:
         self.tls_configured = tls_configured
+        self._prepared: dict[bytes, _Prepared] = {}
+        self._client_charset = b"utf8mb4"
         super().__init__(**options, auth_plugin_map=IN_CLEAR)
 
     def _create_ssl_ctx(self, configured: Any) -> ssl.SSLContext:
@@ -107,6 +122,8 @@ class GuardedConnection(pymysql.connections.Connection):
         """Reset the session to the state after a login: no transaction, lock, temporary table or variable."""
         self._execute_command(_RESET_CONNECTION, b"")
         self._read_query_result()
+        self._prepared.clear()
+        self._client_charset = b"utf8mb4"
 
     def cursor(self, cursor: Any = None) -> Any:
         """Return PyMySQL's cursor; its statements of several rows (`executemany`) stay below `most_bytes`."""
@@ -115,35 +132,56 @@ class GuardedConnection(pymysql.connections.Connection):
         return created
 
     def _execute_command(self, command: int, sql: Any) -> None:
-        if command == COMMAND.COM_QUERY and len(sql) + 1 >= self.most_bytes:
-            raise PacketTooLarge(f"{self.host}:{self.port}", _beginning(sql), len(sql), self.most_bytes)
+        if command in (COMMAND.COM_QUERY, _PREPARE):
+            self._check_size(sql, len(sql))
+            if self._client_charset != b"utf8mb4" and not sql.isascii():
+                self._set_client_charset(b"utf8mb4")
         super()._execute_command(command, sql)  # type: ignore[misc]
 
-    def load(self, sql: bytes, content: FilePart) -> tuple[int, int]:
-        """Execute a LOAD DATA LOCAL whose file is `content`. Return (rows affected, warnings).
+    def _check_size(self, sql: bytes, size: int) -> None:
+        if size + 1 >= self.most_bytes:
+            raise PacketTooLarge(f"{self.host}:{self.port}", _beginning(sql), size, self.most_bytes)
 
-        Raises pymysql's errors, and LocalFileRequested if the server then asks for another file.
+    def execute_prepared(self, sql: bytes, parameters: Parameters) -> tuple[int, int]:
+        """Execute a statement that returns no rows, prepared when it is first used. Return (rows affected, warnings).
+
+        Raises pymysql's errors and PacketTooLarge.
         """
         wire: Any = self
-        wire._execute_command(COMMAND.COM_QUERY, sql)
+        found = self._prepared.pop(sql, None) or self._prepare(sql)
+        self._prepared[sql] = found  # the least recently used is the first
+        self._set_client_charset(b"binary" if parameters.unconverted else b"utf8mb4")
+        self._check_size(sql, len(parameters.content))
+        self._execute_command(_EXECUTE, struct.pack("<I", found.number) + parameters.content)
+        self._read_query_result()
+        return int(wire._result.affected_rows), int(wire._result.warning_count)
+
+    def _prepare(self, sql: bytes) -> _Prepared:
+        wire: Any = self
+        self._execute_command(_PREPARE, sql)
         try:
-            if not wire._read_packet().is_load_local_packet():
-                raise AssertionError("a LOAD DATA LOCAL was answered without a request for its file")
-            size = min(_FILE_PACKET, self.most_bytes // 2)
-            for at in range(0, len(content), size):
-                wire.write_packet(content[at : at + size])
-            wire.write_packet(b"")
-            answer = wire._read_packet()
-            if answer.is_load_local_packet():
-                wire._force_close()
-                raise LocalFileRequested(f"{self.host}:{self.port}")
-            packet = OKPacketWrapper(answer)
+            packet = wire._read_packet()
+            if not packet.is_ok_packet():
+                raise ValueError("unexpected answer to COM_STMT_PREPARE")
+            made = _Prepared(*struct.unpack_from("<xIxxH", packet.get_all_data()))
+            for _ in range(made.parameters + 1):  # their descriptions, and the packet behind them
+                low, high, wire._next_seq_id = struct.unpack("<HBB", wire._read_bytes(4))
+                wire._next_seq_id = (wire._next_seq_id + 1) % 256
+                wire._read_bytes(low + (high << 16))
         except _STUMBLES as error:
             if _has_number(error):
                 raise
             raise self._no_mysql(error) from error
-        wire.server_status = packet.server_status
-        return int(packet.affected_rows), int(packet.warning_count)
+        while made.parameters + sum(one.parameters for one in self._prepared.values()) > _MOST_PARAMETERS:
+            oldest = self._prepared.pop(next(iter(self._prepared)))
+            self._execute_command(_CLOSE, struct.pack("<I", oldest.number))  # which is not answered
+        return made
+
+    def _set_client_charset(self, charset: bytes) -> None:
+        if charset != self._client_charset:
+            self._execute_command(COMMAND.COM_QUERY, b"SET character_set_client = " + charset)
+            self._read_query_result()
+            self._client_charset = charset
 
     def connect(self, sock: Any = None) -> None:
         """Connect as PyMySQL does. Raises MySQLError for every kind of malformed answer."""

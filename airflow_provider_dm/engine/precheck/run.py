@@ -47,10 +47,6 @@ class Check(Generic[FactsT]):
 _follows: Final = attrgetter("follows")
 
 
-def _loads(facts: TargetFacts) -> bool:
-    return facts.info.capabilities.loads and any(source.copies for source in facts.sources)
-
-
 SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("version", "version", server.check_source_flavour),
     Check("server_id", "server_id", server.check_server_id, _follows),
@@ -79,7 +75,6 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("target_privilege", "target_privilege", privileges.check_target),
     Check("conn_number", "conn_number", server.check_target_connections),
     Check("collations", "collations", server.check_collations, lambda facts: facts.info.capabilities.text_is_utf8),
-    Check("load_data", "load_data", server.check_loading, _loads),
     Check("not_the_source", "table_schema", tables.check_not_source),
     Check("target_rows", "table_schema", tables.check_rows),
     Check("table_columns", "schema_of_shard_tables", tables.check_columns),

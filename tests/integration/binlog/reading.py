@@ -27,10 +27,10 @@ CALM: Final = {
 """What the engine's session leaves to the server, as it writes values and creates no tables by it."""
 
 
-def session(server: Server, *, loads: bool = False) -> Connection:
+def session(server: Server) -> Connection:
     """The engine's own session; cells arrive as bytes. On a hostile server tables and ids are made calmly."""
     endpoint = Endpoint(server.name, server.host, server.port, server.user, Secret(server.password))
-    connection = connect(endpoint, loads=loads)
+    connection = connect(endpoint)
     if server.hostile:
         for setting in CALM[server.flavour]:
             query(connection, f"SET SESSION {setting}")

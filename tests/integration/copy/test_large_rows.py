@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_dm.engine.downstream import load_data
 from airflow_provider_dm.engine.downstream.errors import RowTooLarge
 from airflow_provider_dm.engine.mysql.errors import PacketTooLarge
 from testbed import Server
@@ -26,12 +25,11 @@ def small(target: Server) -> Iterator[Server]:
     target.sql(f"SET GLOBAL max_allowed_packet = {usual}; DROP USER {USER}")
 
 
-@pytest.mark.parametrize("fewest", [1, 1_000_000], ids=["loaded", "inserted"])
+@pytest.mark.parametrize(("count", "largest"), [(60, 120_000), (200, 14_000)], ids=["literals", "bound"])
 def test_rows_are_split_below_the_limit_of_the_target(
-    source: Server, small: Server, schema: str, fewest: int, monkeypatch: pytest.MonkeyPatch
+    source: Server, small: Server, schema: str, count: int, largest: int
 ) -> None:
-    monkeypatch.setattr(load_data, "FEWEST_LOADED", fewest)
-    rows = ", ".join(f"({n}, REPEAT('{n % 10}', {n * 4000 % 120_000}), REPEAT('é', 5))" for n in range(60))
+    rows = ", ".join(f"({n}, REPEAT('{n % 10}', {n * 4000 % largest}), REPEAT('é', 5))" for n in range(count))
     source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, b LONGBLOB, e VARCHAR(9), UNIQUE KEY (id, e));"
         f"CREATE TABLE keyless (id INT, b LONGTEXT, e VARCHAR(9));"
@@ -39,7 +37,7 @@ def test_rows_are_split_below_the_limit_of_the_target(
         database=schema,
     )
     result = Migration.of(small, source, schema).finish()
-    assert result["rows"] == 120
+    assert result["rows"] == 2 * count
     assert_same(source, small, schema, "t", "keyless")
 
 

@@ -38,7 +38,7 @@ BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
 LIST, TABLE = "int64[::1]", "int64[:, ::1]"
 """Kinds of arrays, in the notation of entry points' signatures."""
 
-ENTRIES: Final = ("chains", "headers", "lines", "literals", "packets", "results", "rows", "split")
+ENTRIES: Final = ("chains", "headers", "literals", "packets", "parameters", "results", "rows", "split")
 """Modules with entry points: importing all of them compiles or loads all kernels."""
 
 SWITCH: Final = "DM_KERNELS"

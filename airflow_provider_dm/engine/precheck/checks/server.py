@@ -61,12 +61,3 @@ def check_collations(facts: TargetFacts) -> Findings:
     )
     remedy = "Rows are replicated correctly. If applications need collations, migrate to a cluster created with them."
     return verdict(not int(equal), State.WARN, what, remedy, fine="text is compared by its collation")
-
-
-def check_loading(facts: TargetFacts) -> Findings:
-    """Report how new rows are written: by LOAD DATA LOCAL, or by INSERT where `local_infile` is OFF."""
-    allowed = facts.setting("local_infile")
-    if allowed == "ON":
-        return [(State.OK, "local_infile is ON: a load writes by LOAD DATA LOCAL where it can", "")]
-    what = f"local_infile is {allowed}: a load writes by INSERT; ON would save about a third of its time"
-    return [(State.OK, what, "")]

@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove, Transactions, fenced_transaction
-from airflow_provider_dm.engine.downstream.load_data import Insertion
 from airflow_provider_dm.engine.downstream.row_statements import (
     Literals,
-    LoadData,
-    SqlStatement,
     Verb,
     count_rows,
     delete_image,
@@ -28,7 +25,7 @@ from airflow_provider_dm.engine.downstream.row_statements import (
     in_pieces,
 )
 from airflow_provider_dm.engine.downstream.session import run_transaction
-from airflow_provider_dm.engine.downstream.tuples import write_values
+from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells, write_values
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
 from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
@@ -211,8 +208,6 @@ class WaveWriter:
         access = self.target.access()
         if not self.multiple_rows:
             access = replace(access, dialect=replace(access.dialect, most_rows=1))
-        if self.plan.safe or not self.multiple_rows:  # rows that collide would have to be written twice
-            access = replace(access, dialect=replace(access.dialect, loads=LoadData.NONE))
         return [writes for wave in waves for writes in self._writes_of(wave, buckets, access)]
 
     def _writes_of(self, wave: Wave, buckets: Iterable[int], access: TargetAccess) -> Iterator[_Writes]:
@@ -281,11 +276,12 @@ class _TableWrites:
             ),
         )
         cells = {Verb.INSERT: [work.inserts for work in works], Verb.UPSERT: [work.changes for work in works]}
-        self.insertions = [
-            Insertion(mapping, one.cells, one.numbers, verb, dialect)
-            for verb, rows in cells.items()
-            for one in CellRows.together([row for row in rows if row is not None])
-        ]
+        self.statements += tuple(
+            statement
+            for verb, some_cells in cells.items()
+            for one in CellRows.together([part for part in some_cells if part is not None])
+            for statement in write_tuple_cells(mapping, one.cells, one.numbers, verb, dialect)
+        )
 
     def run(self, connection: Connection, *, careful: bool) -> int:
         """See `MergedWrites.run`; return 0. Raises DuplicateInTarget if a row exists that was deleted according to the
@@ -297,17 +293,12 @@ class _TableWrites:
         if counted and (careful or (self.shared and self.part.unique)):
             self._check_existing(connection)
 
-        def execute(statement: SqlStatement, _numbers: Any = None) -> None:
+        for statement in self.statements:
             number = self.access.execute(connection, statement)
             if counted and statement.verb is Verb.DELETE:
                 check_found(statement, number)
             elif counted and statement.verb is Verb.UPSERT and not careful:
                 check_changed(statement, number)
-
-        for statement in self.statements:
-            execute(statement)
-        for insertion in self.insertions:
-            insertion.run(connection, execute)
         return 0
 
     def _check_existing(self, connection: Connection) -> None:
