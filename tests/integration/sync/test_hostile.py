@@ -33,3 +33,21 @@ def test_no_global_of_tidb_changes_or_stops_a_sync(tidb_kit: SyncKit) -> None:
         kit.sync()
     kit.tables = (*kit.tables, "parts")
     assert kit.differences() == []
+
+
+def test_no_plan_that_tidb_has_captured_stops_a_sync(tidb_kit: SyncKit) -> None:
+    """As by `tidb_capture_plan_baselines`: its hint does not fit the plan of a second change in a transaction, and TiDB
+    warns of it."""
+    kit = tidb_kit
+    kit.create("loose")
+    kit.begin()
+    kit.write("INSERT INTO loose VALUES (1, 1), (NULL, 1), (NULL, 2)")
+    kit.sync()
+    delete = "DELETE {} FROM loose WHERE u IS NULL AND v <=> 1 LIMIT 1"
+    captured = delete.format("/*+ use_index(loose u), limit_to_cop() */")
+    kit.target.sql(f"CREATE GLOBAL BINDING FOR {delete.format('')} USING {captured}", database=kit.schema)
+    try:
+        kit.write("DELETE FROM loose WHERE v = 1", "DELETE FROM loose WHERE v = 2")
+        kit.sync_and_compare()
+    finally:
+        kit.target.sql(f"DROP GLOBAL BINDING FOR {delete.format('')}", database=kit.schema)
