@@ -62,13 +62,14 @@ _CANNOT: Final = re.compile("unsupported|not supported|can'?t |cannot ", re.IGNO
 _ENTRY_TOO_LARGE: Final = 8025
 _ENTRY: Final = re.compile(r"max entry size is (\d+), the size of data is (\d+)")
 _LATER_SYMBOLS: Final = {
+    1467: "AUTOINC_READ_FAILED",
     1526: "NO_PARTITION_FOR_GIVEN_VALUE",
     1644: "SIGNAL_EXCEPTION",
     1690: "DATA_OUT_OF_RANGE",
     3140: "INVALID_JSON_TEXT",
     3819: "CHECK_CONSTRAINT_VIOLATED",
 }
-"""Symbols of errors about rows that the driver does not know."""
+"""Symbols of errors about rows that the driver does not know, or gives another name."""
 _SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)} | _LATER_SYMBOLS
 _IN_EXPRESSIONS: Final = frozenset({1292, 1365, 1411})
 _CLIPPED: Final = frozenset({1264, 1265, 1366, 1406}) | _IN_EXPRESSIONS
@@ -155,8 +156,9 @@ class DuplicateInTarget(RowStatementError):
     code = "DM-6005"
     what = "a new row has the same unique key {key} as an existing row of {table}."
     hint = (
-        "Either two sources (or shards) hold rows with the same key, or another program writes to the target. "
-        "Remove or renumber one of them, then resume."
+        "Either two sources (or shards) hold rows with the same key, or another program writes to the target, or the "
+        "key's collation in the target compares more values as equal than the source's. Remove or renumber one of the "
+        "rows, or change the key in the target, then resume."
     )
 
 
