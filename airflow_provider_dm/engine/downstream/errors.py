@@ -52,7 +52,8 @@ _NAMES_ONLY: Final = (
     | _TIDB_NAMES_ONLY
 )
 _PASSING: Final = re.compile(
-    r"information schema is (?:changed|out of date)|region is unavailable|tikv aborts txn|\[try again later\]",
+    r"information schema is (?:changed|out of date)|region is unavailable|tikv aborts txn|\[try again later\]"
+    r"|context (?:canceled|deadline exceeded)|rpc error: code = ",
     re.IGNORECASE,
 )
 _NO_SPACE: Final = re.compile(r"\b28\b")

@@ -27,6 +27,8 @@ from airflow_provider_dm.engine.errors import DmError, Reaction
           for number in (8002, 8005, 8022, 8027, 8028, 8055, 8120, 8176, 8229, 8252, 9001, 9002, 9003, 9004, 9013)),
         (pymysql.err.OperationalError(1105, "Information schema is changed."), TargetBusy, Reaction.RETRY),
         (pymysql.err.OperationalError(1105, "[try again later]"), TargetBusy, Reaction.RETRY),
+        *((pymysql.err.OperationalError(1105, message), TargetBusy, Reaction.RETRY)  # as of a statement that is killed
+          for message in ("context canceled", "context deadline exceeded", "rpc error: code = Unavailable desc = …")),
         (pymysql.err.OperationalError(1105, "tikv aborts txn: pessimistic lock not found"), TargetBusy, Reaction.RETRY),
         (pymysql.err.OperationalError(1105, "unknown: 's3cret'"), TargetRefused, Reaction.STOP),
         (pymysql.err.OperationalError(8025, "entry too large, the max entry size is 6291456, the size of data is 7"),
