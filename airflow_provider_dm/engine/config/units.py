@@ -14,7 +14,7 @@ MOST_WORKERS: Final = 16
 """DM's default: the maximum for a syncer without `worker-count`."""
 
 
-def _zero_is(default: int | None) -> BeforeValidator:
+def _zero_is(default: int) -> BeforeValidator:
     """Build a validator that replaces 0 by the default: DM's exports write 0 for values that were not given."""
     return BeforeValidator(lambda value: default if value in (0, "0") else value)
 
@@ -122,8 +122,9 @@ class SyncerConfig(DmModel):
     batch: int | None = Field(default=None, ge=1)
     """Maximum number of rows of one target transaction. DM's defaults, 100 beside a `worker-count` of 16, count as not
     given."""
-    queue_size: Annotated[int | None, _zero_is(None)] = Field(default=None, ge=1)
-    """Number of changes that are buffered for every two workers."""
+    queue_size: Annotated[int, _zero_is(1024)] = Field(default=1024, ge=1)
+    """Without effect: parts of the log are limited by their bytes and rows. The precheck warns of other values than the
+    default."""
     checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)
     """Seconds between two writes of DM's checkpoint table."""
     compact: bool = True

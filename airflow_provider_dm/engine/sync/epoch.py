@@ -108,10 +108,9 @@ class EpochSize:
     largest: int = 64 * MIB
     warm: bool = False
     """True if the workers have started, or none are needed."""
-    most_changes: int | None = None
-    """Limit for the number of changes of an epoch, estimated from the previous epoch. None: no limit."""
     most_rows: int | None = None
-    """Limit for the rows in the largest bucket of an epoch, estimated likewise: a transaction writes whole buckets."""
+    """Limit for the rows in the largest bucket of an epoch, estimated from the previous epoch: a transaction writes
+    whole buckets. None: no limit."""
     period: float = 0.015
     """Shortest time in seconds between the beginnings of two epochs while the sync has caught up: every epoch is a
     transaction in the target, whose cost does not depend on its size."""
@@ -150,9 +149,11 @@ class EpochSize:
         return 1 if self.one_task is None or epoch_bytes <= self.one_task else slots
 
     def next_ranges(self, epoch_bytes: int, following: Future[Planned] | None) -> tuple[ByteRange, ...]:
-        """Return the ranges of the next epoch if they are folded while this one is written: both by one process, and
-        without a limit for the changes in memory. Waits for the planning, and leaves its error to `Planning.next`."""
-        by_one = self.one_task is None and self.most_changes is None and self._by_one_process(epoch_bytes)
+        """Return the ranges of the next epoch if they are folded while this one is written: both by one process.
+
+        Waits for the planning, and leaves its error to `Planning.next`.
+        """
+        by_one = self.one_task is None and self._by_one_process(epoch_bytes)
         if not by_one or following is None or following.exception() is not None:
             return ()
         planned = following.result()
@@ -174,10 +175,6 @@ class EpochSize:
         """Return True if an epoch of `size` bytes was probably ended by the limit, not by the end of the log."""
         return size >= self.limit // 2
 
-    def holding(self, most_changes: int | None) -> EpochSize:
-        """Return the size for epochs of at most `most_changes` changes; the first is small, without an estimate."""
-        return self if most_changes is None else replace(self, limit=self.smallest, most_changes=most_changes)
-
     def with_batch(self, rows: int | None, buckets: int) -> EpochSize:
         """Return the size for epochs whose buckets have at most `rows` rows, even if every change is small."""
         if rows is None:
@@ -195,8 +192,6 @@ class EpochSize:
 
     def _capped(self, size: int, changes: int, rows: int, largest: int) -> EpochSize:
         caps = [self.limit]
-        if self.most_changes is not None and changes:
-            caps.append(size * self.most_changes // changes)
         if self.one_task is None and rows:
             caps.append(max(self.usual, min(MOST_ROWS * size, MOST_ROW_BYTES * changes) // rows))
         if self.most_rows is not None and largest:

@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.sync.start.opening import open_sync
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target
-from airflow_provider_dm.engine.sync.write.concurrency import most_held, spreads
+from airflow_provider_dm.engine.sync.write.concurrency import spreads
 from airflow_provider_dm.engine.sync.write.transactional import RANGE_BYTES, SMALL_CHANGE_BYTES, ApplyResult
 
 
@@ -98,7 +98,6 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
         size = _usual_size(source, plan)
         if not (spreads(plan) or plan.whole):
             size = size.keeping()
-        size = size.holding(most_held(syncer))
     if plan.whole:
         return replace(size, cut=SMALL_CHANGE_BYTES * syncer.most_rows if syncer.most_rows else RANGE_BYTES)
     return size.with_batch(syncer.most_rows, plan.buckets)

@@ -30,7 +30,7 @@ def test_defaults_are_dms() -> None:
     assert subtask.syncer.checkpoint_flush_interval == 30
     syncer = subtask.syncer
     assert (syncer.compact, syncer.multiple_rows, syncer.apply) == (True, True, Apply.CONCURRENT)
-    assert (syncer.worker_count, syncer.batch, syncer.queue_size) == (None, None, None)
+    assert (syncer.worker_count, syncer.batch, syncer.queue_size) == (None, None, 1024)
     keys = {"name": "t", "mysql-instances": [{"source-id": "a"}], "collation_compatible": "strict"}
     strict = task_of(keys).subtask("a")
     assert (strict.strict_collations, subtask.strict_collations) == (True, False)
@@ -47,7 +47,7 @@ def test_a_syncer_may_disable_compaction_or_apply_transactions() -> None:
     keys = {"compact": False, "multiple-rows": False, "apply": "Transactional", "queue-size": 0}
     syncer = a_task({"syncer": keys}).subtask("a").syncer
     assert (syncer.compact, syncer.multiple_rows, syncer.apply) == (False, False, Apply.TRANSACTIONAL)
-    assert syncer.queue_size is None  # as DM exports it
+    assert syncer.queue_size == 1024  # as DM exports it
 
 
 def test_threads_of_an_instance_win_over_the_named_unit() -> None:

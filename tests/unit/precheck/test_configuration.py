@@ -12,7 +12,7 @@ def states(**syncer: Any) -> dict[State, str]:
     return {state: message for state, message, _ in check_configuration(task, ())}
 
 
-def test_all_keys_of_a_syncer_have_an_effect() -> None:
+def test_the_usual_keys_of_a_syncer_have_an_effect() -> None:
     given = {"worker-count": 4, "batch": 7, "safe-mode": True, "checkpoint-flush-interval": 5}
     assert states(**given).keys() == {State.OK}
 
@@ -21,6 +21,11 @@ def test_many_workers_for_transactions_one_by_one_are_named() -> None:
     message = states(**{"worker-count": 4, "apply": "transactional"})[State.WARN]
     assert message.startswith("without effect: worker-count; ")
     assert states(**{"worker-count": 1, "apply": "transactional"}).keys() == {State.OK}
+
+
+def test_another_queue_size_than_the_default_of_dm_is_named() -> None:
+    assert states(**{"queue-size": 100})[State.WARN].startswith("without effect: queue-size; ")
+    assert states(**{"queue-size": 1024}).keys() == {State.OK}
 
 
 def test_the_defaults_of_dm_are_no_reason_to_warn() -> None:

@@ -121,7 +121,6 @@ def test_large_epochs_of_one_process_are_folded_ahead() -> None:
     assert size.next_ranges(2 * MIB, planned(replace(following, bytes=size.in_driver))) == ()
     for other in (UpToDate(LO), ddl("CREATE TABLE t (id int)", 200, 300), OSError()):
         assert size.next_ranges(2 * MIB, planned(other)) == ()
-    assert size.holding(1000).next_ranges(2 * MIB, planned(following)) == ()  # `queue-size` limits changes
     assert replace(size, warm=False).next_ranges(2 * MIB, planned(following)) == ()  # the driver's
     elsewhere = EpochSize(warm=True)  # on a cluster the next task may run in another process
     assert elsewhere.next_ranges(2 * MIB, planned(following)) == ()

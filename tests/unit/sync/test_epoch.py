@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Ok, TaskFailed, attempt, values
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import TableWork
-from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency, most_held
+from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency
 from tests.unit.sync.loop_world import LO, PLAN, World
 from tests.unit.sync.target_tables import TARGETS
 
@@ -104,17 +104,6 @@ def test_worker_count_is_how_many_connections_write(
 @pytest.mark.parametrize("plan", [replace(PLAN, compact=False), replace(PLAN, whole=True)], ids=["all", "whole"])
 def test_an_unfolded_epoch_is_one_task(plan: SyncPlan) -> None:
     assert WriteConcurrency.of(SyncerConfig(worker_count=6), plan, tasks=8).tasks == 1
-
-
-@pytest.mark.parametrize(("workers", "most"), [(None, 800), (4, 200), (1, 50)])
-def test_queue_size_is_how_many_changes_each_two_workers_hold(workers: int | None, most: int) -> None:
-    syncer = SyncerConfig(worker_count=workers, queue_size=100)
-    size = EpochSize().holding(most_held(syncer))
-    for _ in range(3):
-        size = size.after(size.limit, seconds=0.1, changes=size.limit // 50)
-
-    assert size.limit == 50 * most
-    assert EpochSize().holding(most_held(SyncerConfig())) == EpochSize()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.base import kebab
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
-from airflow_provider_dm.engine.config.units import Apply
+from airflow_provider_dm.engine.config.units import Apply, SyncerConfig
 from airflow_provider_dm.engine.precheck.result import Finding, Findings, State
 
 DM_ITEMS: Final = frozenset(
@@ -63,8 +63,7 @@ def _remedy(name: str, known: list[str]) -> str:
 def ineffective_keys(task: TaskConfig) -> Iterator[tuple[str, str]]:
     """Yield keys without effect, as written in the file, and the behaviour instead.
 
-    Keys with a default value, and keys that have no effect in DM either, are left out. All keys of a syncer have an
-    effect, except those that DM deprecates.
+    Keys with a default value, and keys that have no effect in DM either, are left out.
     """
     subtasks = [task.subtask(source) for source in task.source_ids]
     files = {key for subtask in subtasks for key in _of_dumps(subtask)}
@@ -74,6 +73,8 @@ def ineffective_keys(task: TaskConfig) -> Iterator[tuple[str, str]]:
         yield ", ".join(sorted(files)), "rows go from server to server, and nothing is dumped to files"
     if any(one.syncer.apply is Apply.TRANSACTIONAL and (one.syncer.worker_count or 1) > 1 for one in subtasks):
         yield "worker-count", "with apply: transactional, transactions are written one after the other"
+    if any(one.syncer.queue_size != SyncerConfig().queue_size for one in subtasks):
+        yield "queue-size", "a part of the log is limited by its bytes and rows"
     if task.experimental.async_checkpoint_flush:
         yield "async-checkpoint-flush", "each target transaction carries its checkpoint"
 

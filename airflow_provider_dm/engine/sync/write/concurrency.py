@@ -5,7 +5,6 @@
     batch           maximum rows of a target transaction, which writes whole buckets or whole transactions; epochs are
                     made small enough that no bucket has more
     multiple-rows   false: a statement writes one row
-    queue-size      changes in memory for each two workers, as DM's queues: limits the size of epochs
 
 An epoch whose changes are not folded is one task, because dependences are searched in the whole epoch.
 """
@@ -42,8 +41,3 @@ class WriteConcurrency:
 def spreads(plan: SyncPlan) -> bool:
     """Return True if an epoch may be several tasks."""
     return plan.compact and not plan.whole and not plan.contended
-
-
-def most_held(syncer: SyncerConfig) -> int | None:
-    """Return the most changes of an epoch; None: limited by the epoch's bytes only."""
-    return None if syncer.queue_size is None else max(1, syncer.queue_size * (syncer.worker_count or MOST_WORKERS) // 2)
