@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay import start
-from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir, parse_index
+from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.directory_lock import sole_writer
 from airflow_provider_dm.engine.relay.errors import StreamLost
 from airflow_provider_dm.engine.relay.meta import META, RelayMeta
@@ -184,7 +184,10 @@ def check_end(directory: RelayDirectory, upstream: Upstream, everything: GtidSet
 def check_hints(directory: RelayDirectory, servers_by_uuid: dict[str, Upstream]) -> None:
     """Check before any repair that what appears under its name is whole, and that relay.meta does not lie."""
     index = directory.root / INDEX
-    assert not index.exists() or parse_index(index.read_text()) is not None, index.read_bytes()
+    if index.exists():
+        *lines, end = index.read_text().split("\n")
+        assert end == "", lines
+        assert all(SubDir.parse(line) for line in lines), lines
     sub_dirs = directory.sub_dirs()
     for sub_dir in sub_dirs:
         upstream, folder = servers_by_uuid[sub_dir.server_uuid], directory.folder(sub_dir)

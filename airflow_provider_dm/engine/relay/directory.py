@@ -4,19 +4,17 @@
     <root>/<server-uuid>.<000001>/mysql-bin.000001 bytes as in the upstream's file
     <root>/<server-uuid>.<000001>/relay.meta
 
-The files are the truth; the index and `relay.meta` are hints that can be rebuilt. The suffix of the sub-directory is
-incremented whenever the upstream changes. Names from outside are compared with existing names, never joined to a path.
-This module names and orders files; it opens no file body (reader, recovery), deletes nothing (purge), and uses no
-connection (writer).
+The files are the truth; `relay.meta` is a hint that can be rebuilt, and the index is written for users only. The suffix
+of the sub-directory is incremented whenever the upstream changes. Names from outside are compared with existing names,
+never joined to a path. This module names and orders files; it opens no file body (reader, recovery), deletes nothing
+(purge), and uses no connection (writer).
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import stat
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,22 +58,6 @@ class RelayFile(NamedTuple):
     size: int
 
 
-def parse_index(text: str) -> tuple[SubDir, ...] | None:
-    """Parse the lines of an index; None if it is truncated or invalid (suffixes increase by one from line to line)."""
-    if not text.endswith("\n"):
-        return None
-    try:
-        lines = tuple(SubDir.parse(line) for line in text.splitlines())
-    except InvalidSubDir:
-        return None
-    rising = all(one.suffix + 1 == other.suffix for one, other in itertools.pairwise(lines))
-    return lines if lines and rising else None
-
-
-def format_index(sub_dirs: Sequence[SubDir]) -> str:
-    return "".join(f"{sub_dir}\n" for sub_dir in sub_dirs)
-
-
 @dataclass(frozen=True)
 class RelayDirectory:
     """A relay directory. `root` may not exist yet. Methods that read do not create anything."""
@@ -83,29 +65,10 @@ class RelayDirectory:
     root: Path
 
     def sub_dirs(self) -> tuple[SubDir, ...]:
-        """List the existing folders in the index, and all other folders with binlog files, oldest first.
+        """List the folders with the name of a sub-directory, no links, oldest first.
 
-        A purge removes folders before it shortens the index, and `add` creates a folder before its line; a crash in
-        between leaves a line without a folder, or an empty folder without a line. Neither is a sub-directory.
-        """
-        written = set(self._written())
-        listed = [sub_dir for sub_dir in self.folders() if sub_dir in written or self.files(sub_dir)]
-        if len({sub_dir.suffix for sub_dir in listed}) != len(listed):
-            raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have the same number: {listed}")
-        return tuple(listed)
-
-    def _written(self) -> tuple[SubDir, ...]:
-        try:
-            return parse_index((self.root / INDEX).read_text(encoding="ascii", errors="replace")) or ()
-        except FileNotFoundError:
-            return ()
-        except OSError as error:
-            raise RelayDirectoryUnusable(str(self.root), str(error)) from error
-
-    def folders(self) -> list[SubDir]:
-        """List folders with the name of a sub-directory, no links, oldest first, also if all their files are hidden.
-
-        Raises RelayDirectoryUnusable.
+        The newest may be empty, and an older one of which a purge has hidden or deleted all files. Raises
+        RelayDirectoryUnusable.
         """
         sub_dirs = []
         for entry in self._entries(self.root):
@@ -113,7 +76,9 @@ class RelayDirectory:
                 sub_dir = SubDir.parse(entry.name)
                 if entry.is_dir(follow_symlinks=False):
                     sub_dirs.append(sub_dir)
-        return sorted(sub_dirs, key=lambda sub_dir: sub_dir.suffix)
+        if len({sub_dir.suffix for sub_dir in sub_dirs}) != len(sub_dirs):
+            raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have the same number: {sub_dirs}")
+        return tuple(sorted(sub_dirs, key=lambda sub_dir: sub_dir.suffix))
 
     def latest(self) -> SubDir | None:
         sub_dirs = self.sub_dirs()
@@ -163,19 +128,15 @@ class RelayDirectory:
             raise RelayDirectoryUnusable(str(self.root), str(error)) from error
 
     def add(self, server_uuid: str, *, at_least: int = 1) -> SubDir:
-        """Add a sub-directory for this upstream after all others, with number `at_least` or higher.
-
-        The folder is created before its line in the index. A crash in between leaves an empty folder that is in no
-        index; the next `add` reuses it.
-        """
+        """Add a sub-directory for this upstream after all others, with number `at_least` or higher."""
         with index_lock(self.root):
             known = self.sub_dirs()
             suffix = max(at_least, known[-1].suffix + 1) if known else at_least
             sub_dir = SubDir.parse(str(SubDir(server_uuid, suffix)))
             with disk_errors(self.folder(sub_dir)):
-                self.folder(sub_dir).mkdir(mode=0o750, exist_ok=True)
+                self.folder(sub_dir).mkdir(mode=0o750)
                 sync_folder(self.root)
-            write_durably(self.root / INDEX, format_index((*known, sub_dir)).encode("ascii"))
+            self._write_index()
             return sub_dir
 
     def remove_empty(self, sub_dir: SubDir) -> None:
@@ -192,8 +153,9 @@ class RelayDirectory:
     def repair_index(self) -> None:
         """Rewrite the index if it does not match the folders. For the writer only, under its lock."""
         with index_lock(self.root):
-            sub_dirs = self.sub_dirs()
-            path = self.root / INDEX
-            wanted = format_index(sub_dirs).encode("ascii")
-            if sub_dirs and (not path.exists() or path.read_bytes() != wanted):
-                write_durably(path, wanted)
+            self._write_index()
+
+    def _write_index(self) -> None:
+        path, wanted = self.root / INDEX, "".join(f"{sub_dir}\n" for sub_dir in self.sub_dirs()).encode("ascii")
+        if wanted and (not path.exists() or path.read_bytes() != wanted):
+            write_durably(path, wanted)

@@ -25,7 +25,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.format import MAGIC
 from airflow_provider_dm.engine.meta.records import RelayStatus
 from airflow_provider_dm.engine.mysql.errors import InvalidLocation
 from airflow_provider_dm.engine.mysql.location import BinlogFile
@@ -122,7 +121,7 @@ def _hide_check_delete(
 
 def _restore_leftovers(root: Path) -> None:
     directory = RelayDirectory(root)
-    for sub_dir in reversed(directory.folders()):
+    for sub_dir in reversed(directory.sub_dirs()):
         hidden = hidden_files(directory.folder(sub_dir))
         if hidden:
             log.warning("%s: a purge left %d files hidden; restoring them", sub_dir, len(hidden))
@@ -203,37 +202,24 @@ def survey(source: str, root: Path) -> RelayLog:
     Raises NoRelayLog, RelayDirectoryUnusable.
     """
     directory = RelayDirectory(root)
-    directory.sub_dirs()  # refuses two sub-directories of the same number, whose files have no order
     paths: dict[tuple[SubDir, BinlogFile], Path] = {}
-    for sub_dir in directory.folders():
+    for sub_dir in directory.sub_dirs():
         paths |= {(sub_dir, file): path for file, path in hidden_files(directory.folder(sub_dir))}
         paths |= {(sub_dir, held.file): held.path for held in directory.files(sub_dir)}
     if not paths:
         raise NoRelayLog(source, str(root))
     order = sorted(paths, key=lambda file: (file[0].suffix, file[1].number))
-    successors = [paths[key] for key in order[1:]]
-    moments = [_first_moment(path) for path in successors] + [0.0]
-    files = [_held(*key, paths[key], moment) for key, moment in zip(order, moments, strict=True)]
+    files = [_held(*key, paths[key]) for key in order]
     return RelayLog(source, root, tuple(file for file in files if file is not None))
 
 
-def _held(sub_dir: SubDir, file: BinlogFile, path: Path, successor_begins: float) -> HeldFile | None:
-    """Describe a file; None if it has vanished. The mtime of a copy may be wrong, so its successor counts too."""
+def _held(sub_dir: SubDir, file: BinlogFile, path: Path) -> HeldFile | None:
+    """Describe a file; None if it has vanished."""
     try:
         status = path.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return HeldFile(sub_dir, file, status.st_size, max(status.st_mtime, successor_begins))
-
-
-def _first_moment(path: Path) -> float:
-    """Return the time of a file's first event, which is the end of its predecessor; 0 if unreadable."""
-    try:
-        with opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
-            head = os.pread(descriptor, len(MAGIC) + 4, 0)
-    except OSError:
-        return 0.0
-    return float(int.from_bytes(head[len(MAGIC) :], "little")) if head.startswith(MAGIC) else 0.0
+    return HeldFile(sub_dir, file, status.st_size, status.st_mtime)
 
 
 def hidden_files(folder: Path) -> list[tuple[BinlogFile, Path]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir, format_index, parse_index
+from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.directory_lock import INDEX_LOCK, LOCK, sole_writer
 from airflow_provider_dm.engine.relay.errors import (
     InvalidSubDir,
@@ -35,16 +35,6 @@ def test_a_path_is_no_sub_directory(text: str) -> None:
         SubDir.parse(text)
 
 
-@given(st.lists(st.sampled_from([UUID, "0-1"]), min_size=1, max_size=5), st.integers(1, 50), st.data())
-def test_a_truncated_index_is_ignored(servers: list[str], first: int, data: st.DataObject) -> None:
-    lines = [SubDir(server, first + index) for index, server in enumerate(servers)]
-    text = format_index(lines)
-    assert parse_index(text) == tuple(lines)
-    torn = parse_index(text[: data.draw(st.integers(0, len(text) - 1))])
-    assert torn is None or torn == tuple(lines[: len(torn)])  # a cut between two lines leaves a shorter index
-    assert parse_index(f"{UUID}.000001\n{UUID}.000003\n") is None, "suffixes rise by one"
-
-
 def made(root: Path, *files: str) -> RelayDirectory:
     for name in files:
         path = root / name
@@ -61,22 +51,14 @@ def test_a_new_sub_directory_gets_the_next_number(tmp_path: Path) -> None:
     assert directory.latest() == SubDir(UUID, 2)
 
 
-@pytest.mark.parametrize("index", [None, "", "garbage", f"{UUID}.0000", "\0\0\0\0\0\0\0\0"])
-def test_a_lost_index_is_rebuilt_from_the_files(tmp_path: Path, index: str | None) -> None:
+@pytest.mark.parametrize("index", [None, "", "garbage", "\0\0\0\0\0\0\0\0"])
+def test_a_lost_index_is_rebuilt_from_the_folders(tmp_path: Path, index: str | None) -> None:
     directory = made(tmp_path, "0-1.000001/mysql-bin.000001", f"{UUID}.000002/mysql-bin.000001")
     if index is not None:
         (tmp_path / INDEX).write_text(index)
     assert directory.sub_dirs() == (SubDir("0-1", 1), SubDir(UUID, 2))
     directory.repair_index()
-    assert parse_index((tmp_path / INDEX).read_text()) == directory.sub_dirs()
-
-
-def test_dying_between_folder_and_index_line_leaves_no_sub_directory(tmp_path: Path) -> None:
-    directory = made(tmp_path, "0-1.000001/mysql-bin.000001")
-    directory.repair_index()
-    (tmp_path / f"{UUID}.000002").mkdir()
-    assert directory.sub_dirs() == (SubDir("0-1", 1),)
-    assert directory.add(UUID) == SubDir(UUID, 2)
+    assert (tmp_path / INDEX).read_text() == f"0-1.000001\n{UUID}.000002\n"
 
 
 def test_two_sub_directories_of_one_number_are_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import FIRST_PAUSE_SECONDS, pause_seconds
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.errors import BinlogPurged, RelayDiskFailed, UpstreamLogDiffers, UpstreamSwitched
 from airflow_provider_dm.engine.relay.open_writer import WriterOpener, held_writer
 from airflow_provider_dm.engine.relay.writer import RelayWriter
@@ -123,10 +123,14 @@ def test_a_position_beyond_32_bits_cannot_be_requested(tmp_path: Path) -> None:
     assert start.resume_position(writer, by_gtid=True) == 5 * GIB - 100
 
 
-def test_a_directory_without_files_has_no_writer_to_continue(tmp_path: Path) -> None:
+@pytest.mark.parametrize("index", [True, False], ids=["after its line in the index", "before"])
+def test_a_directory_without_files_has_no_writer_to_continue(tmp_path: Path, index: bool) -> None:
+    """A writer that dies in `add` leaves an empty sub-directory."""
     directory = RelayDirectory(tmp_path)
     assert held_writer(directory, INFO.flavour) is None
     directory.add("0-7")
+    if not index:
+        (tmp_path / INDEX).unlink()
     assert held_writer(directory, INFO.flavour) is None
     assert directory.sub_dirs() == ()  # as if nothing had begun
 
