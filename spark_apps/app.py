@@ -42,7 +42,6 @@ from airflow_provider_dm.engine.reported import (
     EXIT_STOPPED,
     LogFormatter,
     report,
-    report_result,
 )
 from airflow_provider_dm.engine.sync.gate import Gate
 from spark_apps.metrics import exposition, serve
@@ -289,8 +288,6 @@ def _record(app: App, stage: Stage, result: Json, error: Json | None) -> None:
         app.store.finish_run(app.spec.run_id, stage=stage, result=result, error=error)
     except DmError as lost:
         log.error("the outcome could not be written to the metadata DB: %s", lost)
-        if error is None:
-            report_result(result)
 
 
 def _failed(error: Exception) -> int:

@@ -8,7 +8,7 @@ else  ended without a report
 
 DM-ERROR {"ErrCode": "DM-4022", "ErrScope": "upstream", "Message": "…", "Reaction": "stop", …}
 
-The result of a process is in the metadata DB. If that cannot be written, the process prints `DM-RESULT {…}` instead.
+The result of a process is in the metadata DB.
 
 Log records are lines of one format (`LogFormatter`): time, level, logger, and one line of the message. By this
 format the launcher distinguishes them from the output of Spark and its JVM. Lines of a traceback have no such prefix.
@@ -20,16 +20,13 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import ReportedError, describe
 
 EXIT_FINISHED, EXIT_ERROR, EXIT_FENCED, EXIT_STOPPED = 0, 2, 3, 143
 MARK: Final = "DM-ERROR "
-RESULT_MARK: Final = "DM-RESULT "
 _OURS: Final = ("airflow_provider_dm.", "spark_apps.", "__main__")
 _LOG_LINE: Final = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<name>\S+): (?P<message>.*)"
@@ -70,19 +67,6 @@ def log_line_in(line: str) -> LogLine | None:
 def report(error: BaseException) -> None:
     """Print the error's line to stderr."""
     print(f"{MARK}{json.dumps(describe(error))}", file=sys.stderr, flush=True)
-
-
-def report_result(result: Mapping[str, Any]) -> None:
-    """Print the result of a process to stderr, for use when the metadata DB cannot record it."""
-    print(f"{RESULT_MARK}{json.dumps(result)}", file=sys.stderr, flush=True)
-
-
-def result_in(line: str) -> dict[str, Any] | None:
-    """Return the result that a line holds; None if it holds none or is cut off."""
-    with suppress(ValueError):
-        result = json.loads(line.removeprefix(RESULT_MARK)) if line.startswith(RESULT_MARK) else None
-        return result if isinstance(result, dict) else None
-    return None
 
 
 def reported_in(text: str) -> ReportedError | None:

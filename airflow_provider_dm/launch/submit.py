@@ -164,23 +164,19 @@ class SparkApp:
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
-                if (result := self._result(run_of)) is None:
-                    raise RunLost(spec.app, spec.run_id, "neither the metadata DB nor its log has one")
-                return AppOutcome(result)
+                if (run := self._run(run_of)) is None or run.result is None:
+                    raise RunLost(spec.app, spec.run_id, "the metadata DB has none")
+                return AppOutcome(dict(run.result))
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
             case reported.EXIT_ERROR if (error := self._reported(run_of)) is not None:
                 raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
-                return AppOutcome(self._result(run_of) or {}, finished=False)
+                run = self._run(run_of)
+                return AppOutcome(dict(run.result or {}) if run is not None else {}, finished=False)
             case _:
                 reason = f"exit code {code or 0}, log {self.log_path}"
                 raise RunLost(spec.app, spec.run_id, reason, self._pump.tail())
-
-    def _result(self, run_of: Callable[[str], Run | None]) -> dict[str, Any] | None:
-        """Return the app's result, from the metadata DB or, if it has no record, from the app's stderr."""
-        run = self._run(run_of)
-        return dict(run.result) if run is not None and run.result is not None else self._pump.result
 
     def _reported(self, run_of: Callable[[str], Run | None]) -> ReportedError | None:
         """Return the app's own error, from the metadata DB or, if that failed, from the app's stderr."""
@@ -202,7 +198,6 @@ class _LogPump(threading.Thread):
         super().__init__(name=f"log of {path.parent.name}", daemon=True)
         self.path = path
         self.reported: ReportedError | None = None
-        self.result: dict[str, Any] | None = None
         self._stream = stream
         self._masked = masked
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
@@ -222,7 +217,6 @@ class _LogPump(threading.Thread):
 
     def _notice(self, line: str) -> None:
         self.reported = reported.reported_in(line) or self.reported
-        self.result = reported.result_in(line) or self.result
         record = reported.log_line_in(line)
         if record is not None:
             with suppress(Exception):  # a failing handler must not stop the reader, as the app would block

@@ -61,14 +61,16 @@ def test_an_app_is_polled_until_it_has_ended(
     polls: list[None] = []
     shown: list[str] = []
     with Relays([], meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:
-        code = """import sys; print('DM-RESULT {"rows": 4}', file=sys.stderr)"""  # the metadata DB was away
-        report_output = ReportOutput(shown.append, shown.append, every_seconds=0.2)
-        outcome = watch(launch(code), relays, supervisor.store, report_output, lambda: polls.append(None))
+        app, report_output = launch(""), ReportOutput(shown.append, shown.append, every_seconds=0.2)
+        spec = app.job.spec
+        supervisor.store.start_run(spec.run_id, task="shop", app=spec.app, holder=spec.holder)
+        supervisor.store.finish_run(spec.run_id, stage=Stage.FINISHED, result={"rows": 4})
+        outcome = watch(app, relays, supervisor.store, report_output, lambda: polls.append(None))
 
     assert outcome == AppOutcome({"rows": 4})
     assert polls
     assert shown[0].endswith(f"Spark's output is in {tmp_path / 'app.log'}")
-    assert "starting Spark" in shown[1]
+    assert "preparing" in shown[1]
     assert shown[-1] == "incremental sync: stopped, 0 changes"
 
 
